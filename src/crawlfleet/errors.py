@@ -1,0 +1,77 @@
+"""What can go wrong outside of a decision.
+
+An expected "no" is a return value; these exceptions are for misuse and for trouble outside.
+`retryable` says whether the same call may succeed later without any change by the caller.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+
+class FieldProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing wrong with one field of a request, and what to do about it."""
+
+    field: str
+    message: str
+    remedy: str
+    value: Any = None
+
+
+class CrawlfleetError(Exception):
+    """The root of all errors that crawlfleet raises on purpose."""
+
+    retryable: ClassVar[bool] = False
+
+
+class InvalidRequest(CrawlfleetError):
+    """A request that cannot be accepted as it is; nothing was changed."""
+
+    def __init__(self, problems: Sequence[FieldProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{p.field}: {p.message}" for p in self.problems))
+
+
+class NotFound(CrawlfleetError):
+    """The thing that was named does not exist (any more)."""
+
+    def __init__(self, kind: str, id: str) -> None:
+        self.kind, self.id = kind, id
+        super().__init__(f"there is no {kind} {id!r}")
+
+
+class Conflict(CrawlfleetError):
+    """The request contradicts the present state; the message says which state that is."""
+
+
+class Refused(CrawlfleetError):
+    """The caller is known, but may not do this."""
+
+
+class Unauthenticated(CrawlfleetError):
+    """The caller did not show a valid key."""
+
+
+class StoreUnavailable(CrawlfleetError):
+    """The store did not take or give what it was asked for; the outcome may be unknown."""
+
+    retryable = True
+
+
+class StoreTooNew(CrawlfleetError):
+    """The store was written by a newer crawlfleet; this one must not touch it."""
+
+
+class MasterUnreachable(CrawlfleetError):
+    """The master did not answer; it may or may not have done what was asked."""
+
+    retryable = True
+
+
+class ConfigError(CrawlfleetError):
+    """A setting cannot be used; the message names it, where it came from, and the remedy."""
+
+
+class PluginError(CrawlfleetError):
+    """A plug-in is missing, or is not what its entry point promises."""

@@ -1,0 +1,1 @@
+"""What things are: frozen structs without behaviour beyond reading themselves."""

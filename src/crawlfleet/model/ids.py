@@ -1,0 +1,33 @@
+"""Identifiers: a prefix that names the kind, and a time-ordered, unguessable body.
+
+The body is 25 lower-case base-32 characters: 45 bits of milliseconds (good until the year 3084)
+and 80 random bits. Sorting ids sorts by time of creation; nobody can guess a neighbour.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+BODY_LENGTH: Final = 25
+RANDOM_BITS: Final = 80
+
+PROJECT: Final = "proj"
+CLUSTER: Final = "clus"
+NODE: Final = "node"
+SESSION: Final = "sess"
+TASK: Final = "task"
+EXECUTION: Final = "exec"
+KEY: Final = "key"
+
+Entropy = Callable[[int], bytes]
+"""Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""
+
+
+def make_id(prefix: str, now: float, entropy: Entropy) -> str:
+    """A new id of the kind `prefix`, made at `now` (seconds since the epoch)."""
+    number = int(now * 1000) << RANDOM_BITS | int.from_bytes(entropy(RANDOM_BITS // 8), "big")
+    body = []
+    for _ in range(BODY_LENGTH):
+        number, digit = number >> 5, number & 31
+        body.append(ALPHABET[digit])
+    return f"{prefix}-{''.join(reversed(body))}"

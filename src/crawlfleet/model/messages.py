@@ -1,0 +1,129 @@
+"""What a node and the master say to each other. New fields have defaults: old nodes go on working.
+
+All of it is idempotent: a message that is lost, repeated or late changes nothing that the
+fencing token and the session do not allow.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from crawlfleet.model.project import DEFAULT_CLUSTER
+from crawlfleet.model.resources import NOTHING, Resources, Usage
+from crawlfleet.model.task import TaskError
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node introduces itself; with `node_id` and its own token it comes back as the same node."""
+
+    name: str
+    description: str = ""
+    ip_address: str = ""
+    port: int = 0
+    node_type: str = "standard"
+    region: str | None = None
+    cluster_id: str = DEFAULT_CLUSTER
+    labels: dict[str, str] = {}
+    capabilities: dict[str, Any] = {}
+    resources: dict[str, float] = {}
+    task_types: tuple[str, ...] = ()
+    node_id: str | None = None
+
+
+class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    node_id: str
+    registration_time: float
+    initial_status: str
+    session_id: str
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    node_token: str | None = None
+    """Shown once, when the node is new."""
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    resources: Usage = Usage()
+    load: float = 0.0
+    active_tasks: tuple[str, ...] = ()
+    session_id: str | None = None
+    """The session to renew; the newest of the node when it does not say."""
+
+
+class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    node_id: str
+    timestamp: float
+    status: str
+    session_lost: bool = False
+    """The session has ended: stop all executors and register again."""
+    lost_tasks: tuple[str, ...] = ()
+    """Tasks among those listed that the node no longer owns."""
+    stop: tuple[str, ...] = ()
+    """Executions to stop now."""
+
+
+class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Long poll for work. What is assigned to the session and not in `held` is (re)delivered."""
+
+    session_id: str
+    held: tuple[str, ...] = ()
+    wait_s: float = 0.0
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The right and the duty to attempt a task, under its fencing token."""
+
+    execution_id: str
+    task_id: str
+    token: int
+    task_type: str
+    parameters: msgspec.Raw
+    timeout_s: float | None = None
+    allocation: Resources = NOTHING
+    attempt: int = 1
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    assignments: tuple[Assignment, ...] = ()
+    stop: tuple[str, ...] = ()
+    draining: bool = False
+    session_lost: bool = False
+
+
+class ReportKind(StrEnum):
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    """The executor was stopped as ordered; it holds nothing any more."""
+    RELEASED = "released"
+    """Given back without being started."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of an execution; may be sent again until it is answered."""
+
+    execution_id: str
+    task_id: str
+    token: int
+    kind: ReportKind
+    at: float
+    data: msgspec.Raw | None = None
+    error: TaskError | None = None
+    metrics: dict[str, float] = {}
+
+
+class ReportBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    session_id: str
+    reports: tuple[Report, ...]
+
+
+class ReportOutcome(StrEnum):
+    RECORDED = "recorded"
+    """Durable now, or durable before: forget it."""
+    STALE = "stale"
+    """Another attempt owns the task, or nobody does: stop the executor and forget it."""
+
+
+class ReportReply(msgspec.Struct, frozen=True, kw_only=True):
+    outcomes: tuple[ReportOutcome, ...]

@@ -1,0 +1,73 @@
+"""Workers, and the sessions in which they hold leases."""
+
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.model.project import DEFAULT_CLUSTER
+from crawlfleet.model.resources import NOTHING, Resources, Usage
+
+Capability = bool | float | str | list[str]
+
+
+class NodeStatus(StrEnum):
+    PENDING = "pending"
+    ONLINE = "online"
+    DRAINING = "draining"
+    MAINTENANCE = "maintenance"
+    UNRESPONSIVE = "unresponsive"
+    OFFLINE = "offline"
+
+
+class Health(StrEnum):
+    UNKNOWN = "unknown"
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+    UNREACHABLE = "unreachable"
+
+
+CONNECTED: Final = frozenset({NodeStatus.ONLINE, NodeStatus.DRAINING, NodeStatus.MAINTENANCE})
+"""States in which a node has a live session."""
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker registered with the master. `resources` is capacity, never usage."""
+
+    id: str
+    name: str
+    created_at: float
+    updated_at: float
+    cluster_id: str = DEFAULT_CLUSTER
+    description: str = ""
+    ip_address: str = ""
+    port: int = 0
+    node_type: str = "standard"
+    region: str | None = None
+    labels: dict[str, str] = {}
+    capabilities: dict[str, Any] = {}
+    task_types: tuple[str, ...] = ()
+    """The task types it has executors for; empty means that it did not say."""
+    resources: Resources = NOTHING
+    status: NodeStatus = NodeStatus.PENDING
+    health: Health = Health.UNKNOWN
+    health_reason: str = ""
+    session_id: str | None = None
+    token_hash: str = ""
+    version: int = 1
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """The time in which a node may hold leases; a heartbeat moves its one deadline."""
+
+    id: str
+    node_id: str
+    started_at: float
+    deadline: float
+    last_heartbeat: float
+    usage: Usage = Usage()
+    load: float = 0.0
+    ended_at: float | None = None
+    end_cause: str = ""
+    version: int = 1

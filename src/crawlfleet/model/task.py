@@ -1,0 +1,180 @@
+"""Requested work, and the attempts at it.
+
+`parameters` and `result` stay raw JSON: the control plane stores and forwards them without
+looking inside, so that a large payload costs one copy and not a parse and a print at each hop.
+"""
+
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.model.project import DEFAULT_CLUSTER
+from crawlfleet.model.resources import NOTHING, Resources
+
+EMPTY_OBJECT: Final = msgspec.Raw(b"{}")
+DEFAULT_PRIORITY: Final = 5
+MIN_PRIORITY: Final = 1
+MAX_PRIORITY: Final = 10
+
+
+class TaskStatus(StrEnum):
+    WAITING = "waiting"
+    PENDING = "pending"
+    ASSIGNED = "assigned"
+    PROCESSING = "processing"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+
+
+TERMINAL: Final = frozenset(
+    {TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED}
+)
+LEASED: Final = frozenset({TaskStatus.ASSIGNED, TaskStatus.PROCESSING})
+
+
+class ErrorClass(StrEnum):
+    """Why an attempt did not succeed; retry policies choose by it."""
+
+    ERROR = "error"
+    """The work itself failed: an exception, a bad exit code."""
+    NETWORK = "network"
+    """The target could not be reached or broke off."""
+    TIMEOUT = "timeout"
+    """The attempt took longer than the task allows."""
+    CRASH = "crash"
+    """The executor process died under the work."""
+    LOST = "lost"
+    """The node fell silent or died; nobody knows how far the work got."""
+    INVALID = "invalid"
+    """The parameters make no sense to the executor; trying again cannot help."""
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When a failed attempt is tried again, and after which wait."""
+
+    initial_delay_s: float = 1.0
+    factor: float = 2.0
+    max_delay_s: float = 300.0
+    jitter: float = 0.5
+    """Up to this share of the delay is added or taken off at random."""
+    on: tuple[ErrorClass, ...] = (
+        ErrorClass.ERROR,
+        ErrorClass.NETWORK,
+        ErrorClass.TIMEOUT,
+        ErrorClass.CRASH,
+        ErrorClass.LOST,
+    )
+
+
+class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that placement needs to know of a task: tasks with equal requirements are one group.
+
+    `capabilities` and `content_features` are sorted pairs, so that a requirement can be hashed.
+    Values are bool, number, text, or a tuple of texts.
+    """
+
+    task_type: str
+    cluster_id: str = DEFAULT_CLUSTER
+    node_type: str | None = None
+    capabilities: tuple[tuple[str, Any], ...] = ()
+    demand: Resources = NOTHING
+    strategy: str | None = None
+    target_region: str | None = None
+    content_features: tuple[tuple[str, Any], ...] = ()
+
+
+class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong in an attempt, in words for people and a class for policies."""
+
+    error_class: ErrorClass
+    message: str
+    details: str = ""
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One unit of requested work. `version` grows by one with each committed change.
+
+    `token` is the fencing token of the newest lease; it only grows. `retry_count` counts the
+    failures that used up a retry, `loss_count` the attempts that vanished with their node.
+    """
+
+    id: str
+    project_id: str
+    task_type: str
+    created_at: float
+    updated_at: float
+    cluster_id: str = DEFAULT_CLUSTER
+    workflow_id: str | None = None
+    parameters: msgspec.Raw = EMPTY_OBJECT
+    priority: int = DEFAULT_PRIORITY
+    min_resources: dict[str, float] = {}
+    capabilities: dict[str, Any] = {}
+    content_features: dict[str, Any] = {}
+    categories: tuple[str, ...] = ()
+    node_type: str | None = None
+    schedule_strategy: str | None = None
+    target_region: str | None = None
+    max_retries: int = 3
+    retry_policy: RetryPolicy = RetryPolicy()
+    timeout_s: float | None = None
+    idempotency_key: str | None = None
+    dedup_key: str | None = None
+    dedup_window_s: float = 0.0
+
+    status: TaskStatus = TaskStatus.PENDING
+    version: int = 1
+    token: int = 0
+    not_before: float = 0.0
+    retry_count: int = 0
+    loss_count: int = 0
+    assigned_node: str | None = None
+    assigned_at: float | None = None
+    execution_id: str | None = None
+    started_at: float | None = None
+    completed_at: float | None = None
+    result: msgspec.Raw | None = None
+    error: TaskError | None = None
+    dead_reason: str | None = None
+    """Set while the task stands in the dead-letter list: why it will not be tried again."""
+
+
+class ExecutionStatus(StrEnum):
+    ASSIGNED = "assigned"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    RELEASED = "released"
+    LOST = "lost"
+
+
+LIVE_EXECUTION: Final = frozenset(
+    {ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING, ExecutionStatus.STOPPING}
+)
+"""States in which an execution holds its node's resources."""
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a task on one node, under one fencing token."""
+
+    id: str
+    task_id: str
+    node_id: str
+    session_id: str
+    token: int
+    start_time: float
+    reserved: Resources = NOTHING
+    allocation: Resources = NOTHING
+    status: ExecutionStatus = ExecutionStatus.ASSIGNED
+    version: int = 1
+    running_at: float | None = None
+    end_time: float | None = None
+    retry_count: int = 0
+    error: TaskError | None = None
+    metrics: dict[str, float] = {}

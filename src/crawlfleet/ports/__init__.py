@@ -1,0 +1,1 @@
+"""What the shell needs from outside, as small protocols with their contracts."""

@@ -1,0 +1,95 @@
+"""Doing the work: executors, the pool that runs them, and the node's link to the master."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+
+from crawlfleet.model.messages import (
+    Assignment,
+    Heartbeat,
+    HeartbeatReply,
+    Lease,
+    LeaseRequest,
+    Registered,
+    Registration,
+    ReportBatch,
+    ReportReply,
+)
+from crawlfleet.model.task import TaskError
+
+
+class Context(Protocol):
+    """What an executor may ask of its surroundings while it works."""
+
+    task_id: str
+    attempt: int
+
+    async def log(self, message: str, **fields: Any) -> None:
+        """A line in the log of this execution."""
+        ...
+
+    async def progress(self, done: float, total: float | None = None) -> None:
+        """How far the work has got, for people who watch."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs one task type. A class with a `Parameters` struct and an async `run`.
+
+    `run` returns any JSON-encodable value, raises to fail, and lets `CancelledError` pass.
+    """
+
+    Parameters: ClassVar[type[msgspec.Struct]]
+
+    async def run(self, parameters: Any, context: Context) -> Any: ...
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """How an execution ended: exactly one of `data` and `error` is set."""
+
+    data: msgspec.Raw | None = None
+    error: TaskError | None = None
+    metrics: dict[str, float] = {}
+
+
+class ExecutorPool(Protocol):
+    """Runs assignments somewhere apart from the agent."""
+
+    @property
+    def task_types(self) -> tuple[str, ...]:
+        """The types it has executors for."""
+        ...
+
+    async def run(
+        self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
+    ) -> Attempt:
+        """Run it to its end; a failing or dying executor is an `Attempt` with an error.
+
+        Calls `on_started` once, when the work begins. When the caller cancels this call, the
+        executor is stopped, by force if need be, before the cancellation comes through.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stop all executors, by force if need be. May be called twice."""
+        ...
+
+
+class ControlLink(Protocol):
+    """A node's way to the master; the control plane itself, or HTTP.
+
+    Every method may raise `MasterUnreachable` with the outcome unknown; calling again is safe.
+    """
+
+    async def register(self, registration: Registration) -> Registered:
+        """Raises `Refused` when the master will not have this node."""
+        ...
+
+    async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply: ...
+
+    async def lease(self, node_id: str, request: LeaseRequest) -> Lease:
+        """Waits up to `wait_s` for work or orders; an empty lease when there were none."""
+        ...
+
+    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply: ...

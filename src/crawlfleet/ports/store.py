@@ -1,0 +1,182 @@
+"""The only truth: a store of versioned rows, changed by small atomic changes in batches.
+
+Every `version` works the same way: a written row carries the version that it will have, and is
+accepted only if the stored one is exactly one lower (1 means "new"). So two writers can never
+both succeed from the same starting point, and repeating a commit changes nothing.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from crawlfleet.model.event import Event
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.node import Node, NodeStatus, Session
+from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.task import Execution, Task, TaskStatus
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that only one task may hold until it expires (idempotency and dedup keys).
+
+    Claiming fails while another holder's claim is alive at `at`; the holder may move its expiry.
+    """
+
+    scope: str
+    key: str
+    holder: str
+    at: float
+    expires_at: float
+    digest: str = ""
+    """What the holder was made from, to tell a repeated request from a different one."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that become true together or not at all."""
+
+    projects: tuple[Project, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    executions: tuple[Execution, ...] = ()
+    keys: tuple[ApiKey, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    events: tuple[Event, ...] = ()
+    epoch: int | None = None
+    """Refused unless this is the store's present leader epoch (dispatch and timers set it)."""
+
+
+class RefusalKind(StrEnum):
+    VERSION = "version"
+    CLAIM = "claim"
+    EPOCH = "epoch"
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a change was not made: the first row that stood in its way."""
+
+    kind: RefusalKind
+    subject: str
+    """The id of the row whose version did not fit, or the scope of the claim."""
+    claim: Claim | None = None
+    """The living claim that was in the way."""
+
+
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a batch: one entry per change, in order; `None` means made."""
+
+    refusals: tuple[Refusal | None, ...]
+    last_seq: int
+    """The highest event number of the store after this commit."""
+
+
+class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tasks to list; an empty tuple or `None` does not restrict."""
+
+    status: tuple[TaskStatus, ...] = ()
+    project_id: str | None = None
+    task_type: str | None = None
+    workflow_id: str | None = None
+    assigned_node: str | None = None
+    dead: bool | None = None
+    """Only tasks in (or not in) the dead-letter list."""
+
+
+class Store(Protocol):
+    """Durable state. Every method may raise `StoreUnavailable`; nothing else is expected.
+
+    After `commit` raised, each of its changes is either wholly there or wholly absent.
+    Lists are in order of id, which is the order of creation, newest first where `newest_first`.
+    """
+
+    async def open(self) -> None:
+        """Create or migrate the schema, and make the default project and cluster exist.
+
+        Raises `StoreTooNew` for a store that a newer program wrote.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun. May be called twice."""
+        ...
+
+    async def lead(self, leader: str) -> int:
+        """Become the leader: a new epoch, higher than any before; older epochs are refused."""
+        ...
+
+    async def commit(self, changes: Sequence[Change]) -> Committed:
+        """Make each change that fits, all in one durable transaction, in the order given.
+
+        A change sees the effect of those before it in the batch. A refused change leaves no trace.
+        """
+        ...
+
+    async def project(self, id: str) -> Project | None: ...
+
+    async def clusters(self) -> list[Cluster]: ...
+
+    async def node(self, id: str) -> Node | None: ...
+
+    async def nodes(self, status: Sequence[NodeStatus] = ()) -> list[Node]:
+        """All nodes, or those in one of the given states."""
+        ...
+
+    async def session(self, id: str) -> Session | None: ...
+
+    async def live_sessions(self) -> list[Session]:
+        """Sessions that have not ended, whatever their deadline."""
+        ...
+
+    async def tasks(self, ids: Sequence[str]) -> list[Task]:
+        """The tasks that exist among `ids`, in the order of `ids`."""
+        ...
+
+    async def find_tasks(
+        self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
+    ) -> list[Task]:
+        """Up to `limit` matching tasks beyond the id `after` in the chosen order."""
+        ...
+
+    async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
+        """How many tasks are in each state; states without a task are left out."""
+        ...
+
+    def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
+        """All tasks in no terminal state, in portions, oldest first."""
+        ...
+
+    async def executions(self, task_id: str) -> list[Execution]:
+        """The attempts of a task, oldest first."""
+        ...
+
+    async def live_executions(self) -> list[Execution]:
+        """All executions that hold resources of a node."""
+        ...
+
+    async def keys(self) -> list[ApiKey]: ...
+
+    async def events(self, *, after: int, limit: int, subject: str | None = None) -> list[Event]:
+        """Up to `limit` events with a number above `after`, in order."""
+        ...
+
+    async def cursor(self, consumer: str) -> int:
+        """How far a consumer of the event log has got; 0 at first."""
+        ...
+
+    async def move_cursor(self, consumer: str, seq: int) -> None:
+        """Remember that a consumer has dealt with all events up to `seq`; never moves back."""
+        ...
+
+    async def remove_finished(self, *, before: float, limit: int) -> int:
+        """Remove up to `limit` tasks that ended before then, with their attempts and claims.
+
+        Returns how many tasks went.
+        """
+        ...
+
+    async def remove_events(self, *, before: float, limit: int) -> int:
+        """Remove up to `limit` events older than that; returns how many went."""
+        ...
