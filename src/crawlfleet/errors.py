@@ -63,6 +63,10 @@ class StoreTooNew(CrawlfleetError):
     """The store was written by a newer crawlfleet; this one must not touch it."""
 
 
+class LeadershipLost(CrawlfleetError):
+    """Another master has taken the lead; this one stops, and may come back as a follower."""
+
+
 class MasterUnreachable(CrawlfleetError):
     """The master did not answer; it may or may not have done what was asked."""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources, Usage
-from crawlfleet.model.task import TaskError
+from crawlfleet.model.task import JSON_NULL, TaskError
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,6 +50,14 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The session to renew; the newest of the node when it does not say."""
 
 
+class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Stop this execution and say so, even if it was never heard of."""
+
+    execution_id: str
+    task_id: str
+    token: int
+
+
 class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node_id: str
     timestamp: float
@@ -58,8 +66,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The session has ended: stop all executors and register again."""
     lost_tasks: tuple[str, ...] = ()
     """Tasks among those listed that the node no longer owns."""
-    stop: tuple[str, ...] = ()
-    """Executions to stop now."""
+    stop: tuple[StopOrder, ...] = ()
 
 
 class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,9 +90,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 1
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LeaseReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     assignments: tuple[Assignment, ...] = ()
-    stop: tuple[str, ...] = ()
+    stop: tuple[StopOrder, ...] = ()
     draining: bool = False
     session_lost: bool = False
 
@@ -108,7 +115,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     token: int
     kind: ReportKind
     at: float
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw = JSON_NULL
     error: TaskError | None = None
     metrics: dict[str, float] = {}
 

@@ -1,11 +1,20 @@
 """Settings in sections; each part of the program is given only the section that it uses.
 
-How they are read from files, environment and flags is `crawlfleet.config`'s business.
+Ranges and descriptions stand beside the fields, where error messages and the reference find them.
+How settings are read from files, environment and flags is `crawlfleet.config`'s business.
 """
 
+from typing import Annotated, Literal
+
 import msgspec
+from msgspec import Meta
 
 from crawlfleet.model.resources import NOTHING, Resources
+
+Seconds = Annotated[float, Meta(gt=0)]
+Days = Annotated[float, Meta(ge=0)]
+Megabytes = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1)]
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -15,91 +24,163 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class ServerSettings(Section, frozen=True, kw_only=True):
     """Where the master listens."""
 
-    host: str = "127.0.0.1"
-    port: int = 8000
-    max_body_mb: float = 16.0
-    """A larger request is refused before it is read."""
+    host: Annotated[str, Meta(min_length=1, description="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[
+        int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    ] = 8000
+    max_body_mb: Annotated[
+        Megabytes, Meta(description="A larger request is refused before it is read.")
+    ] = 16.0
 
 
 class SessionSettings(Section, frozen=True, kw_only=True):
     """How a node proves that it is alive."""
 
-    heartbeat_interval_s: float = 3.0
-    timeout_s: float = 12.0
-    """A node that is silent for so long loses its session, and with it its work."""
-    long_poll_s: float = 20.0
+    heartbeat_interval_s: Annotated[
+        Seconds, Meta(description="How often a node says that it is alive.")
+    ] = 3.0
+    timeout_s: Annotated[
+        Seconds,
+        Meta(
+            description="A node that is silent for so long loses its session, and with it its "
+            "work; more than twice the heartbeat interval."
+        ),
+    ] = 12.0
+    long_poll_s: Annotated[
+        Seconds, Meta(description="How long a node's request for work waits when there is none.")
+    ] = 20.0
 
 
 class DispatchSettings(Section, frozen=True, kw_only=True):
     """How ready tasks find their nodes."""
 
-    default_strategy: str = "least_loaded"
-    ageing_s: float = 600.0
-    """Waiting so long is worth one step of priority, so that nothing starves."""
-    batch: int = 1000
-    """At most so many assignments in one commit."""
+    default_strategy: Annotated[
+        str, Meta(min_length=1, description="The strategy for tasks that name none.")
+    ] = "least_loaded"
+    ageing_s: Annotated[
+        Seconds,
+        Meta(description="Waiting so long is worth one step of priority, so that nothing starves."),
+    ] = 600.0
+    batch: Annotated[Count, Meta(description="At most so many assignments in one commit.")] = 1000
 
 
 class RecoverySettings(Section, frozen=True, kw_only=True):
     """What bounds a task that does not succeed."""
 
-    max_losses: int = 20
-    """A task that vanished with its node so often is taken for poison."""
-    timeout_grace_s: float = 10.0
-    """How long the master waits for a node to enforce a task's time limit before it does."""
+    max_losses: Annotated[
+        Count,
+        Meta(description="A task that vanished with its node so often is taken for poison."),
+    ] = 20
+    timeout_grace_s: Annotated[
+        Seconds,
+        Meta(
+            description="How long the master waits for a node to enforce a task's time limit "
+            "before it does."
+        ),
+    ] = 10.0
 
 
 class RetentionSettings(Section, frozen=True, kw_only=True):
     """How long finished things are kept, in days; zero keeps them for ever."""
 
-    tasks_days: float = 30.0
-    events_days: float = 30.0
-    step: int = 500
-    """Remove at most so many at once, so that nobody waits for the broom."""
+    tasks_days: Annotated[
+        Days, Meta(description="How long a finished task is kept; 0 for ever.")
+    ] = 30.0
+    events_days: Annotated[Days, Meta(description="How long an event is kept; 0 for ever.")] = 30.0
+    step: Annotated[
+        Count,
+        Meta(description="Remove at most so many at once, so that nobody waits for the broom."),
+    ] = 500
 
 
 class WorkerSettings(Section, frozen=True, kw_only=True):
     """What a node is, offers and allows."""
 
-    name: str = ""
-    """The machine's name when empty."""
-    slots: int = 4
-    """How many executions run at once."""
-    node_type: str = "standard"
-    region: str | None = None
-    labels: dict[str, str] = {}
-    capabilities: dict[str, bool | float | str | list[str]] = {}
-    resources: Resources = NOTHING
-    """Capacity to offer; what is zero here is measured on the machine."""
-    python_allow: tuple[str, ...] = ()
-    """Which functions the `python` executor may import: `package.module:function`, `package.*`."""
-    python_modules: tuple[str, ...] = ()
-    """Modules that register functions with `@task`, imported by each executor process."""
-    commands: dict[str, tuple[str, ...]] = {}
-    """Executors that are programs of their own: task type to command line."""
-    allow_private: bool = False
-    """Whether `http_fetch` may reach loopback, private and link-local addresses."""
-    stop_grace_s: float = 1.0
-    """How long a stopped executor may take before it is killed."""
+    name: Annotated[str, Meta(description="The node's name; the machine's name when empty.")] = ""
+    slots: Annotated[Count, Meta(description="How many executions run at once.")] = 4
+    node_type: Annotated[
+        str, Meta(min_length=1, description="A kind of node that tasks may ask for.")
+    ] = "standard"
+    region: Annotated[str | None, Meta(description="Where the node stands, such as `eu-west`.")] = (
+        None
+    )
+    labels: Annotated[dict[str, str], Meta(description="Free notes on the node.")] = {}
+    capabilities: Annotated[
+        dict[str, bool | float | str | list[str]],
+        Meta(description="What the node can do: flags, levels, texts or lists of texts."),
+    ] = {}
+    resources: Annotated[
+        Resources,
+        Meta(description="Capacity to offer; what is zero here is measured on the machine."),
+    ] = NOTHING
+    python_allow: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Which functions the `python` executor may import: "
+            "`package.module:function`, `package.*`."
+        ),
+    ] = ()
+    python_modules: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Modules that register functions with `@task`, imported by each "
+            "executor process."
+        ),
+    ] = ()
+    commands: Annotated[
+        dict[str, tuple[str, ...]],
+        Meta(description="Executors that are programs of their own: task type to command line."),
+    ] = {}
+    allow_private: Annotated[
+        bool,
+        Meta(
+            description="Whether `http_fetch` may reach loopback, private and link-local addresses."
+        ),
+    ] = False
+    stop_grace_s: Annotated[
+        Seconds,
+        Meta(description="How long a stopped executor may take before it is killed."),
+    ] = 1.0
 
 
 class LogSettings(Section, frozen=True, kw_only=True):
-    level: str = "info"
-    format: str = "auto"
-    """`console` for people, `json` for machines, `auto` by whether a terminal is there."""
-    max_file_mb: float = 20.0
-    files: int = 5
+    """What is written of what happens."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="The least important lines to write."),
+    ] = "info"
+    format: Annotated[
+        Literal["auto", "console", "json"],
+        Meta(
+            description="`console` for people, `json` for machines, `auto` by whether a terminal "
+            "is there."
+        ),
+    ] = "auto"
+    max_file_mb: Annotated[
+        Megabytes, Meta(description="A log file that has grown so large is put aside.")
+    ] = 20.0
+    files: Annotated[
+        Count, Meta(description="How many log files to keep, the one being written included.")
+    ] = 5
 
 
 class Settings(Section, frozen=True, kw_only=True):
     """Everything that can be set."""
 
-    data_dir: str = ""
-    """Where the store, logs and keys live; `~/.local/share/crawlfleet` when empty."""
-    store: str = ""
-    """The store's URL; a SQLite file in `data_dir` when empty."""
-    workers: int = 2
-    """How many worker processes `up` starts."""
+    data_dir: Annotated[
+        str,
+        Meta(
+            description="Where the store, logs and keys live; `~/.local/share/crawlfleet` when "
+            "empty."
+        ),
+    ] = ""
+    store: Annotated[
+        str, Meta(description="The store's URL; a SQLite file in `data_dir` when empty.")
+    ] = ""
+    workers: Annotated[
+        int, Meta(ge=0, description="How many worker processes `up` starts; 0 for none.")
+    ] = 2
     server: ServerSettings = ServerSettings()
     session: SessionSettings = SessionSettings()
     dispatch: DispatchSettings = DispatchSettings()

@@ -13,6 +13,7 @@ from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources
 
 EMPTY_OBJECT: Final = msgspec.Raw(b"{}")
+JSON_NULL: Final = msgspec.Raw(b"null")
 DEFAULT_PRIORITY: Final = 5
 MIN_PRIORITY: Final = 1
 MAX_PRIORITY: Final = 10

@@ -9,7 +9,7 @@ from crawlfleet.model.messages import (
     Assignment,
     Heartbeat,
     HeartbeatReply,
-    Lease,
+    LeaseReply,
     LeaseRequest,
     Registered,
     Registration,
@@ -82,14 +82,41 @@ class ControlLink(Protocol):
     Every method may raise `MasterUnreachable` with the outcome unknown; calling again is safe.
     """
 
-    async def register(self, registration: Registration) -> Registered:
-        """Raises `Refused` when the master will not have this node."""
+    async def register(self, registration: Registration, node_token: str | None) -> Registered:
+        """Introduce the node; a node that comes back shows its token.
+
+        Raises `Refused` when the master does not know it any more, or will not have it, and
+        `Conflict` when it is registering twice at once.
+        """
         ...
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply: ...
 
-    async def lease(self, node_id: str, request: LeaseRequest) -> Lease:
+    async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
         """Waits up to `wait_s` for work or orders; an empty lease when there were none."""
         ...
 
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply: ...
+
+    async def leave(self, node_id: str) -> None:
+        """Say good-bye: the session ends now and not by silence."""
+        ...
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a node is; with it, it comes back as the same node after a restart."""
+
+    node_id: str
+    node_token: str
+
+
+class IdentityKeeper(Protocol):
+    """Where a node keeps its identity between its lives."""
+
+    def load(self) -> Identity | None:
+        """The identity that was saved last, or `None`."""
+        ...
+
+    def save(self, identity: Identity | None) -> None:
+        """Keep it durably; `None` forgets."""
+        ...

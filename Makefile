@@ -1,0 +1,96 @@
+# Everything that a developer or a machine does with this tree. Needs python3 (3.11 or newer, with
+# venv and pip) and nothing else; the rest is installed into .venv from requirements.lock.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+ARGS ?=
+
+BIN := .venv/bin
+READY := .venv/.ready
+UV := $(BIN)/uv
+UV_INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+# Trust what the machine trusts, where it has certificates of its own; uv brings others.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
+export UV_SYSTEM_CERTS ?= 1
+endif
+
+# Debian packages of the servers that tests talk to; put there by `make servers` where missing.
+SERVER_PACKAGES :=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: $(READY) ## Start a fleet on this machine, with work to watch
+	$(BIN)/crawlfleet up --demo $(ARGS)
+
+.PHONY: test
+test: $(READY) servers ## Run every test
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+.PHONY: check
+check: $(READY) ## Format, lint, types, layers and the fast tests, in under a minute
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=target \
+		check-tests check-types check-layers check-lint check-format
+
+.PHONY: bench
+bench: $(READY) ## Measure speed, with peers and limits beside it
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: soak
+soak: $(READY) servers ## Run the slow tests for long
+	CRAWLFLEET_SOAK=1 $(BIN)/pytest -m slow $(ARGS)
+
+.PHONY: fmt
+fmt: $(READY) ## Format the code, and mend what can be mended
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+# No registry is named in the lock: each machine uses the one that it is set up for.
+.PHONY: lock
+lock: $(READY) ## Choose the versions of all packages anew (ARGS=--upgrade for the newest)
+	$(UV) pip compile pyproject.toml --group dev --all-extras --universal --generate-hashes \
+		--no-emit-index-url --no-header -p 3.11 -q -o requirements.lock $(ARGS)
+
+.PHONY: check-format check-lint check-types check-layers check-tests
+check-format:
+	$(BIN)/ruff format --check --quiet --output-format=concise . || { echo 'not formatted: run "make fmt"'; exit 1; }
+check-lint:
+	$(BIN)/ruff check --quiet .
+check-types:
+	$(BIN)/mypy
+check-layers:
+	$(BIN)/lint-imports --no-logo
+check-tests:
+	$(BIN)/pytest -q -n $(JOBS) --dist loadgroup -m "not slow"
+
+.PHONY: servers
+servers:
+	@missing=; for package in $(SERVER_PACKAGES); do \
+		dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
+	if [ -n "$$missing" ]; then \
+		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		echo "installing$$missing"; \
+		$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			$$sudo apt-get install -qq -y --no-install-recommends $$missing; \
+	fi
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo 'crawlfleet needs Python 3.11 or newer as "$(PYTHON)", which is:' \
+			"$$({ $(PYTHON) --version; } 2>/dev/null || echo missing)."; \
+		echo 'Name another one, such as: make PYTHON=python3.12'; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+		rm -rf .venv; $(PYTHON) -m venv .venv || { rm -rf .venv; \
+		echo 'Python has no venv module here; on Debian: apt-get install python3-venv'; exit 1; }; }
+	@echo 'installing packages into .venv'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(UV_INSTALL) --require-hashes -r requirements.lock
+	@$(UV_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@

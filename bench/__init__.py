@@ -1,0 +1,1 @@
+"""Measurements: run one with `python -m bench.<name>`; peers and limits are measured beside us."""

@@ -1,0 +1,1 @@
+"""The master's HTTP face: one route table, from which routing, roles and the reference come."""

@@ -1,0 +1,122 @@
+"""From the model to what the API shows."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from crawlfleet.control.queries import NodeState
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import Execution, Task
+from crawlfleet.model.views import EventView, ExecutionView, NodeView, TaskReceipt, TaskView
+
+
+def instant(at: float | None) -> datetime | None:
+    """An instant for people and other programs."""
+    return None if at is None else datetime.fromtimestamp(at, UTC)
+
+
+def _at(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
+
+
+def present_task(task: Task) -> TaskView:
+    return TaskView(
+        id=task.id,
+        project_id=task.project_id,
+        cluster_id=task.cluster_id,
+        task_type=task.task_type,
+        parameters=task.parameters,
+        priority=task.priority,
+        status=str(task.status),
+        created_at=_at(task.created_at),
+        updated_at=_at(task.updated_at),
+        retry_count=task.retry_count,
+        max_retries=task.max_retries,
+        workflow_id=task.workflow_id,
+        min_resources=task.min_resources,
+        capabilities=task.capabilities,
+        node_type=task.node_type,
+        schedule_strategy=task.schedule_strategy,
+        target_region=task.target_region,
+        content_features=task.content_features,
+        categories=task.categories,
+        timeout=task.timeout_s,
+        retry_policy=task.retry_policy,
+        idempotency_key=task.idempotency_key,
+        dedup_key=task.dedup_key,
+        loss_count=task.loss_count,
+        not_before=instant(task.not_before or None),
+        assigned_node=task.assigned_node,
+        assigned_at=instant(task.assigned_at),
+        started_at=instant(task.started_at),
+        completed_at=instant(task.completed_at),
+        result=task.result,
+        error=task.error,
+        dead_reason=task.dead_reason,
+    )
+
+
+def present_receipt(task: Task, *, deduplicated: bool = False) -> TaskReceipt:
+    return TaskReceipt(
+        id=task.id,
+        status=str(task.status),
+        created_at=_at(task.created_at),
+        priority=task.priority,
+        deduplicated=int(deduplicated),
+    )
+
+
+def present_execution(execution: Execution) -> ExecutionView:
+    return ExecutionView(
+        id=execution.id,
+        task_id=execution.task_id,
+        node_id=execution.node_id,
+        token=execution.token,
+        status=str(execution.status),
+        start_time=_at(execution.start_time),
+        running_at=instant(execution.running_at),
+        end_time=instant(execution.end_time),
+        retry_count=execution.retry_count,
+        allocation=execution.allocation,
+        error=execution.error,
+        metrics=execution.metrics,
+    )
+
+
+def present_node(state: NodeState) -> NodeView:
+    node, session = state.node, state.session
+    return NodeView(
+        id=node.id,
+        name=node.name,
+        description=node.description,
+        cluster_id=node.cluster_id,
+        ip_address=node.ip_address,
+        port=node.port,
+        node_type=node.node_type,
+        region=node.region,
+        labels=node.labels,
+        capabilities=node.capabilities,
+        task_types=node.task_types,
+        resources=node.resources,
+        status=str(node.status),
+        health=str(node.health),
+        usage=msgspec.structs.asdict(session.usage) if session else {},
+        load=session.load if session else 0.0,
+        active_tasks=state.active_tasks,
+        last_heartbeat=instant(session.last_heartbeat) if session else None,
+        created_at=_at(node.created_at),
+        updated_at=_at(node.updated_at),
+    )
+
+
+def present_event(event: Event) -> EventView:
+    return EventView(
+        seq=event.seq,
+        kind=event.kind,
+        subject=event.subject,
+        at=_at(event.at),
+        cause=event.cause,
+        from_state=event.from_state,
+        to_state=event.to_state,
+        details=event.details,
+    )

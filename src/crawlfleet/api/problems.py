@@ -1,0 +1,91 @@
+"""Every "no" as an RFC 9457 problem document that names the field and the remedy."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from crawlfleet.errors import (
+    Conflict,
+    CrawlfleetError,
+    FieldProblem,
+    InvalidRequest,
+    NotFound,
+    Refused,
+    StoreUnavailable,
+    Unauthenticated,
+)
+from crawlfleet.model.views import Problem
+
+MEDIA_TYPE: Final = "application/problem+json"
+_KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
+    InvalidRequest: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request"),
+    NotFound: (HTTPStatus.NOT_FOUND, "not-found"),
+    Conflict: (HTTPStatus.CONFLICT, "conflict"),
+    Refused: (HTTPStatus.FORBIDDEN, "refused"),
+    Unauthenticated: (HTTPStatus.UNAUTHORIZED, "unauthenticated"),
+    StoreUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable"),
+}
+
+
+class Malformed(CrawlfleetError):
+    """The request cannot be read at all."""
+
+    def __init__(self, status: HTTPStatus, slug: str, detail: str) -> None:
+        self.status, self.slug = status, slug
+        super().__init__(detail)
+
+
+def problem_of(error: CrawlfleetError, instance: str = "") -> Problem:
+    """The document for an error that is the caller's to mend, or that will pass."""
+    if isinstance(error, Malformed):
+        status, slug = error.status, error.slug
+    else:
+        status, slug = _KINDS[type(error)]
+    return problem(
+        status,
+        slug,
+        str(error),
+        instance,
+        error.problems if isinstance(error, InvalidRequest) else (),
+    )
+
+
+def problem(
+    status: HTTPStatus,
+    slug: str,
+    detail: str,
+    instance: str = "",
+    errors: Sequence[FieldProblem] = (),
+) -> Problem:
+    """A document; `slug` is the stable name that programs may compare."""
+    return Problem(
+        type=f"urn:crawlfleet:problem:{slug}",
+        title=status.phrase,
+        status=int(status),
+        detail=detail,
+        instance=instance,
+        errors=tuple(errors),
+    )
+
+
+def respond(document: Problem, headers: dict[str, str] | None = None) -> Response:
+    """The answer that carries a problem document."""
+    headers = dict(headers or {})
+    if document.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="crawlfleet"'
+    if document.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = "1"
+    return Response(
+        msgspec.json.encode(document),
+        status_code=document.status,
+        media_type=MEDIA_TYPE,
+        headers=headers,
+    )
+
+
+def is_known(error: CrawlfleetError) -> bool:
+    """Whether an error has a place in the API's contract."""
+    return isinstance(error, Malformed) or type(error) in _KINDS

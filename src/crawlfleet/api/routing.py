@@ -1,0 +1,177 @@
+"""The route table and the one way through it: key, role, body, handler, answer.
+
+A route says everything about itself, so that what checks, documents or calls it needs no second
+description. Paths may end in a verb (`/nodes/{id}:drain`), as the API's own style has it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+
+from crawlfleet.api.decoding import decode_body, decode_query
+from crawlfleet.api.problems import Malformed, is_known, problem, problem_of, respond
+from crawlfleet.control.keys import Principal
+from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.errors import CrawlfleetError, NotFound, Refused, Unauthenticated
+from crawlfleet.model.key import Role
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.API)
+
+READERS: Final = frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN})
+OPERATORS: Final = frozenset({Role.OPERATOR, Role.ADMIN})
+NODES: Final = frozenset({Role.NODE, Role.ADMIN})
+ANYONE: Final[frozenset[Role]] = frozenset()
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A body or query that may hold nothing."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was let in and understood."""
+
+    control: ControlPlane
+    caller: Principal
+    path: dict[str, str]
+    query: Any
+    body: Any
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer other than a plain 200."""
+
+    body: Any
+    status: HTTPStatus = HTTPStatus.OK
+    headers: dict[str, str] = {}
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that can be asked of the master."""
+
+    method: str
+    path: str
+    roles: frozenset[Role]
+    """Who may; nobody needs a key where this is `ANYONE`."""
+    handler: Handler
+    summary: str
+    body: type[Any] = Nothing
+    query: type[Any] = Nothing
+
+
+def mount(
+    routes: Sequence[Route], control: ControlPlane, *, max_body_bytes: int
+) -> list[StarletteRoute]:
+    """The table as Starlette routes; those with a verb come first, since `{id}` matches more."""
+    ordered = sorted(routes, key=lambda route: (":" not in route.path, route.path))
+    return [
+        StarletteRoute(
+            route.path, _endpoint(route, control, max_body_bytes), methods=[route.method]
+        )
+        for route in ordered
+    ]
+
+
+def _endpoint(
+    route: Route, control: ControlPlane, max_body_bytes: int
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            caller = _admitted(request, route, control)
+            body = await _body(request, route, max_body_bytes)
+            query = decode_query(dict(request.query_params), route.query)
+            reply = await route.handler(
+                Call(
+                    control=control,
+                    caller=caller,
+                    path=request.path_params,
+                    query=query,
+                    body=body,
+                )
+            )
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except CrawlfleetError as error:
+            if not is_known(error):
+                log.exception("request failed", method=route.method, path=request.url.path)
+                return respond(
+                    problem(
+                        HTTPStatus.INTERNAL_SERVER_ERROR,
+                        "internal",
+                        "the master could not do this; its log says why",
+                        request.url.path,
+                    )
+                )
+            return respond(problem_of(error, request.url.path))
+        if not isinstance(reply, Reply):
+            reply = Reply(body=reply)
+        return Response(
+            msgspec.json.encode(reply.body),
+            status_code=reply.status,
+            media_type="application/json",
+            headers=reply.headers,
+        )
+
+    return answer
+
+
+def _admitted(request: Request, route: Route, control: ControlPlane) -> Principal:
+    if not route.roles:
+        return Principal(role=Role.VIEWER, name="anyone")
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret:
+        raise Unauthenticated("send a key: `Authorization: Bearer KEY`")
+    caller = control.keys.authenticate(secret.strip())
+    if caller.role not in route.roles:
+        needed = " or ".join(sorted(route.roles))
+        raise Refused(f"this needs the role {needed}; the key {caller.name!r} is {caller.role}")
+    node_id = request.path_params.get("node_id")
+    if caller.role is Role.NODE and node_id is not None and caller.node_id != node_id:
+        # A join key is nobody's token, and a node may act only for itself.
+        raise Refused(f"only {node_id} itself may do this, with its own node token")
+    return caller
+
+
+async def _body(request: Request, route: Route, max_bytes: int) -> Any:
+    if route.method == "GET":
+        return None
+    announced = request.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > max_bytes:
+        raise _too_large(max_bytes)
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        chunks.append(chunk)
+    content_type = request.headers.get("content-type", "application/json").partition(";")[0]
+    if size and content_type.strip().lower() not in {"application/json", ""}:
+        raise Malformed(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            f"the body is {content_type!r}; send application/json",
+        )
+    return decode_body(b"".join(chunks), route.body)
+
+
+def _too_large(max_bytes: int) -> Malformed:
+    return Malformed(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "too-large",
+        f"the body is larger than {max_bytes / 1e6:g} MB; send less at once",
+    )
+
+
+def check_id(kind: str, id: str) -> str:
+    """An id from a path, if it can be one at all; `NotFound` otherwise."""
+    if len(id) > 100 or not id.isprintable():
+        raise NotFound(kind, id[:100])
+    return id

@@ -1,0 +1,1 @@
+"""Implementations of the ports that keep or carry state."""

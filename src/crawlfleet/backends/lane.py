@@ -1,0 +1,99 @@
+"""A thread that works off what an event loop hands to it.
+
+Blocking drivers live behind one of these: the loop never waits for a disk, the driver is only
+ever used by one thread, and what has piled up in the meantime is done together.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from crawlfleet.errors import StoreUnavailable
+
+J = TypeVar("J")
+Outcome = Any
+"""What a job gave; an exception is raised to the one who asked."""
+
+
+class _Asked(Generic[J]):
+    __slots__ = ("future", "job", "loop")
+
+    def __init__(self, job: J) -> None:
+        self.job = job
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+
+
+class Lane(Generic[J]):
+    """Hands all waiting jobs, at most `most` of them, to `work`, which answers each in order.
+
+    `work` is called in the lane's own thread. A caller that is cancelled leaves its job behind:
+    it is done all the same, and nobody is told.
+    """
+
+    def __init__(self, name: str, work: Callable[[Sequence[J]], Sequence[Outcome]], most: int):
+        self._work = work
+        self._most = most
+        self._queue: SimpleQueue[_Asked[J] | None] = SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    async def ask(self, job: J) -> Any:
+        """The outcome of `job`; raises `StoreUnavailable` after `close`."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed; open it first")
+        asked = _Asked(job)
+        self._queue.put(asked)
+        return await asked.future
+
+    async def close(self) -> None:
+        """Finish what was asked for, then end the thread. May be called twice."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        going = True
+        while going:
+            first = self._queue.get()
+            if first is None:
+                return
+            batch = [first]
+            while len(batch) < self._most:
+                try:
+                    asked = self._queue.get_nowait()
+                except Empty:
+                    break
+                if asked is None:
+                    going = False
+                    break
+                batch.append(asked)
+            self._do(batch)
+
+    def _do(self, batch: list[_Asked[J]]) -> None:
+        try:
+            outcomes = self._work([asked.job for asked in batch])
+        except Exception as error:
+            outcomes = [error] * len(batch)
+        loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
+        for asked, outcome in zip(batch, outcomes, strict=True):
+            loops.setdefault(asked.loop, []).append((asked.future, outcome))
+        for loop, answers in loops.items():
+            try:
+                loop.call_soon_threadsafe(_answer, answers)
+            except RuntimeError:
+                continue  # the loop was closed under its callers: nobody is left to tell
+
+
+def _answer(answers: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
+    for future, outcome in answers:
+        if future.done():
+            continue
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

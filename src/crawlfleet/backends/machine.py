@@ -1,0 +1,14 @@
+"""The machine that this process runs on: its clock and its randomness."""
+
+import secrets
+import time
+
+
+class Machine:
+    """The real `System`."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def entropy(self, size: int) -> bytes:
+        return secrets.token_bytes(size)

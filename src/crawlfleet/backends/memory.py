@@ -1,0 +1,352 @@
+"""A store in plain dictionaries: for simulations and tests, quick and without threads.
+
+It never shares anything that can be changed with its callers: dictionaries inside of rows are
+copied on their way in and on their way out.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from copy import copy
+from operator import attrgetter
+from typing import Any, Final, Generic, Protocol, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.event import Event
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.node import Node, NodeStatus, Session
+from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.ports.store import Change, Committed, Refusal, TaskFilter
+
+PORTION: Final = 1000
+TASKS: Final = KINDS.index("tasks")
+EXECUTIONS: Final = KINDS.index("executions")
+
+
+class Row(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+R = TypeVar("R", bound=Row)
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def _fields_of(kind: type[msgspec.Struct], wanted: type) -> tuple[str, ...]:
+    return tuple(
+        field.name
+        for field in msgspec.structs.fields(kind)
+        if wanted in (field.type, get_origin(field.type), *get_args(field.type))
+    )
+
+
+STORED: Final = (Project, Cluster, Node, Session, Task, Execution, ApiKey, Event)
+DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}
+RAWS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, msgspec.Raw) for kind in STORED}
+
+
+def _own_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _own_value(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_own_value(inner) for inner in value]
+    return value
+
+
+def _share(row: S) -> S:
+    """A copy of a stored row whose dictionaries the reader may change."""
+    dicts = DICTS[type(row)]
+    if not dicts:
+        return row
+    shared = copy(row)
+    for name in dicts:
+        force_setattr(shared, name, _own_value(getattr(row, name)))
+    return shared
+
+
+def _own(row: S) -> S:
+    """A copy of a row that depends on nothing of the writer's, not even its receive buffer."""
+    owned = _share(row)
+    for name in RAWS[type(row)]:
+        raw = getattr(owned, name)
+        if raw is not None:
+            force_setattr(owned, name, raw.copy())
+    return owned
+
+
+def _share_all(rows: Iterable[S]) -> list[S]:
+    return [_share(row) for row in rows]
+
+
+class _Table(Generic[R]):
+    """Rows by id, and their ids in order; new ids mostly come at the end."""
+
+    __slots__ = ("ids", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, R] = {}
+        self.ids: list[str] = []
+
+    def put(self, row: R) -> None:
+        if row.id not in self.rows:
+            if self.ids and row.id < self.ids[-1]:
+                insort(self.ids, row.id)
+            else:
+                self.ids.append(row.id)
+        self.rows[row.id] = row
+
+    def remove(self, ids: Sequence[str]) -> None:
+        for gone in ids:
+            del self.rows[gone]
+        if ids:
+            self.ids = [kept for kept in self.ids if kept in self.rows]
+
+    def __iter__(self) -> Iterator[R]:
+        return map(self.rows.__getitem__, self.ids)
+
+    def beyond(self, after: str | None, newest_first: bool) -> Iterator[R]:
+        """The rows on the far side of `after`, which need not exist."""
+        if newest_first:
+            end = len(self.ids) if after is None else bisect_left(self.ids, after)
+            ids: Iterable[str] = (self.ids[i] for i in range(end - 1, -1, -1))
+        else:
+            start = 0 if after is None else bisect_right(self.ids, after)
+            ids = (self.ids[i] for i in range(start, len(self.ids)))
+        return map(self.rows.__getitem__, ids)
+
+
+class MemoryStore:
+    """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
+
+    def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
+        self._now = now
+        self._opened = False
+        self._present = Present()
+        self._projects: _Table[Project] = _Table()
+        self._clusters: _Table[Cluster] = _Table()
+        self._nodes: _Table[Node] = _Table()
+        self._sessions: _Table[Session] = _Table()
+        self._tasks: _Table[Task] = _Table()
+        self._executions: _Table[Execution] = _Table()
+        self._keys: _Table[ApiKey] = _Table()
+        self._put: tuple[Callable[[Any], None], ...] = (
+            self._projects.put,
+            self._clusters.put,
+            self._nodes.put,
+            self._put_session,
+            self._put_task,
+            self._put_execution,
+            self._keys.put,
+        )
+        self._live_sessions: set[str] = set()
+        self._unfinished: set[str] = set()
+        self._live_executions: set[str] = set()
+        self._attempts: dict[str, list[str]] = {}
+        self._events: list[Event] = []
+        self._events_of: dict[str, list[Event]] = {}
+        self._last_seq = 0
+        self._cursors: dict[str, int] = {}
+
+    async def open(self) -> None:
+        self._opened = True
+        await self.commit([default_rows(self._now())])
+
+    async def close(self) -> None:
+        self._opened = False
+
+    async def lead(self, leader: str) -> int:
+        self._need_open()
+        self._present.epoch += 1
+        return self._present.epoch
+
+    async def commit(self, changes: Sequence[Change]) -> Committed:
+        self._need_open()
+        refusals = tuple(self._make(change) for change in changes)
+        return Committed(refusals=refusals, last_seq=self._last_seq)
+
+    async def project(self, id: str) -> Project | None:
+        self._need_open()
+        return self._projects.rows.get(id)
+
+    async def clusters(self) -> list[Cluster]:
+        self._need_open()
+        return _share_all(self._clusters)
+
+    async def node(self, id: str) -> Node | None:
+        self._need_open()
+        node = self._nodes.rows.get(id)
+        return None if node is None else _share(node)
+
+    async def nodes(self, status: Sequence[NodeStatus] = ()) -> list[Node]:
+        self._need_open()
+        return _share_all(n for n in self._nodes if not status or n.status in status)
+
+    async def session(self, id: str) -> Session | None:
+        self._need_open()
+        return self._sessions.rows.get(id)
+
+    async def live_sessions(self) -> list[Session]:
+        self._need_open()
+        return [self._sessions.rows[live] for live in sorted(self._live_sessions)]
+
+    async def tasks(self, ids: Sequence[str]) -> list[Task]:
+        self._need_open()
+        rows = self._tasks.rows
+        return _share_all(rows[wanted] for wanted in ids if wanted in rows)
+
+    async def find_tasks(
+        self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
+    ) -> list[Task]:
+        self._need_open()
+        found: list[Task] = []
+        for task in self._tasks.beyond(after, newest_first):
+            if len(found) >= limit:
+                break
+            if _matches(task, filter):
+                found.append(_share(task))
+        return found
+
+    async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
+        self._need_open()
+        return dict(
+            Counter(
+                task.status
+                for task in self._tasks.rows.values()
+                if project_id is None or task.project_id == project_id
+            )
+        )
+
+    async def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
+        self._need_open()
+        ids = sorted(self._unfinished)
+        for start in range(0, len(ids), PORTION):
+            tasks = await self.tasks(ids[start : start + PORTION])
+            portion = [task for task in tasks if task.status not in TERMINAL]
+            if portion:
+                yield portion
+
+    async def executions(self, task_id: str) -> list[Execution]:
+        self._need_open()
+        attempts = map(self._executions.rows.__getitem__, self._attempts.get(task_id, ()))
+        return _share_all(sorted(attempts, key=attrgetter("token", "id")))
+
+    async def live_executions(self) -> list[Execution]:
+        self._need_open()
+        return _share_all(self._executions.rows[live] for live in sorted(self._live_executions))
+
+    async def keys(self) -> list[ApiKey]:
+        self._need_open()
+        return list(self._keys)
+
+    async def events(self, *, after: int, limit: int, subject: str | None = None) -> list[Event]:
+        self._need_open()
+        log = self._events if subject is None else self._events_of.get(subject, [])
+        start = bisect_right(log, after, key=attrgetter("seq"))
+        return _share_all(log[start : start + max(limit, 0)])
+
+    async def cursor(self, consumer: str) -> int:
+        self._need_open()
+        return self._cursors.get(consumer, 0)
+
+    async def move_cursor(self, consumer: str, seq: int) -> None:
+        self._need_open()
+        self._cursors[consumer] = max(seq, self._cursors.get(consumer, 0))
+
+    async def remove_finished(self, *, before: float, limit: int) -> int:
+        self._need_open()
+        ended = sorted(
+            (task.completed_at, task.id)
+            for task in self._tasks.rows.values()
+            if task.completed_at is not None
+            and task.completed_at < before
+            and task.status in TERMINAL
+        )
+        gone = [ended_id for _, ended_id in ended[: max(limit, 0)]]
+        attempts = [attempt for task_id in gone for attempt in self._attempts.pop(task_id, ())]
+        self._tasks.remove(gone)
+        self._executions.remove(attempts)
+        self._live_executions.difference_update(attempts)
+        for kind, removed in ((TASKS, gone), (EXECUTIONS, attempts)):
+            for row_id in removed:
+                del self._present.versions[kind][row_id]
+        self._remove_claims(before, limit * CLAIMS_PER_TASK)
+        return len(gone)
+
+    async def remove_events(self, *, before: float, limit: int) -> int:
+        self._need_open()
+        oldest = self._events[: max(limit, 0)]
+        gone = {event.seq for event in oldest if event.at < before}
+        self._events[: len(oldest)] = [event for event in oldest if event.seq not in gone]
+        for subject in {event.subject for event in oldest if event.seq in gone}:
+            kept = [event for event in self._events_of[subject] if event.seq not in gone]
+            if kept:
+                self._events_of[subject] = kept
+            else:
+                del self._events_of[subject]
+        return len(gone)
+
+    def _remove_claims(self, before: float, limit: int) -> None:
+        claims = self._present.claims
+        expired = sorted(
+            (claim.expires_at, name) for name, claim in claims.items() if claim.expires_at <= before
+        )
+        for _, name in expired[: max(limit, 0)]:
+            del claims[name]
+
+    def _need_open(self) -> None:
+        if not self._opened:
+            raise StoreUnavailable("the store is closed; open it first")
+
+    def _make(self, change: Change) -> Refusal | None:
+        refusal = self._present.accept(change)
+        if refusal is not None:
+            return refusal
+        for put, rows in zip(self._put, rows_by_kind(change), strict=True):
+            for row in rows:
+                put(_own(row))
+        for event in change.events:
+            self._last_seq += 1
+            numbered = _own(event)
+            if numbered is event:
+                numbered = copy(event)
+            force_setattr(numbered, "seq", self._last_seq)
+            self._events.append(numbered)
+            self._events_of.setdefault(event.subject, []).append(numbered)
+        return None
+
+    def _put_session(self, session: Session) -> None:
+        self._sessions.put(session)
+        _keep(self._live_sessions, session.id, session.ended_at is None)
+
+    def _put_task(self, task: Task) -> None:
+        self._tasks.put(task)
+        _keep(self._unfinished, task.id, task.status not in TERMINAL)
+
+    def _put_execution(self, execution: Execution) -> None:
+        if execution.id not in self._executions.rows:
+            self._attempts.setdefault(execution.task_id, []).append(execution.id)
+        self._executions.put(execution)
+        _keep(self._live_executions, execution.id, execution.status in LIVE_EXECUTION)
+
+
+def _keep(ids: set[str], id: str, wanted: bool) -> None:
+    if wanted:
+        ids.add(id)
+    else:
+        ids.discard(id)
+
+
+def _matches(task: Task, filter: TaskFilter) -> bool:
+    return (
+        (not filter.status or task.status in filter.status)
+        and filter.project_id in (None, task.project_id)
+        and filter.task_type in (None, task.task_type)
+        and filter.workflow_id in (None, task.workflow_id)
+        and filter.assigned_node in (None, task.assigned_node)
+        and filter.dead in (None, task.dead_reason is not None)
+    )

@@ -1,0 +1,77 @@
+"""Which changes fit: the one place where versions, claims and epochs are compared.
+
+Every store asks it, so that no two of them can differ. A store fills a `Present` with what it
+holds of the rows and claims that a batch names, then offers the changes one after another.
+"""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
+
+from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT, Cluster, Project
+from crawlfleet.ports.store import Change, Claim, Refusal, RefusalKind
+
+KINDS: Final = ("projects", "clusters", "nodes", "sessions", "tasks", "executions", "keys")
+"""The fields of a change that hold versioned rows, in the order in which they are checked."""
+
+CLAIMS_PER_TASK: Final = 2
+"""A task may hold an idempotency and a dedup key: how many expired claims go with a removed one."""
+
+rows_by_kind: Final[Callable[[Change], tuple[tuple[Any, ...], ...]]] = attrgetter(*KINDS)
+
+
+def default_rows(now: float) -> Change:
+    """The project and the cluster that exist in every store from the start."""
+    project = Project(id=DEFAULT_PROJECT, name=DEFAULT_PROJECT, created_at=now, updated_at=now)
+    cluster = Cluster(
+        id=DEFAULT_CLUSTER,
+        project_id=DEFAULT_PROJECT,
+        name=DEFAULT_CLUSTER,
+        created_at=now,
+        updated_at=now,
+    )
+    return Change(projects=(project,), clusters=(cluster,))
+
+
+class Present:
+    """The versions and claims at one point of a batch; a row that is not there has version 0."""
+
+    __slots__ = ("claims", "epoch", "versions")
+
+    def __init__(self, epoch: int = 0) -> None:
+        self.epoch = epoch
+        self.versions: tuple[dict[str, int], ...] = tuple({} for _ in KINDS)
+        """By kind in the order of `KINDS`, then by id."""
+        self.claims: dict[tuple[str, str], Claim] = {}
+        """By scope and key."""
+
+    def accept(self, change: Change) -> Refusal | None:
+        """Make `change` part of the present, or say what stands in its way and do nothing."""
+        if change.epoch is not None and change.epoch != self.epoch:
+            return Refusal(kind=RefusalKind.EPOCH, subject=str(self.epoch))
+        undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        for known, written in zip(self.versions, rows_by_kind(change), strict=True):
+            for row in written:
+                version = known.get(row.id, 0)
+                if version != row.version - 1:
+                    _take_back(undo)
+                    return Refusal(kind=RefusalKind.VERSION, subject=row.id)
+                undo.append((known, row.id, version))
+                known[row.id] = row.version
+        for claim in change.claims:
+            name = claim.scope, claim.key
+            held = self.claims.get(name)
+            if held and held.holder != claim.holder and held.expires_at > claim.at:
+                _take_back(undo)
+                return Refusal(kind=RefusalKind.CLAIM, subject=claim.scope, claim=held)
+            undo.append((self.claims, name, held))
+            self.claims[name] = claim
+        return None
+
+
+def _take_back(undo: list[tuple[dict[Any, Any], Any, Any]]) -> None:
+    for known, name, before in reversed(undo):
+        if before:
+            known[name] = before
+        else:
+            del known[name]

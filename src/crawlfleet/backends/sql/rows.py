@@ -1,0 +1,159 @@
+"""Structs become rows and rows become structs, by the field types and the table's columns.
+
+A field is stored as it is, as the value of its enumeration, as raw JSON text, or as JSON that is
+null for the field's default. Fields without a column go into `options`. The plan is made once for
+each struct; then a row costs one C call to fetch all fields, and a small call per special field.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Any, Final, Generic, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec.structs import FieldInfo
+from sqlalchemy import Table
+
+from crawlfleet.backends.sql import schema
+from crawlfleet.model.event import Event
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.node import Node, Session
+from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.task import Execution, Task
+from crawlfleet.ports.store import Claim
+
+S = TypeVar("S", bound=msgspec.Struct)
+Convert = Callable[[Any], Any]
+
+OPTIONS: Final = "options"
+PLAIN: Final = (str, int, float)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def _required(kind: Any) -> Any:
+    """The type of a field without its `| None`."""
+    if get_origin(kind) is UnionType:
+        (kind,) = (part for part in get_args(kind) if part is not NoneType)
+    return kind
+
+
+def _default(field: FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
+
+
+def _write_raw(value: msgspec.Raw | None) -> str | None:
+    return None if value is None else str(value, "utf-8")
+
+
+def _json_writer(default: Any) -> Convert:
+    def write(value: Any) -> str | None:
+        return None if value is default or value == default else _encode(value).decode()
+
+    return write
+
+
+class _Options:
+    """The fields of a struct that have no column, together in one JSON object."""
+
+    def __init__(self, kind: type[msgspec.Struct], fields: Sequence[FieldInfo]) -> None:
+        self._names = [field.name for field in fields]
+        self._values = attrgetter(*self._names)
+        self._kind: Any = msgspec.defstruct(
+            f"{kind.__name__}Options",
+            [(field.name, field.type, _default(field)) for field in fields],
+            omit_defaults=True,
+        )
+        self._decode = msgspec.json.Decoder(self._kind).decode
+
+    def write(self, struct: msgspec.Struct) -> str | None:
+        text = _encode(self._kind(*self._values(struct)))
+        return None if text == b"{}" else text.decode()
+
+    def read(self, text: str) -> dict[str, Any]:
+        return msgspec.structs.asdict(self._decode(text))
+
+
+class RowMap(Generic[S]):
+    """The way between one struct and the rows of its table."""
+
+    def __init__(self, kind: type[S], table: Table) -> None:
+        self.table = table
+        self._kind = kind
+        self._names = tuple(column.key for column in table.columns)
+        self._writers: list[tuple[int, Convert]] = []
+        self._readers: list[tuple[str, Convert]] = []
+        fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        folded = [field for name, field in fields.items() if name not in self._names]
+        self._options = _Options(kind, folded) if folded else None
+        self._options_at = self._names.index(OPTIONS) if folded else -1
+        paths = [
+            "__class__" if name == OPTIONS else self._plan(index, fields[name])
+            for index, name in enumerate(self._names)
+        ]
+        self._values: Callable[[S], tuple[Any, ...]] = attrgetter(*paths)
+
+    def _plan(self, index: int, field: FieldInfo) -> str:
+        """Note how a field is converted, and return the path by which its value is fetched."""
+        name, kind = field.name, _required(field.type)
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            self._readers.append((name, kind._value2member_map_.__getitem__))
+            return f"{name}._value_"
+        if kind is msgspec.Raw:
+            self._writers.append((index, _write_raw))
+            self._readers.append((name, msgspec.Raw))
+        elif kind not in PLAIN:
+            self._writers.append((index, _json_writer(_default(field))))
+            self._readers.append((name, msgspec.json.Decoder(kind).decode))
+        return name
+
+    def encode(self, struct: S) -> list[Any]:
+        """The values of the row, in the order of the table's columns."""
+        row = list(self._values(struct))
+        for index, write in self._writers:
+            row[index] = write(row[index])
+        if self._options:
+            row[self._options_at] = self._options.write(struct)
+        return row
+
+    def decode(self, row: Sequence[Any]) -> S:
+        """The struct of a row; what is null takes the field's default."""
+        fields = dict(zip(self._names, row, strict=True))
+        for name, read in self._readers:
+            stored = fields[name]
+            if stored is None:
+                del fields[name]
+            else:
+                fields[name] = read(stored)
+        if self._options:
+            folded = fields.pop(OPTIONS)
+            if folded is not None:
+                fields.update(self._options.read(folded))
+        return self._kind(**fields)
+
+    def decode_all(self, rows: Iterable[Sequence[Any]]) -> list[S]:
+        return [self.decode(row) for row in rows]
+
+
+PROJECT: Final = RowMap(Project, schema.projects)
+CLUSTER: Final = RowMap(Cluster, schema.clusters)
+NODE: Final = RowMap(Node, schema.nodes)
+SESSION: Final = RowMap(Session, schema.sessions)
+TASK: Final = RowMap(Task, schema.tasks)
+EXECUTION: Final = RowMap(Execution, schema.executions)
+KEY: Final = RowMap(ApiKey, schema.keys)
+EVENT: Final = RowMap(Event, schema.events)
+CLAIM: Final = RowMap(Claim, schema.claims)
+
+VERSIONED: Final[tuple[RowMap[Any], ...]] = (
+    PROJECT,
+    CLUSTER,
+    NODE,
+    SESSION,
+    TASK,
+    EXECUTION,
+    KEY,
+)
+"""In the order of `crawlfleet.backends.present.KINDS`."""

@@ -1,0 +1,274 @@
+"""The tables of a SQL store, named as in the product's sources.
+
+Instants are seconds since the epoch. What can be filtered by is a column; small values are JSON
+text, null when they are empty; rarely used fields of a task share the column `options`.
+`parameters` and `result` are the submitter's own JSON text, byte for byte.
+
+Columns have the names of the struct's fields, or that name as their `key`. There are no foreign
+keys: each would cost a lookup per write, and events and claims outlive what they speak of.
+An index is here because a read of the port needs it; `tests/conformance/test_sqlite_plans.py`
+holds each of them to its purpose.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    literal_column,
+)
+
+from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, TaskStatus
+
+metadata: Final = MetaData()
+
+SEQUENCE: Final = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite takes only a plain integer for the number of a row, which costs no index."""
+
+
+def _id() -> Column[str]:
+    return Column("id", Text, primary_key=True)
+
+
+def _text(name: str, *, null: bool = False, key: str | None = None) -> Column[str]:
+    return Column(name, Text, nullable=null, key=key)
+
+
+def _json(name: str) -> Column[str]:
+    return Column(name, Text)
+
+
+def _number(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _real(name: str, *, null: bool = False) -> Column[float]:
+    return Column(name, Double, nullable=null)
+
+
+def among(column: Column[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
+    """`column IN (…)` with the states written out, as a partial index needs to be recognised."""
+    return column.in_([literal_column(f"'{state}'") for state in sorted(states)])
+
+
+def _partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
+    Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
+
+projects: Final = Table(
+    "projects",
+    metadata,
+    _id(),
+    _text("name"),
+    _real("created_at"),
+    _real("updated_at"),
+    _number("version"),
+)
+
+clusters: Final = Table(
+    "crawler_clusters",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("name"),
+    _text("description"),
+    _json("configuration"),
+    _text("status"),
+    _real("created_at"),
+    _real("updated_at"),
+    _number("version"),
+)
+
+nodes: Final = Table(
+    "crawler_nodes",
+    metadata,
+    _id(),
+    _text("cluster_id"),
+    _text("name"),
+    _text("description"),
+    _text("ip_address"),
+    _number("port"),
+    _text("node_type"),
+    _text("region", null=True),
+    _json("labels"),
+    _json("capabilities"),
+    _json("task_types"),
+    _json("resources"),
+    _text("status"),
+    _text("health_status", key="health"),
+    _text("health_reason"),
+    _text("session_id", null=True),
+    _text("token_hash"),
+    _real("created_at"),
+    _real("updated_at"),
+    _number("version"),
+)
+
+sessions: Final = Table(
+    "crawler_node_sessions",
+    metadata,
+    _id(),
+    _text("node_id"),
+    _real("started_at"),
+    _real("deadline"),
+    _real("last_heartbeat"),
+    _json("usage"),
+    _real("load"),
+    _real("ended_at", null=True),
+    _text("end_cause"),
+    _number("version"),
+)
+_partial_index("ix_sessions_live", sessions.c.id, where=sessions.c.ended_at.is_(None))
+
+tasks: Final = Table(
+    "crawler_tasks",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("cluster_id"),
+    _text("workflow_id", null=True),
+    _text("task_type"),
+    _text("parameters"),
+    _number("priority"),
+    _json("min_resources"),
+    _json("capabilities"),
+    _text("node_type", null=True),
+    _text("schedule_strategy", null=True),
+    _text("target_region", null=True),
+    _json("content_features"),
+    _real("timeout_s", null=True),
+    _json("options"),
+    _text("status"),
+    _number("version"),
+    _number("token"),
+    _real("not_before"),
+    _real("created_at"),
+    _real("updated_at"),
+    _text("assigned_node", null=True),
+    _real("assigned_at", null=True),
+    _text("execution_id", null=True),
+    _real("started_at", null=True),
+    _real("completed_at", null=True),
+    _text("result", null=True),
+    _json("error"),
+    _text("dead_reason", null=True),
+    _number("retry_count"),
+    _number("max_retries"),
+    _number("loss_count"),
+)
+Index("ix_tasks_status", tasks.c.status, tasks.c.id, tasks.c.project_id)
+Index("ix_tasks_project", tasks.c.project_id, tasks.c.id)
+_partial_index(
+    "ix_tasks_workflow",
+    tasks.c.workflow_id,
+    tasks.c.id,
+    where=tasks.c.workflow_id.is_not(None),
+)
+_partial_index(
+    "ix_tasks_node",
+    tasks.c.assigned_node,
+    tasks.c.id,
+    where=tasks.c.assigned_node.is_not(None),
+)
+_partial_index("ix_tasks_dead", tasks.c.id, where=tasks.c.dead_reason.is_not(None))
+_partial_index(
+    "ix_tasks_completed",
+    tasks.c.completed_at,
+    tasks.c.id,
+    where=tasks.c.completed_at.is_not(None),
+)
+
+executions: Final = Table(
+    "crawler_task_executions",
+    metadata,
+    _id(),
+    _text("task_id"),
+    _text("node_id"),
+    _text("session_id"),
+    _number("token"),
+    _real("start_time"),
+    _real("running_at", null=True),
+    _real("end_time", null=True),
+    _json("reserved"),
+    _json("allocation"),
+    _text("status"),
+    _json("error"),
+    _json("metrics"),
+    _number("retry_count"),
+    _number("version"),
+)
+Index("ix_executions_task", executions.c.task_id, executions.c.token)
+_partial_index(
+    "ix_executions_live", executions.c.id, where=among(executions.c.status, LIVE_EXECUTION)
+)
+
+keys: Final = Table(
+    "crawler_keys",
+    metadata,
+    _id(),
+    _text("name"),
+    _text("role"),
+    _text("secret_hash"),
+    _real("created_at"),
+    _real("expires_at", null=True),
+    _real("revoked_at", null=True),
+    _number("version"),
+)
+
+events: Final = Table(
+    "crawler_events",
+    metadata,
+    Column("seq", SEQUENCE, primary_key=True, autoincrement=False),
+    _text("kind"),
+    _text("subject"),
+    _real("at"),
+    _text("cause"),
+    _text("from_state", null=True),
+    _text("to_state", null=True),
+    _json("details"),
+)
+Index("ix_events_subject", events.c.subject, events.c.seq)
+
+claims: Final = Table(
+    "crawler_claims",
+    metadata,
+    Column("scope", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    _text("holder"),
+    _real("at"),
+    _real("expires_at"),
+    _text("digest"),
+    sqlite_with_rowid=False,
+)
+Index("ix_claims_expiry", claims.c.expires_at)
+
+cursors: Final = Table(
+    "crawler_cursors",
+    metadata,
+    Column("consumer", Text, primary_key=True),
+    _number("seq"),
+    sqlite_with_rowid=False,
+)
+
+leadership: Final = Table(
+    "crawler_leadership",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    _number("epoch"),
+    _text("leader"),
+    _number("removed_seq"),
+)
+"""One row: the present leader, and the event number that no new event may fall below."""
+
+UNFINISHED: Final = among(tasks.c.status, set(TaskStatus) - TERMINAL)
+FINISHED: Final = among(tasks.c.status, TERMINAL)
+HOLDING: Final = among(executions.c.status, LIVE_EXECUTION)

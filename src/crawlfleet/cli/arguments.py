@@ -1,0 +1,80 @@
+"""What people type, into values: `key=value`, JSON, `@file` and `-`."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+STANDARD_INPUT: Final = "-"
+
+Pairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-p",
+        "--parameter",
+        metavar="KEY=VALUE",
+        help="A parameter; the value is JSON if it can be, else text. May be repeated.",
+    ),
+]
+ParameterSource = Annotated[
+    str | None,
+    typer.Option(
+        "--parameters",
+        metavar="JSON|@FILE|-",
+        help="All parameters as a JSON object: as text, in a file, or from standard input.",
+    ),
+]
+
+
+def parse_pairs(pairs: Iterable[str] | None, flag: str) -> dict[str, Any]:
+    """`key=value` pairs; a value is JSON if it can be read as JSON, else text."""
+    values: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, separator, text = pair.partition("=")
+        if not separator or not name.strip():
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=flag)
+        values[name.strip()] = parse_value(text)
+    return values
+
+
+def parse_amounts(pairs: Iterable[str] | None, flag: str) -> dict[str, float]:
+    """`key=number` pairs."""
+    amounts = parse_pairs(pairs, flag)
+    for name, amount in amounts.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | float):
+            raise typer.BadParameter(f"{name}={amount} is not a number", param_hint=flag)
+    return amounts
+
+
+def parse_value(text: str) -> Any:
+    """The JSON value that the text spells, or the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def parse_parameters(source: str | None, pairs: Iterable[str] | None) -> dict[str, Any]:
+    """The JSON object that `source` names, with the pairs over it."""
+    return {**_read_object(source), **parse_pairs(pairs, "-p")}
+
+
+def _read_object(source: str | None) -> dict[str, Any]:
+    if source is None:
+        return {}
+    flag = "--parameters"
+    try:
+        if source == STANDARD_INPUT:
+            text = sys.stdin.read()
+        elif source.startswith("@"):
+            text = Path(source[1:]).expanduser().read_text(encoding="utf-8")
+        else:
+            text = source
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"cannot read {source}: {error}", param_hint=flag) from None
+    except msgspec.DecodeError as error:
+        raise typer.BadParameter(f"not a JSON object: {error}", param_hint=flag) from None

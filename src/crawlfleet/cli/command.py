@@ -1,0 +1,118 @@
+"""What all commands have in common: examples in their help, and the way to a master.
+
+A command that talks to a master is an async function whose first argument is a `Desk`; the flags
+`--url --key --data --json` are added here, once for all.
+"""
+
+import asyncio
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.markup import escape
+
+from crawlfleet.cli.connection import Access, find_connection
+from crawlfleet.cli.output import Output
+
+if TYPE_CHECKING:
+    from crawlfleet.client import Client
+
+T = TypeVar("T")
+AT_ONCE = 32
+"""How many requests of one command are under way at the same time."""
+
+DataFolder = Annotated[
+    Path | None,
+    typer.Option("--data", help="Folder of the fleet's store, logs and keys.", file_okay=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="Settings file (TOML).", dir_okay=False)
+]
+
+
+class Desk:
+    """Where a command works: the fleet that it talks to, and the way it answers."""
+
+    def __init__(self, fleet: "Client", output: Output) -> None:
+        self.fleet = fleet
+        self.output = output
+
+
+Act = Callable[..., Awaitable[None]]
+
+
+def add_command(
+    group: typer.Typer,
+    name: str,
+    act: Callable[..., None],
+    *,
+    try_this: Iterable[str],
+    help: str | None = None,
+) -> None:
+    """Add a command that needs no master."""
+    group.command(name, help=help, epilog=examples(*try_this))(act)
+
+
+def add_fleet_command(
+    group: typer.Typer, name: str, act: Act, *, try_this: Iterable[str], help: str | None = None
+) -> None:
+    """Add a command that is given a `Desk`, with the flags that lead to the master."""
+
+    def run(**given: Any) -> None:
+        access = Access(url=given.pop("url"), key=given.pop("key"), data=given.pop("data"))
+        output = Output(json=given.pop("as_json"))
+        asyncio.run(_at_desk(act, access, output, given))
+
+    own = list(inspect.signature(act).parameters.values())[1:]
+    shared = inspect.signature(_shared_flags).parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter.replace(kind=keyword) for parameter in (*own, *shared)]
+    )
+    run.__doc__ = act.__doc__
+    add_command(group, name, run, try_this=try_this, help=help)
+
+
+def examples(*lines: str) -> str:
+    """The end of a help page."""
+    title = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n\n".join([title, *(f"[cyan]  {escape(line)}[/cyan]" for line in lines)])
+
+
+async def for_each(things: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """Do the work for each thing, some at once; the first error ends it."""
+    waiting = iter(things)
+
+    async def take() -> None:
+        for thing in waiting:
+            await work(thing)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(take())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _at_desk(act: Act, access: Access, output: Output, given: dict[str, Any]) -> None:
+    from crawlfleet.client import Client
+
+    connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())
+    async with Client(connection.url, connection.key) as fleet:
+        await act(Desk(fleet, output), **given)
+
+
+def _shared_flags(
+    url: Annotated[
+        str | None, typer.Option(help="Address of the master; also CRAWLFLEET_URL.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="API key; also CRAWLFLEET_KEY.")] = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """The flags of every command that talks to a master; never called."""

@@ -1,0 +1,104 @@
+"""How a command finds the master: flags, then the environment, then what a running fleet left.
+
+`up` and `master` leave `connection.json` in their data folder while they run. Its key is sent to
+no other address than its own.
+"""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from crawlfleet import config
+from crawlfleet.errors import ConfigError, MasterUnreachable
+from crawlfleet.private_file import write_private
+
+FILE_NAME: Final = "connection.json"
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a master answers and which key it takes; `pid` is 0 when it is not known."""
+
+    url: str
+    key: str
+    pid: int = 0
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """What the flags of a command say about its master."""
+
+    url: str | None = None
+    key: str | None = None
+    data: Path | None = None
+
+
+def write_connection(folder: Path, connection: Connection) -> None:
+    """Leave the way to a running master, readable by its owner only."""
+    write_private(folder / FILE_NAME, msgspec.json.encode(connection) + b"\n")
+
+
+def read_connection(folder: Path) -> Connection | None:
+    """What a master left in its data folder; `None` when there is nothing."""
+    file = folder / FILE_NAME
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Connection)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(
+            f"{file} cannot be read: {error}; remove it, or give --url and --key"
+        ) from error
+
+
+def remove_connection(folder: Path) -> None:
+    """The master is gone. May be called twice."""
+    with contextlib.suppress(OSError):
+        (folder / FILE_NAME).unlink(missing_ok=True)
+
+
+def find_connection(
+    access: Access, *, environ: Mapping[str, str], cwd: Path, home: Path
+) -> Connection:
+    """The master that is meant. Raises `MasterUnreachable` when nothing says where it is."""
+    url = _complete(access.url or environ.get("CRAWLFLEET_URL") or "")
+    key = (
+        access.key
+        or environ.get("CRAWLFLEET_KEY")
+        or environ.get("CRAWLFLEET_ADMIN_KEY")
+        or ""
+    )
+    if url and key:
+        return Connection(url=url, key=key)
+    loaded = config.load(environ=environ, flags={"data_dir": access.data}, cwd=cwd, home=home)
+    folder = config.data_dir(loaded.settings)
+    left = read_connection(folder)
+    if url and (left is None or left.url != url):
+        raise ConfigError(
+            f"no key for {url}: give one with --key or CRAWLFLEET_KEY"
+            " (a fleet's own is in `admin.key` in its data folder)"
+        )
+    if left is None:
+        raise MasterUnreachable(f"no fleet is running with its data in {folder}")
+    return msgspec.structs.replace(left, key=key or left.key)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with this number exists."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _complete(url: str) -> str:
+    """`host:port` is short for `http://host:port`."""
+    full = url if not url or "://" in url else f"http://{url}"
+    return full.rstrip("/")

@@ -1,0 +1,188 @@
+"""`up`: starts the master and the workers as processes of their own, and starts them again.
+
+The launcher itself does no work, so there is little in it that could fail. It restarts what died,
+with a growing pause; a worker that was drained is not restarted. When the launcher dies, even by
+`kill -9`, the kernel ends all that it started.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from crawlfleet.cli.connection import Connection, remove_connection, write_connection
+from rich.console import Console
+
+from crawlfleet import config
+from crawlfleet.cli.credentials import admin_key
+from crawlfleet.cli.demo import Demo
+from crawlfleet.cli.live import LiveTable
+from crawlfleet.client import Client
+from crawlfleet.errors import MasterUnreachable
+from crawlfleet.model.settings import Settings
+
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+HEALTHY_AFTER_S: Final = 10.0
+STOP_DEADLINE_S: Final = 10.0
+READY_DEADLINE_S: Final = 30.0
+
+
+class Launcher:
+    """A fleet on one machine, for as long as `run` runs."""
+
+    def __init__(self, settings: Settings, flags: list[str], *, demo: bool) -> None:
+        self._settings = settings
+        self._folder = config.data_dir(settings)
+        self._port = settings.server.port or _free_port(settings.server.host)
+        self._url = f"http://{_address(settings.server.host)}:{self._port}"
+        self._flags = [*flags, "--data", str(self._folder)]
+        self._demo = demo
+        self._join_token = secrets.token_hex(32)
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._stop = asyncio.Event()
+        self._console = Console(stderr=True)
+
+    async def run(self) -> int:
+        """Run the fleet until a signal, or until the demo is done; the exit code."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        key = admin_key(self._folder)
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, self._stop.set)
+        keepers = [asyncio.create_task(self._keep("master", self._master_command(), key))]
+        try:
+            async with Client(self._url, key) as client:
+                await self._until_ready(client)
+                write_connection(self._folder, Connection(url=self._url, key=key, pid=os.getpid()))
+                self._console.print(f"[bold green]crawlfleet[/] is up: {self._url}/?key={key}")
+                self._console.print(f"data in {self._folder}; stop with Ctrl-C")
+                keepers += [
+                    asyncio.create_task(
+                        self._keep(f"worker-{number}", self._worker_command(number), key)
+                    )
+                    for number in range(1, self._settings.workers + 1)
+                ]
+                return await self._attend(client)
+        finally:
+            remove_connection(self._folder)
+            await self._end(keepers)
+
+    async def _attend(self, client: Client) -> int:
+        """Show what happens until told to stop; without a terminal a demo ends by itself."""
+        terminal = sys.stdout.isatty()
+        async with asyncio.TaskGroup() as group:
+            if terminal:
+                watching = group.create_task(LiveTable(client).run())
+            code = 0
+            if self._demo:
+                demo = group.create_task(Demo(client).run(quiet=terminal))
+                stop = group.create_task(self._stop.wait())
+                await asyncio.wait({demo, stop}, return_when=asyncio.FIRST_COMPLETED)
+                stop.cancel()
+                if not demo.done():
+                    demo.cancel()
+                elif not terminal:
+                    code = demo.result()
+                    self._stop.set()
+            await self._stop.wait()
+            if terminal:
+                watching.cancel()
+        return code
+
+    async def _keep(self, name: str, command: list[str], key: str) -> None:
+        """Start a process again and again until the fleet stops, or it ends by its own wish."""
+        pause = FIRST_PAUSE_S
+        loop = asyncio.get_running_loop()
+        while not self._stop.is_set():
+            begun = loop.time()
+            process = await self._start(name, command, key)
+            code = await process.wait()
+            if self._stop.is_set() or (code == 0 and name != "master"):
+                return
+            pause = FIRST_PAUSE_S if loop.time() - begun > HEALTHY_AFTER_S else pause
+            self._console.print(f"[yellow]{name} ended with {code}; starting it again[/]")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def _start(self, name: str, command: list[str], key: str) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL if sys.stdout.isatty() else None,
+            env=self._environment(name, key),
+            # Ctrl-C reaches the launcher alone, which stops the others in order.
+            start_new_session=True,
+        )
+        self._processes[name] = process
+        return process
+
+    def _environment(self, name: str, key: str) -> Mapping[str, str]:
+        environment = {
+            **os.environ,
+            "CRAWLFLEET_JOIN_TOKEN": self._join_token,
+            "CRAWLFLEET_PARENT": str(os.getpid()),
+        }
+        environment.pop("CRAWLFLEET_ADMIN_KEY", None)
+        if name == "master":
+            environment["CRAWLFLEET_ADMIN_KEY"] = key
+        return environment
+
+    def _master_command(self) -> list[str]:
+        listen = ["--host", self._settings.server.host, "--port", str(self._port)]
+        return [sys.executable, "-m", "crawlfleet", "master", *listen, *self._flags]
+
+    def _worker_command(self, number: int) -> list[str]:
+        name = self._settings.worker.name or socket.gethostname()
+        me = ["--master", self._url, "--name", f"{name}-{number}"]
+        return [sys.executable, "-m", "crawlfleet", "worker", *me, *self._flags]
+
+    async def _until_ready(self, client: Client) -> None:
+        async with asyncio.timeout(READY_DEADLINE_S):
+            while not self._stop.is_set():
+                with contextlib.suppress(MasterUnreachable):
+                    await client.status()
+                    return
+                await asyncio.sleep(0.05)
+
+    async def _end(self, keepers: list[asyncio.Task[None]]) -> None:
+        """Workers first, so that they can give back what they hold; then the master."""
+        self._stop.set()
+        workers = [name for name in self._processes if name != "master"]
+        await self._terminate(workers)
+        await self._terminate(["master"])
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+
+    async def _terminate(self, names: list[str]) -> None:
+        processes = [self._processes[name] for name in names if name in self._processes]
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        try:
+            async with asyncio.timeout(STOP_DEADLINE_S):
+                await asyncio.gather(*(process.wait() for process in processes))
+        except TimeoutError:
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+
+
+def _free_port(host: str) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _address(host: str) -> str:
+    """Where this machine reaches a master that listens on `host`."""
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,90 @@
+"""A live table of the fleet in the terminal."""
+
+import asyncio
+from typing import Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from crawlfleet.client import Client
+from crawlfleet.errors import MasterUnreachable
+from crawlfleet.model.views import FleetStatus, NodeView, TaskView
+
+REFRESH_S: Final = 0.25
+NEWEST: Final = 8
+COLOURS: Final = {
+    "completed": "green",
+    "processing": "cyan",
+    "assigned": "blue",
+    "pending": "yellow",
+    "failed": "red",
+    "timeout": "red",
+    "cancelled": "magenta",
+    "online": "green",
+    "draining": "yellow",
+    "unresponsive": "red",
+}
+
+
+class LiveTable:
+    """Draws nodes, counts and the newest tasks a few times a second."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        with Live(console=Console(), refresh_per_second=4, transient=False) as live:
+            while True:
+                try:
+                    status = await self._client.status()
+                    nodes = await self._client.nodes()
+                    tasks = [task async for task in self._client.tasks(limit=NEWEST)]
+                except MasterUnreachable as error:
+                    live.update(Text(f"waiting for the master: {error}", style="yellow"))
+                else:
+                    live.update(Group(_totals(status), _nodes(nodes), _tasks(tasks)))
+                await asyncio.sleep(REFRESH_S)
+
+
+def _totals(status: FleetStatus) -> Table:
+    counts = status.totals.tasks
+    table = Table.grid(padding=(0, 2))
+    done, all_tasks = counts.get("completed", 0), sum(counts.values())
+    table.add_row(
+        Text("tasks", style="bold"),
+        ProgressBar(total=max(all_tasks, 1), completed=done, width=30),
+        *(_state(name, f"{name} {count}") for name, count in sorted(counts.items())),
+    )
+    return table
+
+
+def _nodes(nodes: list[NodeView]) -> Table:
+    table = Table("node", "status", "cpu", "memory", "running", title="Nodes", title_justify="left")
+    for node in nodes:
+        table.add_row(
+            node.name,
+            _state(node.status),
+            f"{node.usage.get('cpu_usage') or 0:.0%}",
+            f"{node.usage.get('memory_usage') or 0:.0%}",
+            f"{len(node.active_tasks)} / {node.resources.slots:g}",
+        )
+    return table
+
+
+def _tasks(tasks: list[TaskView]) -> Table:
+    table = Table(
+        "task", "type", "priority", "status", "node", title="Newest tasks", title_justify="left"
+    )
+    for task in tasks:
+        table.add_row(
+            task.id, task.task_type, str(task.priority), _state(task.status), task.assigned_node
+        )
+    return table
+
+
+def _state(state: str, text: str | None = None) -> Text:
+    return Text(text or state, style=COLOURS.get(state, ""))

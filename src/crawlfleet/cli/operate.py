@@ -1,0 +1,142 @@
+"""Commands that run a fleet: `up`, `master`, `worker`."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from crawlfleet import config, telemetry
+from crawlfleet.errors import ConfigError
+from crawlfleet.model.settings import Settings
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Folder of the store, logs and keys.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="Settings file (TOML).", dir_okay=False)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command(
+        epilog="Examples: `crawlfleet up` · `crawlfleet up --workers 4 --port 9000 --data ./fleet`"
+    )(up)
+    app.command(epilog="Example: `crawlfleet master --port 8000 --data ./fleet`")(master)
+    app.command(
+        epilog="Example: `CRAWLFLEET_JOIN_TOKEN=… crawlfleet worker --master http://127.0.0.1:8000`"
+    )(worker)
+
+
+def up(
+    host: Host = None,
+    port: Port = None,
+    data: Data = None,
+    config_file: ConfigFile = None,
+    workers: Annotated[int | None, typer.Option(help="Worker processes to start.")] = None,
+    demo: Annotated[
+        bool, typer.Option(help="Submit a batch of tasks to watch; ends with it if unattended.")
+    ] = False,
+) -> None:
+    """Start a whole fleet on this machine: one master, some workers, one SQLite file."""
+    from crawlfleet.cli.launcher import Launcher
+
+    settings = _settings(
+        config_file,
+        {"server.host": host, "server.port": port, "data_dir": data, "workers": workers},
+    )
+    flags = ["--config", str(config_file.resolve())] if config_file else []
+    raise typer.Exit(asyncio.run(Launcher(settings, flags, demo=demo).run()))
+
+
+def master(
+    host: Host = None, port: Port = None, data: Data = None, config_file: ConfigFile = None
+) -> None:
+    """Start a master: the API, the scheduler and the store."""
+    from crawlfleet.cli.credentials import admin_key
+    from crawlfleet.compose import serve_master
+
+    settings = _settings(config_file, {"server.host": host, "server.port": port, "data_dir": data})
+    folder = config.data_dir(settings)
+    _configure_log(settings, "master.log", telemetry.Component.MASTER)
+    _stay_with_parent()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(
+            serve_master(
+                settings,
+                admin_key=admin_key(folder),
+                join_token=os.environ.get("CRAWLFLEET_JOIN_TOKEN"),
+            )
+        )
+
+
+def worker(
+    master_url: Annotated[str, typer.Option("--master", help="URL of the master.")],
+    name: Annotated[str | None, typer.Option(help="Name of this node.")] = None,
+    data: Data = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Start a worker: one node of a master's fleet. The join token is CRAWLFLEET_JOIN_TOKEN."""
+    from crawlfleet.compose import run_worker
+
+    settings = _settings(config_file, {"worker.name": name, "data_dir": data})
+    join_token = os.environ.get("CRAWLFLEET_JOIN_TOKEN")
+    if not join_token:
+        raise ConfigError("set CRAWLFLEET_JOIN_TOKEN to a join token of the master")
+    label = settings.worker.name or "worker"
+    _configure_log(settings, f"{label}.log", telemetry.Component.WORKER)
+    _stay_with_parent()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(
+            run_worker(
+                settings,
+                master_url=master_url,
+                join_token=join_token,
+                identity=config.data_dir(settings) / "nodes" / f"{label}.json",
+            )
+        )
+
+
+def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
+    loaded = config.load(
+        file=file,
+        environ=os.environ,
+        flags={
+            name: str(value) if isinstance(value, Path) else value for name, value in flags.items()
+        },
+        cwd=Path.cwd(),
+        home=Path.home(),
+    )
+    return loaded.settings
+
+
+def _configure_log(settings: Settings, file: str, component: telemetry.Component) -> None:
+    folder = config.data_dir(settings) / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    telemetry.configure(
+        level=settings.log.level,
+        format=settings.log.format,
+        file=folder / file,
+        max_file_mb=settings.log.max_file_mb,
+        files=settings.log.files,
+        component=component,
+    )
+
+
+def _stay_with_parent() -> None:
+    """Die with the launcher that started this process, if one did."""
+    parent = os.environ.pop("CRAWLFLEET_PARENT", None)
+    if parent is not None:
+        from crawlfleet.worker.leash import tie
+
+        tie(int(parent))
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

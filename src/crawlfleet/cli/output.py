@@ -1,0 +1,169 @@
+"""How commands answer: JSON for programs, tables for people.
+
+On a terminal a table fits its width and states have colours. Elsewhere there are no colours, no
+lines and no limit to the width, so that `grep`, `cut` and `awk` see whole ids. Texts that come
+from a fleet are never taken for markup, and cannot steer the terminal.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import typer
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+ENDLESS: Final = 100_000
+ID_WIDTH: Final = 30
+STYLES: Final = {
+    "completed": "green",
+    "processing": "cyan",
+    "running": "cyan",
+    "assigned": "blue",
+    "pending": "yellow",
+    "waiting": "yellow",
+    "paused": "magenta",
+    "failed": "red",
+    "timeout": "red",
+    "cancelled": "magenta",
+    "lost": "red",
+    "released": "magenta",
+    "online": "green",
+    "draining": "yellow",
+    "maintenance": "yellow",
+    "unresponsive": "red",
+    "offline": "dim",
+    "healthy": "green",
+    "degraded": "yellow",
+    "unhealthy": "red",
+    "unreachable": "red",
+}
+"""The colour of each state of tasks, executions and nodes."""
+_SPANS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
+
+
+class Output:
+    """Shows what a command found out, in the form that was asked for."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self._console = answer_console()
+
+    def show(self, document: Any, draw: Callable[[], RenderableType]) -> None:
+        """Write the document as JSON, or what `draw` makes of it."""
+        if self.json:
+            encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
+            typer.echo(encoded.decode())
+        else:
+            self._console.print(draw())
+
+    def remark(self, text: str) -> None:
+        """Something beside the answer, for people only."""
+        if not self.json:
+            message_console().print(printable(text), style="dim")
+
+
+def answer_console() -> Console:
+    """Where answers for people go."""
+    return _console(sys.stdout.isatty(), stderr=False)
+
+
+def message_console() -> Console:
+    """Where errors, remarks and progress go."""
+    return _console(sys.stderr.isatty(), stderr=True)
+
+
+def _console(terminal: bool, *, stderr: bool) -> Console:
+    return Console(
+        width=None if terminal else ENDLESS,
+        stderr=stderr,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
+    """Rows under column names. The first column is never cut."""
+    terminal = sys.stdout.isatty()
+    made = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
+    for number, name in enumerate(columns):
+        # On a terminal an id in a later column may be cut; elsewhere nothing ever is.
+        made.add_column(name, no_wrap=number == 0 or name.endswith("node"), overflow="ellipsis")
+    for row in rows:
+        made.add_row(*row)
+    if made.columns and made.columns[0].header == "id":
+        made.columns[0].min_width = ID_WIDTH if made.row_count else None
+    return made
+
+
+def facts(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
+    """Names and values, one a line; what is `None` is left out."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            made.add_row(name, value)
+    return made
+
+
+def cell(value: object, style: str = "") -> Text:
+    """A value as text; nothing is a dash."""
+    text = "-" if value is None or value == "" else printable(str(value))
+    return Text(text, style=style)
+
+
+def state(name: str) -> Text:
+    """A state in its colour."""
+    return cell(name, STYLES.get(name, ""))
+
+
+def heading(text: str) -> Text:
+    """The title of what follows."""
+    return Text(f"\n{text}", style="bold")
+
+
+def tree(value: Any) -> Text:
+    """A JSON value over several lines."""
+    return Text(printable(msgspec.json.format(msgspec.json.encode(value)).decode(), lines=True))
+
+
+def moment(at: datetime | None) -> Text:
+    """An instant in local time, to the millisecond."""
+    if at is None:
+        return cell(None)
+    return Text(at.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3])
+
+
+def since(at: datetime | None) -> Text:
+    """How long ago something was."""
+    if at is None:
+        return cell(None)
+    return Text(span((datetime.now(UTC) - at).total_seconds()))
+
+
+def span(seconds: float) -> str:
+    """A duration in its largest fitting unit."""
+    for size, unit in _SPANS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0.0):.1f} s"
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """The text without anything that a terminal obeys; line ends stay if `lines`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or (lines and char == "\n") else _escaped(char)
+        for char in text
+    )
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()

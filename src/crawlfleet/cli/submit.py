@@ -1,0 +1,178 @@
+"""`submit`: one task, many like it, or a file of them."""
+
+import sys
+from contextlib import contextmanager
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Annotated, Any, Final
+
+import typer
+
+from crawlfleet.cli import batch, waiting
+from crawlfleet.cli.arguments import (
+    STANDARD_INPUT,
+    Pairs,
+    ParameterSource,
+    parse_amounts,
+    parse_pairs,
+    parse_parameters,
+)
+from crawlfleet.cli.command import Desk, add_fleet_command
+from crawlfleet.cli.output import cell
+from crawlfleet.cli.trouble import FAILED
+
+WHERE: Final = "Where it may run"
+HOW: Final = "How it is run"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    add_fleet_command(
+        app,
+        "submit",
+        submit,
+        try_this=(
+            "crawlfleet submit sleep -p seconds=1 --wait",
+            "crawlfleet submit http_fetch -p url=https://example.org --priority 8 --region eu-west",
+            "crawlfleet submit sleep -p seconds=0.1 --count 1000",
+            "crawlfleet submit --file tasks.jsonl --idempotency-key monday",
+        ),
+    )
+
+
+async def submit(
+    desk: Desk,
+    task_type: Annotated[
+        str | None, typer.Argument(metavar="TYPE", help="The kind of work, such as http_fetch.")
+    ] = None,
+    pairs: Pairs = None,
+    parameters: ParameterSource = None,
+    priority: Annotated[
+        int | None, typer.Option(help="1 to 10; 10 is most urgent.", rich_help_panel=HOW)
+    ] = None,
+    max_retries: Annotated[
+        int | None, typer.Option(help="How often to try again.", rich_help_panel=HOW)
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long one attempt may take.", rich_help_panel=HOW),
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option(help="The project that owns it.", rich_help_panel=HOW)
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(help="Submitting again with this key makes no new task.", rich_help_panel=HOW),
+    ] = None,
+    dedup_key: Annotated[
+        str | None,
+        typer.Option(
+            help="While a task with this key is alive or recent, no second is made.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    minimum: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--min",
+            metavar="RESOURCE=AMOUNT",
+            help="Resources that must be free, such as cpu_cores=2.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    capability: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What the node must be able to do, such as javascript=true.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="How to choose among nodes.", rich_help_panel=WHERE)
+    ] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Where the target is.", rich_help_panel=WHERE)
+    ] = None,
+    node_type: Annotated[
+        str | None, typer.Option(help="The kind of node.", rich_help_panel=WHERE)
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Submit so many of this task.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|-",
+            help="Submit a task for each line of JSON; what a line leaves out, the flags say.",
+        ),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the end; fail unless all completed.")
+    ] = False,
+) -> None:
+    """Submit work: one task, --count equal ones, or the tasks of a --file."""
+    if task_type is None and file is None:
+        raise typer.BadParameter("name a task type, or a --file of tasks", param_hint="TYPE")
+    if count is not None and file is not None:
+        raise typer.BadParameter("cannot be combined with --file", param_hint="--count")
+    given: dict[str, Any] = {
+        "task_type": task_type,
+        "parameters": parse_parameters(parameters, pairs) or None,
+        "priority": priority,
+        "min_resources": parse_amounts(minimum, "--min") or None,
+        "capabilities": parse_pairs(capability, "--capability") or None,
+        "schedule_strategy": strategy,
+        "target_region": region,
+        "node_type": node_type,
+        "project_id": project,
+        "max_retries": max_retries,
+        "timeout": timeout,
+        "idempotency_key": idempotency_key,
+        "dedup_key": dedup_key,
+    }
+    draft = {name: value for name, value in given.items() if value is not None}
+    if file is not None:
+        with _opened(file) as lines:
+            await _submit_many(desk, batch.read_lines(lines, draft), None, wait=wait)
+    elif count is not None:
+        await _submit_many(desk, batch.copies(draft, count), count, wait=wait)
+    else:
+        await _submit_one(desk, draft, wait=wait)
+
+
+async def _submit_one(desk: Desk, draft: dict[str, Any], *, wait: bool) -> None:
+    receipt = await desk.fleet.submit(**draft)
+    if receipt.deduplicated:
+        desk.output.remark("no new task was made: one with this key is there")
+    if wait:
+        await waiting.wait_for_one(desk, receipt.id)
+        return
+    desk.output.show(receipt, lambda: cell(receipt.id))
+    desk.output.remark(f"{receipt.status}; `crawlfleet tasks wait {receipt.id}` waits for its end")
+
+
+async def _submit_many(
+    desk: Desk, entries: Iterator[batch.Entry], total: int | None, *, wait: bool
+) -> None:
+    reply = await batch.send(desk, entries, total)
+    refused = batch.complain(reply)
+    if not wait:
+        desk.output.show(reply, lambda: batch.draw(reply))
+    elif ids := [item.id for item in reply.items if item.id is not None]:
+        await waiting.wait_for_all(desk, ids)
+    if refused:
+        raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[IO[bytes]]:
+    if file == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    try:
+        lines = Path(file).expanduser().open("rb")
+    except OSError as error:
+        raise typer.BadParameter(f"{error.strerror}: {file}", param_hint="--file") from None
+    with lines:
+        yield lines

@@ -1,0 +1,133 @@
+"""The API for programs: `async with Client(url, key) as fleet: await fleet.submit("sleep")`."""
+
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from crawlfleet.client.transport import Transport
+from crawlfleet.model.views import (
+    BatchReply,
+    EventPage,
+    EventView,
+    ExecutionPage,
+    ExecutionView,
+    FleetStatus,
+    NodePage,
+    NodeView,
+    TaskExplanation,
+    TaskPage,
+    TaskReceipt,
+    TaskView,
+)
+
+T = TypeVar("T")
+LONG_POLL_S: Final = 20.0
+ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
+
+
+class Client:
+    """A fleet as its users see it. Errors are those of `crawlfleet.errors`."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._transport = Transport(url)
+        self._key = key
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._transport.__aexit__(kind, error, trace)
+
+    async def submit(
+        self, task_type: str, parameters: dict[str, Any] | None = None, **fields: Any
+    ) -> TaskReceipt:
+        """Submit one task; `fields` are those of the API, such as `priority=7`."""
+        body = {"task_type": task_type, "parameters": parameters or {}, **fields}
+        return await self._post("/tasks", TaskReceipt, body)
+
+    async def submit_batch(self, tasks: Iterable[dict[str, Any]]) -> BatchReply:
+        """Submit up to 10,000 tasks; an outcome for each, in order."""
+        return await self._post("/tasks:batch", BatchReply, {"tasks": list(tasks)})
+
+    async def task(self, task_id: str) -> TaskView:
+        """The whole task."""
+        return await self._get(f"/tasks/{task_id}", TaskView)
+
+    async def wait(self, task_id: str) -> TaskView:
+        """The task once it has ended, however long that takes."""
+        while True:
+            task = await self._transport.call(
+                "GET",
+                f"/api/v1/tasks/{task_id}",
+                TaskView,
+                key=self._key,
+                query={"wait": f"{LONG_POLL_S:g}"},
+                wait_s=LONG_POLL_S,
+            )
+            if task.status in ENDED:
+                return task
+
+    async def tasks(self, limit: int | None = None, **filters: str) -> AsyncIterator[TaskView]:
+        """Tasks, newest first, page by page; at most `limit`."""
+        query = {**filters, "limit": str(min(limit or 500, 500))}
+        left = limit
+        while True:
+            page = await self._get("/tasks", TaskPage, query)
+            for task in page.items[:left]:
+                yield task
+            left = None if left is None else left - len(page.items)
+            if page.next_cursor is None or (left is not None and left <= 0):
+                return
+            query["cursor"] = page.next_cursor
+
+    async def executions(self, task_id: str) -> list[ExecutionView]:
+        """The attempts of a task, oldest first."""
+        return (await self._get(f"/tasks/{task_id}/executions", ExecutionPage)).items
+
+    async def events(self, task_id: str) -> list[EventView]:
+        """What happened to a task, in order (the first 1,000 events)."""
+        page = await self._get(f"/tasks/{task_id}/events", EventPage, {"limit": "1000"})
+        return page.items
+
+    async def explain(self, task_id: str) -> TaskExplanation:
+        """Why a task is (not) running."""
+        return await self._get(f"/tasks/{task_id}:explain", TaskExplanation)
+
+    async def act(self, task_id: str, verb: str) -> TaskView:
+        """`cancel`, `pause`, `resume` or `retry` a task."""
+        return await self._post(f"/tasks/{task_id}:{verb}", TaskView)
+
+    async def reprioritise(self, task_id: str, priority: int) -> TaskView:
+        """Change the priority of a task that waits."""
+        return await self._post(f"/tasks/{task_id}:reprioritise", TaskView, {"priority": priority})
+
+    async def clone(self, task_id: str, **changes: Any) -> TaskReceipt:
+        """Submit the same task again, with other `parameters` or `priority`."""
+        return await self._post(f"/tasks/{task_id}:clone", TaskReceipt, changes)
+
+    async def nodes(self) -> list[NodeView]:
+        """All nodes, in order of their registration."""
+        return (await self._get("/nodes", NodePage)).items
+
+    async def node(self, node_id: str) -> NodeView:
+        """One node."""
+        return await self._get(f"/nodes/{node_id}", NodeView)
+
+    async def order(self, node_id: str, verb: str) -> NodeView:
+        """`drain`, `maintenance`, `resume` or `unregister` a node."""
+        return await self._post(f"/nodes/{node_id}:{verb}", NodeView)
+
+    async def status(self) -> FleetStatus:
+        """The fleet in a few numbers."""
+        return await self._get("/status", FleetStatus)
+
+    async def _get(self, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
+        return await self._transport.call("GET", f"/api/v1{path}", type, key=self._key, query=query)
+
+    async def _post(self, path: str, type: type[T], body: Any = None) -> T:
+        return await self._transport.call("POST", f"/api/v1{path}", type, key=self._key, body=body)

@@ -1,0 +1,180 @@
+"""The one place where implementations are chosen and put together."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import uvicorn
+
+from crawlfleet import config, plugins
+from crawlfleet.api.app import create_app
+from crawlfleet.backends.machine import Machine
+from crawlfleet.client.link import HttpControlLink
+from crawlfleet.client.transport import Transport
+from crawlfleet.control.eventlog import EventLog
+from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.rules import Rules
+from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.model.key import Role
+from crawlfleet.model.messages import Registration
+from crawlfleet.model.settings import Settings, WorkerSettings
+from crawlfleet.ports.store import Store
+from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.agent import Agent, AgentEnd
+from crawlfleet.worker.identity import IdentityFile
+from crawlfleet.worker.pool import ProcessPool
+from crawlfleet.worker.usage import UsageMeter, measure_capacity
+
+log = logger(Component.MASTER)
+BUILT_IN_TASK_TYPES: Final = ("http_fetch", "python", "sleep")
+STOP_DEADLINE_S: Final = 3
+
+
+def open_store(url: str) -> Store:
+    """The store that a URL names: its scheme is the name of the entry point."""
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise ConfigError(f"store: {url!r} is not a URL; use one such as sqlite:///path/file.db")
+    store: Store = plugins.load_one(plugins.STORES, scheme)(url)
+    return store
+
+
+def control_plane(settings: Settings, store: Store) -> ControlPlane:
+    """A control plane over a store, with all strategies and filters that are installed."""
+    strategies = plugins.load(plugins.STRATEGIES)
+    if settings.dispatch.default_strategy not in strategies:
+        raise ConfigError(
+            f"dispatch.default_strategy: {settings.dispatch.default_strategy!r} is not a strategy; "
+            f"use one of {', '.join(sorted(strategies))}"
+        )
+    return ControlPlane(
+        store=store,
+        system=Machine(),
+        settings=settings,
+        rules=Rules(
+            default_strategy=settings.dispatch.default_strategy,
+            strategies=strategies,
+            filters=plugins.load(plugins.FILTERS),
+            ageing_s=settings.dispatch.ageing_s,
+        ),
+        admission=AdmissionRules(strategies=strategies, parameter_types=_parameter_types()),
+        sinks=[EventLog()],
+    )
+
+
+async def serve_master(settings: Settings, *, admin_key: str, join_token: str | None) -> None:
+    """Run a master until SIGTERM or SIGINT; its API answers once it is ready."""
+    listening = _listen(settings.server.host, settings.server.port)
+    store = open_store(config.store_url(settings))
+    async with control_plane(settings, store) as control:
+        await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
+        if join_token is not None:
+            await control.keys.ensure(join_token, name="join", role=Role.NODE)
+        server = _Server(
+            uvicorn.Config(
+                create_app(control, settings.server),
+                log_config=None,
+                access_log=False,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                timeout_graceful_shutdown=STOP_DEADLINE_S,
+            )
+        )
+
+        def stop() -> None:
+            server.should_exit = True
+
+        with _on_stop_signal(stop):
+            watching = asyncio.create_task(control.watch(), name="watch")
+            # A control plane that fails takes the server with it: the process starts anew.
+            watching.add_done_callback(lambda _: stop())
+            await server.serve(sockets=[listening])
+        if watching.done():
+            watching.result()
+        watching.cancel()
+
+
+async def run_worker(
+    settings: Settings, *, master_url: str, join_token: str, identity: Path
+) -> AgentEnd:
+    """Be a node of a master until drained, or told to stop by SIGTERM or SIGINT."""
+    pool = ProcessPool(settings.worker)
+    async with Transport(master_url) as transport:
+        agent = Agent(
+            link=HttpControlLink(transport, join_token=join_token),
+            pool=pool,
+            identity=IdentityFile(identity),
+            system=Machine(),
+            registration=await _registration(settings.worker, pool),
+            measure=UsageMeter().read,
+            long_poll_s=settings.session.long_poll_s,
+        )
+        try:
+            with _on_stop_signal(agent.stop):
+                await pool.prestart()
+                return await agent.run()
+        finally:
+            await pool.close()
+
+
+async def _registration(settings: WorkerSettings, pool: ProcessPool) -> Registration:
+    offered = msgspec.structs.asdict(await measure_capacity(settings))
+    return Registration(
+        name=settings.name or socket.gethostname(),
+        node_type=settings.node_type,
+        region=settings.region,
+        labels=settings.labels,
+        capabilities=dict(settings.capabilities),
+        resources={name: amount for name, amount in offered.items() if amount},
+        task_types=pool.task_types,
+    )
+
+
+def _parameter_types() -> Mapping[str, type[msgspec.Struct]]:
+    # Only our own: the control plane imports no user code.
+    return {
+        name: plugins.load_one(plugins.EXECUTORS, name).Parameters for name in BUILT_IN_TASK_TYPES
+    }
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise CrawlfleetError(
+            f"cannot listen on {host}:{port}: {error.strerror}; "
+            "stop what listens there, or choose another with --port"
+        ) from error
+    listening.listen(1024)
+    return listening
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, without its signal handlers: they would end the process before the store closes."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def _on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop)
+    try:
+        yield
+    finally:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)

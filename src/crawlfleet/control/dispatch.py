@@ -1,0 +1,124 @@
+"""Ready tasks to nodes with room: plan on a snapshot, check again while committing.
+
+Woken by changes, never by the clock: a new task, a freed slot, a new node. An idle fleet plans
+nothing. A plan is only a proposal; the store's version check decides, and what was refused is
+planned again on what the store says.
+"""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.core import attempts
+from crawlfleet.core.placement import plan
+from crawlfleet.core.resources import allocate, demand_of
+from crawlfleet.core.rules import Rules
+from crawlfleet.errors import LeadershipLost, StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.ids import EXECUTION, make_id
+from crawlfleet.model.settings import DispatchSettings
+from crawlfleet.model.task import Task
+from crawlfleet.ports.store import RefusalKind, Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.SCHED)
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+
+
+class Dispatch:
+    """Assigns ready tasks, for as long as it runs."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        rules: Rules,
+        settings: DispatchSettings,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._rules = rules
+        self._settings = settings
+
+    async def run(self) -> None:
+        """Plan whenever something changed, until nothing more can be placed."""
+        wake = self._state.signals.dispatch
+        while True:
+            await wake.wait()
+            wake.clear()
+            try:
+                if await self.assign_once():
+                    wake.set()
+            except StoreUnavailable as error:
+                log.warning("dispatch waits for the store", error=str(error))
+                wake.set()
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+
+    async def assign_once(self) -> int:
+        """Plan and commit one batch; returns how many tasks the plan was about."""
+        if not self._state.queue:
+            return 0
+        proposal = plan(
+            self._state.queue,
+            self._state.fleet,
+            self._rules,
+            now=self._system.now(),
+            seed=int.from_bytes(self._system.entropy(4), "big"),
+            limit=self._settings.batch,
+        )
+        if not proposal.assignments:
+            return 0
+        nodes = dict(proposal.assignments)
+        tasks = await self._store.tasks([*nodes])
+        changes = [change for task in tasks if (change := self._assignment(task, nodes[task.id]))]
+        refusals = await self._state.commit(changes)
+        if any(refusal and refusal.kind is RefusalKind.EPOCH for refusal in refusals):
+            raise LeadershipLost("another master leads now; this one must not assign any more")
+        made = {
+            change.tasks[0].id
+            for change, refusal in zip(changes, refusals, strict=True)
+            if refusal is None
+        }
+        behind = [id for id in nodes if id not in made]
+        if behind:
+            await self._correct(behind)
+        log.debug("assigned", tasks=len(made), refused=len(behind))
+        return len(nodes)
+
+    async def _correct(self, task_ids: list[str]) -> None:
+        """Memory was behind the store on these: believe the store."""
+        for id in task_ids:
+            self._state.queue.discard(id)
+        await self._state.refresh(task_ids)
+
+    def _assignment(self, task: Task, node_id: str) -> Change | None:
+        node = self._state.nodes.get(node_id)
+        if node is None or node.session_id is None:
+            return None
+        demand = demand_of(task)
+        fleet = self._state.fleet
+        change = attempts.assign(
+            task,
+            node_id=node_id,
+            session_id=node.session_id,
+            execution_id=make_id(EXECUTION, self._system.now(), self._system.entropy),
+            reserved=demand,
+            allocation=allocate(
+                demand,
+                task.capabilities,
+                fleet.capacity(node_id),
+                fleet.free(node_id),
+                fleet.load(node_id),
+            ),
+            now=self._system.now(),
+            cause=f"placed by {task.schedule_strategy or self._settings.default_strategy}",
+        )
+        if change is None:
+            return None
+        return msgspec.structs.replace(change, epoch=self._state.epoch, under=node.session_id)

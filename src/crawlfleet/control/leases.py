@@ -1,0 +1,257 @@
+"""The lease protocol from the master's side: deliver work, take reports, end sessions.
+
+Delivery is by difference: whatever the session owns and the node does not list is sent (again),
+so a reply that got lost costs nothing. Reports are recorded once, under their token.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.core import attempts
+from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lifecycle import NodeTrigger, move_node
+from crawlfleet.model.change import Change
+from crawlfleet.model.messages import (
+    Assignment,
+    LeaseReply,
+    LeaseRequest,
+    Report,
+    ReportBatch,
+    ReportKind,
+    ReportOutcome,
+    ReportReply,
+    StopOrder,
+)
+from crawlfleet.model.node import NodeStatus, Session
+from crawlfleet.model.settings import RecoverySettings
+from crawlfleet.model.task import LIVE_EXECUTION, ErrorClass, Execution, ExecutionStatus, TaskError
+from crawlfleet.ports.store import RefusalKind
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.RECOVER)
+
+
+class Leases:
+    """Hands out assignments and takes back what became of them."""
+
+    def __init__(self, *, state: FleetState, system: System, settings: RecoverySettings) -> None:
+        self._state = state
+        self._system = system
+        self._settings = settings
+
+    async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
+        """What the session has to do and does not hold yet; waits for news up to `wait_s`."""
+        deadline = asyncio.get_running_loop().time() + request.wait_s
+        while True:
+            session = self._session(node_id, request.session_id)
+            if session is None:
+                return LeaseReply(session_lost=True)
+            news = self._state.signals.session(session.id)
+            news.clear()
+            reply = self._news(session, frozenset(request.held))
+            if reply.draining and not any(self._state.session_executions(session.id)):
+                await self.end_session(session.id, cause="drained", trigger=NodeTrigger.EMPTIED)
+                return msgspec.structs.replace(reply, session_lost=True)
+            if reply.assignments or reply.stop:
+                return reply
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await news.wait()
+            except TimeoutError:
+                return reply
+
+    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
+        """Record what became of executions; repeating a batch changes nothing."""
+        recorded = [False] * len(batch.reports)
+        undecided = list(range(len(batch.reports)))
+        while undecided and self._session(node_id, batch.session_id) is not None:
+            plan = self._decide(node_id, batch, undecided)
+            for place in plan.known:
+                recorded[place] = True
+            refusals = await self._state.commit(
+                [msgspec.structs.replace(c, under=batch.session_id) for c in plan.changes]
+            )
+            undecided = []
+            for places, refusal in zip(plan.places, refusals, strict=True):
+                for place in places:
+                    recorded[place] = refusal is None
+                if refusal is not None and refusal.kind is RefusalKind.VERSION:
+                    # Somebody was faster, an operator for example: decide on the new state.
+                    undecided.extend(places)
+            undecided.sort()
+        return ReportReply(
+            outcomes=tuple(
+                ReportOutcome.RECORDED if each else ReportOutcome.STALE for each in recorded
+            )
+        )
+
+    async def end_session(
+        self, session_id: str, *, cause: str, trigger: NodeTrigger = NodeTrigger.SILENT
+    ) -> None:
+        """End a session, then give back its work; what a crash leaves of it is done at start.
+
+        A heartbeat that comes in meanwhile saves a session that was to end for its silence.
+        """
+        while (session := self._state.sessions.get(session_id)) is not None:
+            now = self._system.now()
+            refusals = await self._state.commit([self._ended(session, cause, trigger, now)])
+            if refusals[0] is not None and trigger is NodeTrigger.SILENT:
+                return
+        while changes := [*self._losses(session_id, cause)]:
+            await self._state.commit(changes)
+
+    def _losses(self, session_id: str, cause: str) -> Iterable[Change]:
+        error = TaskError(error_class=ErrorClass.LOST, message=f"its node is gone: {cause}")
+        now = self._system.now()
+        for lease in self._state.session_executions(session_id):
+            change = attempts.fail(lease, error, {}, self._settings, now=now, chance=self._chance())
+            if change is not None:
+                yield change
+
+    def _ended(self, session: Session, cause: str, trigger: NodeTrigger, now: float) -> Change:
+        ended = msgspec.structs.replace(
+            session, ended_at=now, end_cause=cause, version=session.version + 1
+        )
+        node = self._state.nodes[session.node_id]
+        if node.session_id != session.id:
+            return Change(sessions=(ended,))
+        moved = move_node(node, trigger, now=now, cause=cause, session_id=None)
+        if moved is None:
+            return Change(sessions=(ended,))
+        log.info("session ended", node_id=node.id, cause=cause, status=str(moved[0].status))
+        return Change(sessions=(ended,), nodes=(moved[0],), events=(moved[1],))
+
+    def _session(self, node_id: str, session_id: str) -> Session | None:
+        session = self._state.sessions.get(session_id)
+        return session if session is not None and session.node_id == node_id else None
+
+    def _news(self, session: Session, held: frozenset[str]) -> LeaseReply:
+        assignments, stop = [], []
+        for lease in self._state.session_executions(session.id):
+            execution = lease.execution
+            if execution.status is ExecutionStatus.STOPPING:
+                stop.append(stop_order(execution))
+            elif execution.id not in held:
+                assignments.append(_assignment(lease))
+        node = self._state.nodes[session.node_id]
+        return LeaseReply(
+            assignments=tuple(assignments),
+            stop=tuple(stop),
+            draining=node.status is NodeStatus.DRAINING,
+        )
+
+    def _decide(self, node_id: str, batch: ReportBatch, places: list[int]) -> "_Decided":
+        changes: dict[str, Change] = {}
+        groups: dict[str, list[int]] = {}
+        known: list[int] = []
+        for place in places:
+            report = batch.reports[place]
+            earlier = changes.get(report.execution_id)
+            lease = self._current(report, earlier)
+            if lease is None or lease.execution.node_id != node_id:
+                continue
+            change = self._change(lease, report)
+            if change is not None:
+                changes[report.execution_id] = _merged(earlier, change) if earlier else change
+                groups.setdefault(report.execution_id, []).append(place)
+            elif lease.execution.status in LIVE_EXECUTION:
+                known.append(place)
+        return _Decided([*changes.values()], [*groups.values()], known)
+
+    def _current(self, report: Report, pending: Change | None) -> Lease | None:
+        """The lease as it will be when the reports before this one have been recorded."""
+        lease = self._state.leases.get(report.execution_id)
+        if lease is None or lease.execution.token != report.token:
+            return None
+        if pending is None:
+            return lease
+        return Lease(pending.tasks[0] if pending.tasks else lease.task, pending.executions[0])
+
+    def _change(self, lease: Lease, report: Report) -> Change | None:
+        now = self._system.now()
+        if lease.execution.status is ExecutionStatus.STOPPING:
+            if report.kind is ReportKind.STARTED:
+                return None
+            return attempts.confirm_stop(lease, now=now)
+        return _DECISIONS[report.kind](self, lease, report, now)
+
+    def _started(self, lease: Lease, report: Report, now: float) -> Change | None:
+        return attempts.start(lease, now=now)
+
+    def _succeeded(self, lease: Lease, report: Report, now: float) -> Change | None:
+        return attempts.succeed(lease, report.data, report.metrics, now=now)
+
+    def _failed(self, lease: Lease, report: Report, now: float) -> Change | None:
+        error = report.error or TaskError(
+            error_class=ErrorClass.ERROR, message="the node did not say why"
+        )
+        return attempts.fail(
+            lease, error, report.metrics, self._settings, now=now, chance=self._chance()
+        )
+
+    def _released(self, lease: Lease, report: Report, now: float) -> Change | None:
+        return attempts.release(lease, now=now, cause="given back by its node")
+
+    def _chance(self) -> float:
+        return int.from_bytes(self._system.entropy(4), "big") / 2**32
+
+
+class _Decided(NamedTuple):
+    """What a batch of reports comes to."""
+
+    changes: list[Change]
+    """One for each execution that something new was said of."""
+    places: list[list[int]]
+    """For each change, which reports it records."""
+    known: list[int]
+    """Reports that say what is already known of a living lease."""
+
+
+_Decision = Callable[[Leases, Lease, Report, float], Change | None]
+_DECISIONS: dict[ReportKind, _Decision] = {
+    ReportKind.STARTED: Leases._started,
+    ReportKind.SUCCEEDED: Leases._succeeded,
+    ReportKind.FAILED: Leases._failed,
+    ReportKind.STOPPED: Leases._released,
+    ReportKind.RELEASED: Leases._released,
+}
+
+
+def stop_order(execution: Execution) -> StopOrder:
+    """What a node is told about an execution that must stop."""
+    return StopOrder(execution_id=execution.id, task_id=execution.task_id, token=execution.token)
+
+
+def _assignment(lease: Lease) -> Assignment:
+    task = lease.task
+    return Assignment(
+        execution_id=lease.execution.id,
+        task_id=task.id,
+        token=lease.execution.token,
+        task_type=task.task_type,
+        parameters=task.parameters,
+        timeout_s=task.timeout_s,
+        allocation=lease.execution.allocation,
+        attempt=task.retry_count + task.loss_count + 1,
+    )
+
+
+def _merged(first: Change, second: Change) -> Change:
+    """Two successive changes of one lease as one: each row is written once, no event is lost."""
+    return Change(
+        tasks=tuple(
+            msgspec.structs.replace(task, version=first.tasks[0].version) for task in second.tasks
+        )
+        or first.tasks,
+        executions=tuple(
+            msgspec.structs.replace(each, version=first.executions[0].version)
+            for each in second.executions
+        ),
+        events=first.events + second.events,
+        claims=first.claims + second.claims,
+    )

@@ -1,0 +1,251 @@
+"""Nodes and their sessions: coming, staying alive, being told what to do, and leaving.
+
+A session is the node's right to hold leases. It ends when the node registers anew, leaves, is
+drained empty, or falls silent; with it end all its executions, and their tasks go back to the
+queue. The master's clock alone decides; what the node says under an ended session is stale.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.keys import Principal, hash_secret
+from crawlfleet.control.leases import Leases, stop_order
+from crawlfleet.control.state import FleetState
+from crawlfleet.core.admission import NAME
+from crawlfleet.core.lifecycle import NodeTrigger, move_node
+from crawlfleet.core.resources import parse_resources
+from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound, Refused
+from crawlfleet.model.change import Change
+from crawlfleet.model.ids import NODE, SESSION, make_id
+from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Registered, Registration
+from crawlfleet.model.node import CONNECTED, Node, Session
+from crawlfleet.model.resources import RESOURCE_NAMES
+from crawlfleet.model.settings import SessionSettings
+from crawlfleet.model.task import ExecutionStatus
+from crawlfleet.ports.system import System
+
+TOKEN_BYTES: Final = 32
+DEFAULT_SLOTS: Final = 4.0
+DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}\Z")
+
+
+class Nodes:
+    """Registers nodes, keeps their sessions, and carries out what people order about them."""
+
+    def __init__(
+        self, *, state: FleetState, leases: Leases, system: System, settings: SessionSettings
+    ) -> None:
+        self._state = state
+        self._leases = leases
+        self._system = system
+        self._settings = settings
+
+    async def register(self, registration: Registration, *, by: Principal) -> Registered:
+        """Make or welcome back a node, and open a new session for it; its old one ends.
+
+        Raises `InvalidRequest`, or `Refused` for a node that claims to be another.
+        """
+        problems = [*self._problems(registration)]
+        if problems:
+            raise InvalidRequest(problems)
+        now = self._system.now()
+        node, token = self._identity(registration, by, now)
+        if node.session_id is not None:
+            await self._leases.end_session(node.session_id, cause="the node registered anew")
+            node = self._state.nodes[node.id]
+        session = Session(
+            id=make_id(SESSION, now, self._system.entropy),
+            node_id=node.id,
+            started_at=now,
+            deadline=now + self._settings.timeout_s,
+            last_heartbeat=now,
+        )
+        moved = move_node(
+            self._described(node, registration),
+            NodeTrigger.REGISTERED,
+            now=now,
+            cause=f"registered by {by.name}",
+            session_id=session.id,
+        )
+        if moved is None:
+            raise Conflict(f"{node.id} cannot register while it is {node.status}")
+        change = Change(nodes=(moved[0],), sessions=(session,), events=(moved[1],))
+        refusal = (await self._state.commit([change]))[0]
+        if refusal is not None:
+            raise Conflict(f"{node.id} is registering twice at once; try again")
+        return Registered(
+            node_id=node.id,
+            registration_time=now,
+            initial_status=str(moved[0].status),
+            session_id=session.id,
+            session_timeout_s=self._settings.timeout_s,
+            heartbeat_interval_s=self._settings.heartbeat_interval_s,
+            node_token=token,
+        )
+
+    async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
+        """Move the session's deadline; the reply carries orders and what the node has lost."""
+        now = self._system.now()
+        node = self.get(node_id)
+        session = self._state.sessions.get(heartbeat.session_id or node.session_id or "")
+        if session is None or session.node_id != node_id:
+            return HeartbeatReply(
+                node_id=node_id,
+                timestamp=now,
+                status=str(node.status),
+                session_lost=True,
+                lost_tasks=heartbeat.active_tasks,
+            )
+        renewed = msgspec.structs.replace(
+            session,
+            deadline=now + self._settings.timeout_s,
+            last_heartbeat=now,
+            usage=heartbeat.resources,
+            load=heartbeat.load,
+            version=session.version + 1,
+        )
+        # A refusal means that the session has just ended or moved on; the next beat will tell.
+        await self._state.commit([Change(sessions=(renewed,))])
+        leases = [*self._state.session_executions(session.id)]
+        owned = {lease.task.id for lease in leases if lease.owns}
+        return HeartbeatReply(
+            node_id=node_id,
+            timestamp=now,
+            status=str(self.get(node_id).status),
+            session_lost=session.id not in self._state.sessions,
+            lost_tasks=tuple(id for id in heartbeat.active_tasks if id not in owned),
+            stop=tuple(
+                stop_order(lease.execution)
+                for lease in leases
+                if lease.execution.status is ExecutionStatus.STOPPING
+            ),
+        )
+
+    def get(self, node_id: str) -> Node:
+        """The node, or `NotFound`."""
+        node = self._state.nodes.get(node_id)
+        if node is None:
+            raise NotFound("node", node_id)
+        return node
+
+    async def drain(self, node_id: str, *, by: str) -> Node:
+        """Take nothing new, finish what runs, then go offline."""
+        return await self._order(node_id, NodeTrigger.DRAIN_ORDERED, by)
+
+    async def maintain(self, node_id: str, *, by: str) -> Node:
+        """Take nothing new, but stay connected until resumed."""
+        return await self._order(node_id, NodeTrigger.MAINTENANCE_ORDERED, by)
+
+    async def resume(self, node_id: str, *, by: str) -> Node:
+        """Take work again, after `drain` or `maintain`."""
+        return await self._order(node_id, NodeTrigger.RESUMED, by)
+
+    async def unregister(self, node_id: str, *, by: str) -> Node:
+        """The node leaves now; what it was doing goes back to the queue."""
+        node = self.get(node_id)
+        if node.session_id is not None:
+            await self._leases.end_session(
+                node.session_id, cause=f"unregistered by {by}", trigger=NodeTrigger.LEFT
+            )
+        elif node.status in CONNECTED:
+            return await self._order(node_id, NodeTrigger.LEFT, by)
+        return self.get(node_id)
+
+    async def _order(self, node_id: str, trigger: NodeTrigger, by: str) -> Node:
+        node = self.get(node_id)
+        moved = move_node(node, trigger, now=self._system.now(), cause=f"{trigger} by {by}")
+        if moved is None:
+            raise Conflict(f"{node_id} is {node.status}: '{trigger}' does not apply")
+        refusal = (await self._state.commit([Change(nodes=(moved[0],), events=(moved[1],))]))[0]
+        if refusal is not None:
+            raise Conflict(f"{node_id} has just changed; look at it and try again")
+        return moved[0]
+
+    def _identity(
+        self, registration: Registration, by: Principal, now: float
+    ) -> tuple[Node, str | None]:
+        if registration.node_id is not None or by.node_id is not None:
+            if registration.node_id != by.node_id:
+                raise Refused(
+                    f"only {registration.node_id or by.node_id} itself may register under its id, "
+                    "with its own node token"
+                )
+            return self.get(registration.node_id or ""), None
+        token = self._system.entropy(TOKEN_BYTES).hex()
+        node = Node(
+            id=make_id(NODE, now, self._system.entropy),
+            name=registration.name,
+            created_at=now,
+            updated_at=now,
+            token_hash=hash_secret(token),
+            version=0,
+        )
+        return node, token
+
+    def _described(self, node: Node, registration: Registration) -> Node:
+        capacity = parse_resources(registration.resources)[0]
+        if not capacity.slots:
+            capacity = msgspec.structs.replace(capacity, slots=DEFAULT_SLOTS)
+        return msgspec.structs.replace(
+            node,
+            name=registration.name,
+            description=registration.description,
+            ip_address=registration.ip_address,
+            port=registration.port,
+            node_type=registration.node_type,
+            region=registration.region,
+            cluster_id=registration.cluster_id,
+            labels=registration.labels,
+            capabilities=registration.capabilities,
+            task_types=registration.task_types,
+            resources=capacity,
+        )
+
+    def _problems(self, registration: Registration) -> Iterator[FieldProblem]:
+        if not DISPLAY_NAME.match(registration.name):
+            yield FieldProblem(
+                field="name",
+                value=registration.name[:40],
+                message="is not a name for a node",
+                remedy="use 1 to 255 printable characters",
+            )
+        if not 0 <= registration.port <= 65535:
+            yield FieldProblem(
+                field="port",
+                value=registration.port,
+                message="is not a port",
+                remedy="use a number from 0 to 65535",
+            )
+        if not NAME.match(registration.node_type):
+            yield FieldProblem(
+                field="node_type",
+                value=registration.node_type[:40],
+                message="is not a valid name",
+                remedy="use letters, digits, dot, dash and underscore, at most 64",
+            )
+        if registration.cluster_id not in self._state.clusters:
+            yield FieldProblem(
+                field="cluster_id",
+                value=registration.cluster_id[:64],
+                message="is not a cluster",
+                remedy=f"use one of {', '.join(sorted(self._state.clusters))}",
+            )
+        for name in parse_resources(registration.resources)[1]:
+            yield FieldProblem(
+                field=f"resources.{name[:64]}",
+                value=registration.resources[name],
+                message="is not a resource",
+                remedy=f"use one of {', '.join(RESOURCE_NAMES)}",
+            )
+        for name, amount in registration.resources.items():
+            if not (math.isfinite(amount) and 0 <= amount <= 1e9):
+                yield FieldProblem(
+                    field=f"resources.{name[:64]}",
+                    value=amount,
+                    message="is not an amount",
+                    remedy="use a number from 0 to 1000000000",
+                )

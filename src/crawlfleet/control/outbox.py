@@ -1,0 +1,65 @@
+"""Carries committed events out, in order and at least once.
+
+State and events are one commit, so nothing can happen without its event. The cursor that says how
+far the events were carried is moved now and then: after a crash the last few are carried again,
+and whoever takes them tells by their number.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.ports.bus import EventSink
+from crawlfleet.ports.store import Store
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+CONSUMER: Final = "outbox"
+PORTION: Final = 1000
+CURSOR_EVERY_S: Final = 1.0
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+
+
+class Outbox:
+    """Feeds the event log to its sinks, for as long as it runs."""
+
+    def __init__(self, *, store: Store, state: FleetState, sinks: Sequence[EventSink]) -> None:
+        self._store = store
+        self._state = state
+        self._sinks = sinks
+        self._position = 0
+        self._saved = 0
+
+    async def run(self) -> None:
+        """Carry what is new whenever the log has grown."""
+        self._position = self._saved = await self._store.cursor(CONSUMER)
+        wake = self._state.signals.events
+        while True:
+            await wake.wait()
+            wake.clear()
+            try:
+                while await self._carry():
+                    pass
+                if self._position > self._saved:
+                    # One save for all that happens within a second.
+                    await asyncio.sleep(CURSOR_EVERY_S)
+                    await self.save()
+            except StoreUnavailable as error:
+                log.warning("outbox waits for the store", error=str(error))
+                wake.set()
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+
+    async def save(self) -> None:
+        """Remember durably how far the events were carried."""
+        await self._store.move_cursor(CONSUMER, self._position)
+        self._saved = self._position
+
+    async def _carry(self) -> bool:
+        events = await self._store.events(after=self._position, limit=PORTION)
+        for sink in self._sinks:
+            await sink.publish(events)
+        if events:
+            self._position = events[-1].seq
+        return len(events) == PORTION

@@ -1,0 +1,125 @@
+"""Answers to questions: lists, counts, histories, and why a task is where it is."""
+
+from typing import Any
+
+import msgspec
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.tasks import Tasks
+from crawlfleet.core.explanation import explain
+from crawlfleet.core.placement import requirement_of
+from crawlfleet.core.rules import Rules
+from crawlfleet.model.event import Event
+from crawlfleet.model.node import Node, Session
+from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.model.views import TaskExplanation, Totals
+from crawlfleet.ports.store import Store, TaskFilter
+from crawlfleet.ports.system import System
+
+
+class NodeState(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with its newest measurements and what it is doing."""
+
+    node: Node
+    session: Session | None
+    active_tasks: tuple[str, ...]
+
+
+class Queries:
+    """Reads the state and the store; changes nothing."""
+
+    def __init__(
+        self, *, store: Store, state: FleetState, system: System, tasks: Tasks, rules: Rules
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._tasks = tasks
+        self._rules = rules
+
+    async def find_tasks(
+        self, filter: TaskFilter, *, after: str | None, limit: int
+    ) -> tuple[list[Task], str | None]:
+        """A page of tasks, newest first, and where the next one begins."""
+        found = await self._store.find_tasks(filter, after=after, limit=limit + 1)
+        page = found[:limit]
+        return page, page[-1].id if len(found) > limit else None
+
+    async def executions(self, task_id: str) -> list[Execution]:
+        """The attempts of a task, oldest first; `NotFound` for an unknown task."""
+        await self._tasks.get(task_id)
+        return await self._store.executions(task_id)
+
+    async def task_events(self, task_id: str, *, after: int, limit: int) -> list[Event]:
+        """What happened to a task, in order."""
+        await self._tasks.get(task_id)
+        return await self._store.events(after=after, limit=limit, subject=task_id)
+
+    def nodes(self) -> list[NodeState]:
+        """All nodes, in order of their registration."""
+        return [self.node(node) for _, node in sorted(self._state.nodes.items())]
+
+    def node(self, node: Node) -> NodeState:
+        """A node as people see it."""
+        return NodeState(
+            node=node,
+            session=self._state.sessions.get(node.session_id or ""),
+            active_tasks=tuple(
+                sorted(lease.task.id for lease in self._state.node_executions(node.id))
+            ),
+        )
+
+    async def totals(self) -> Totals:
+        """Counts of everything."""
+        nodes: dict[str, int] = {}
+        for node in self._state.nodes.values():
+            nodes[str(node.status)] = nodes.get(str(node.status), 0) + 1
+        counted = await self._store.count_tasks()
+        return Totals(
+            tasks={str(status): count for status, count in counted.items()},
+            nodes=nodes,
+            ready=len(self._state.queue),
+            delayed=len(self._state.delayed),
+            running=len(self._state.leases),
+        )
+
+    async def explain(self, task_id: str) -> TaskExplanation:
+        """Why the task is (not) running; `NotFound` for an unknown task."""
+        task = await self._tasks.get(task_id)
+        if task.status is not TaskStatus.PENDING:
+            return TaskExplanation(task_id=task.id, status=str(task.status), **_settled(task))
+        placement = explain(requirement_of(task), self._state.fleet, self._rules)
+        ready_at = self._state.delayed.get(task.id)
+        if ready_at is not None and ready_at > self._system.now():
+            wait = ready_at - self._system.now()
+            summary = (
+                f"waits {wait:.1f} s before retry {task.retry_count} of {task.max_retries} "
+                f"after: {task.error.message if task.error else 'an earlier attempt'}"
+            )
+            return TaskExplanation(
+                task_id=task.id,
+                status=str(task.status),
+                summary=summary,
+                placement=placement,
+                ready_at=ready_at,
+            )
+        return TaskExplanation(
+            task_id=task.id,
+            status=str(task.status),
+            summary=placement.summary,
+            placement=placement,
+            waiting_ahead=max(len(self._state.queue) - 1, 0),
+        )
+
+
+def _settled(task: Task) -> dict[str, Any]:
+    if task.status in TERMINAL:
+        ended = f"ended as {task.status}"
+        reason = f": {task.dead_reason}" if task.dead_reason else ""
+        error = f" ({task.error.message})" if task.error else ""
+        return {"summary": f"{ended}{reason}{error}"}
+    if task.status is TaskStatus.PAUSED:
+        return {"summary": "paused; `resume` puts it back into the queue"}
+    if task.status is TaskStatus.WAITING:
+        return {"summary": "waits for the tasks that it depends on"}
+    return {"summary": f"{task.status} on {task.assigned_node}, attempt {task.token}"}

@@ -1,0 +1,64 @@
+"""Who waits for what: one place for the wake-ups that make polling unnecessary."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from crawlfleet.model.task import Task
+
+
+class Ended:
+    """Tells those who wait for a task's end."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[asyncio.Event]] = {}
+
+    def publish(self, task: Task) -> None:
+        for event in self._waiting.get(task.id, ()):
+            event.set()
+
+    @contextmanager
+    def listen(self, task_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set when the task ends while this block is entered."""
+        event = asyncio.Event()
+        listeners = self._waiting.setdefault(task_id, [])
+        listeners.append(event)
+        try:
+            yield event
+        finally:
+            listeners.remove(event)
+            if not listeners:
+                self._waiting.pop(task_id, None)
+
+
+class Signals:
+    """Set by changes to the state; cleared by whoever has taken notice."""
+
+    def __init__(self) -> None:
+        self.dispatch = asyncio.Event()
+        """There may be something to assign."""
+        self.timers = asyncio.Event()
+        """A deadline may have come nearer."""
+        self.events = asyncio.Event()
+        """The event log has grown."""
+        self.doubt = asyncio.Event()
+        """A commit ended in the unknown: memory must be loaded anew."""
+        self.ended = Ended()
+        self._sessions: dict[str, asyncio.Event] = {}
+
+    def session(self, session_id: str) -> asyncio.Event:
+        """Set when there may be news for a node's session."""
+        return self._sessions.setdefault(session_id, asyncio.Event())
+
+    def forget_session(self, session_id: str) -> None:
+        """The session has ended: wake its node a last time."""
+        event = self._sessions.pop(session_id, None)
+        if event is not None:
+            event.set()
+
+    def wake_all(self, *, sessions: Iterable[str]) -> None:
+        """Everything may have changed."""
+        for event in (self.dispatch, self.timers, self.events):
+            event.set()
+        for session_id in tuple(sessions):
+            self.session(session_id).set()

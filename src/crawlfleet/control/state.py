@@ -1,0 +1,294 @@
+"""What the master holds in memory: the store's living part, and the only way to change it.
+
+Every service commits through `FleetState.commit`. What the store accepted is applied to the copy
+in the same order, and those who wait for such a change are woken; what it refused changes
+nothing here either. After a commit whose outcome is unknown the copy is loaded anew, so the
+store stays the only truth. Nothing finished is kept: memory grows with the work that is alive.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from crawlfleet.control.signals import Signals
+from crawlfleet.core.attempts import Lease
+from crawlfleet.core.fleet import Fleet
+from crawlfleet.core.ordering import ReadyQueue
+from crawlfleet.core.placement import requirement_of
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.node import Node, Session
+from crawlfleet.model.project import Cluster, ClusterStatus
+from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.ports.store import Refusal, Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+RELOAD_PAUSE_S: Final = 1.0
+
+
+class FleetState:
+    """The living part of the store, indexed for the services."""
+
+    def __init__(self, *, store: Store, system: System) -> None:
+        self._store = store
+        self._system = system
+        self.signals = Signals()
+        self.epoch = 0
+        self._in_flight = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.fleet = Fleet()
+        self.queue = ReadyQueue()
+        self.nodes: dict[str, Node] = {}
+        self._node_tokens: dict[str, str] = {}
+        self.clusters: dict[str, Cluster] = {}
+        self.sessions: dict[str, Session] = {}
+        self.keys: dict[str, ApiKey] = {}
+        self.leases: dict[str, Lease] = {}
+        """Live executions by id, each with the newest known state of its task."""
+        self._by_session: dict[str, dict[str, None]] = {}
+        self._delayed: list[tuple[float, str]] = []
+        self._delayed_until: dict[str, float] = {}
+        self._limits: list[tuple[float, str]] = []
+        self.known_projects: set[str] = set()
+
+    async def load(self) -> None:
+        """Read the living part of the store; the copy is replaced in one step at the end."""
+        store = self._store
+        clusters, nodes = await store.clusters(), await store.nodes()
+        sessions, keys = await store.live_sessions(), await store.keys()
+        executions = await store.live_executions()
+        tasks = [task async for portion in store.unfinished_tasks() for task in portion]
+        known = {task.id: task for task in tasks}
+        stopping = [e.task_id for e in executions if e.task_id not in known]
+        known.update((task.id, task) for task in await store.tasks(stopping))
+        self._clear()
+        self._apply(
+            Change(
+                clusters=tuple(clusters),
+                nodes=tuple(nodes),
+                sessions=tuple(sessions),
+                keys=tuple(keys),
+            )
+        )
+        for execution in executions:
+            self._put_lease(Lease(known[execution.task_id], execution))
+        for task in tasks:
+            self._put_task(task)
+        self.signals.wake_all(sessions=self.sessions)
+
+    async def recover(self) -> None:
+        """For ever: when a commit ended in the unknown, load the copy anew and go on."""
+        while True:
+            await self.signals.doubt.wait()
+            await self._settled.wait()
+            try:
+                await self.load()
+            except StoreUnavailable as error:
+                log.error("store unavailable", error=str(error))
+                await asyncio.sleep(RELOAD_PAUSE_S)
+            else:
+                self.signals.doubt.clear()
+
+    async def commit(self, changes: Sequence[Change]) -> list[Refusal | None]:
+        """Make the changes that fit, each whole, in one transaction; apply those to the copy.
+
+        Raises `StoreUnavailable` when the outcome is unknown, and until that has been cleared up.
+        """
+        if not changes:
+            return []
+        if self.signals.doubt.is_set():
+            raise StoreUnavailable("the store is being read again after a failure; try again soon")
+        # Shielded as one piece: a caller that goes away between commit and copy would leave
+        # the store changed and the copy not.
+        return await asyncio.shield(self._commit_and_apply(changes))
+
+    async def _commit_and_apply(self, changes: Sequence[Change]) -> list[Refusal | None]:
+        self._in_flight += 1
+        self._settled.clear()
+        try:
+            committed = await self._store.commit(changes)
+            for change, refusal in zip(changes, committed.refusals, strict=True):
+                if refusal is None:
+                    self._apply(change)
+        except BaseException:
+            # Some of it may have happened: believe nothing that memory says.
+            self.signals.doubt.set()
+            raise
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._settled.set()
+        self.signals.events.set()
+        return list(committed.refusals)
+
+    def session_executions(self, session_id: str) -> Iterator[Lease]:
+        """The live executions of a session."""
+        for execution_id in tuple(self._by_session.get(session_id, ())):
+            yield self.leases[execution_id]
+
+    def node_executions(self, node_id: str) -> Iterator[Lease]:
+        """The live executions of a node, of all its sessions."""
+        return (lease for lease in self.leases.values() if lease.execution.node_id == node_id)
+
+    def node_by_token(self, token_hash: str) -> Node | None:
+        """The node whose token has this hash."""
+        node = self.nodes.get(self._node_tokens.get(token_hash, ""))
+        return node if node is not None and node.token_hash == token_hash else None
+
+    def lease_of(self, task: Task) -> Lease | None:
+        """The lease under which a task is being attempted."""
+        return self.leases.get(task.execution_id) if task.execution_id else None
+
+    def next_delayed(self) -> float | None:
+        """When the next task that waits for its time becomes ready."""
+        while self._delayed:
+            due, task_id = self._delayed[0]
+            if self._delayed_until.get(task_id) == due:
+                return due
+            heapq.heappop(self._delayed)
+        return None
+
+    async def release_delayed(self, now: float) -> int:
+        """Put the tasks whose time has come into the queue; returns how many."""
+        due: list[str] = []
+        while (at := self.next_delayed()) is not None and at <= now:
+            due.append(heapq.heappop(self._delayed)[1])
+            del self._delayed_until[due[-1]]
+        for task in await self._store.tasks(due):
+            self._put_task(task)
+        return len(due)
+
+    def next_limit(self) -> float | None:
+        """When the next execution reaches its time limit."""
+        while self._limits and self._limits[0][1] not in self.leases:
+            heapq.heappop(self._limits)
+        return self._limits[0][0] if self._limits else None
+
+    def over_limit(self, at: float) -> list[Lease]:
+        """The leases whose time limit was reached by then; each is returned once.
+
+        The time runs from the start of the work: a lease that was started later than it was
+        assigned is watched anew.
+        """
+        over: list[Lease] = []
+        while (limit := self.next_limit()) is not None and limit <= at:
+            lease = self.leases[heapq.heappop(self._limits)[1]]
+            begun = lease.execution.running_at or lease.execution.start_time
+            if begun + (lease.task.timeout_s or 0.0) > limit:
+                self._watch_limit(lease)
+            else:
+                over.append(lease)
+        return over
+
+    async def refresh(self, task_ids: Sequence[str]) -> None:
+        """Take the store's word for these tasks, after a refusal showed that memory was behind."""
+        for task in await self._store.tasks(task_ids):
+            self._put_task(task)
+
+    @property
+    def delayed(self) -> Mapping[str, float]:
+        """Tasks that wait for a time, and until when."""
+        return self._delayed_until
+
+    def _apply(self, change: Change) -> None:
+        for cluster in change.clusters:
+            self.clusters[cluster.id] = cluster
+            self.fleet.set_cluster(cluster.id, cluster.status is ClusterStatus.ACTIVE)
+            self.signals.dispatch.set()
+        for project in change.projects:
+            self.known_projects.add(project.id)
+        for node in change.nodes:
+            self._node_tokens[node.token_hash] = node.id
+            self.nodes[node.id] = node
+            self.fleet.put(node)
+            self.signals.dispatch.set()
+            if node.session_id:
+                self.signals.session(node.session_id).set()
+        for session in change.sessions:
+            self._put_session(session)
+        for key in change.keys:
+            self.keys[key.secret_hash] = key
+        tasks = {task.id: task for task in change.tasks}
+        for execution in change.executions:
+            self._put_lease(Lease(self._task_of(execution, tasks), execution))
+        for task in change.tasks:
+            self._put_task(task)
+
+    def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task:
+        return changed.get(execution.task_id) or self.leases[execution.id].task
+
+    def _put_session(self, session: Session) -> None:
+        if session.ended_at is None:
+            self.sessions[session.id] = session
+            self.fleet.observe(session.node_id, session.load)
+            if session.version == 1:
+                self.signals.timers.set()
+        else:
+            self.sessions.pop(session.id, None)
+            self.signals.forget_session(session.id)
+
+    def _put_lease(self, lease: Lease) -> None:
+        execution = lease.execution
+        held = execution.id in self.leases
+        alive = execution.status in LIVE_EXECUTION
+        if alive:
+            self.leases[execution.id] = lease
+            self._by_session.setdefault(execution.session_id, {})[execution.id] = None
+            self.signals.session(execution.session_id).set()
+            if not held:
+                self.fleet.reserve(execution.node_id, execution.reserved)
+                self._watch_limit(lease)
+        elif held:
+            self._drop_lease(execution)
+
+    def _drop_lease(self, execution: Execution) -> None:
+        del self.leases[execution.id]
+        of_session = self._by_session[execution.session_id]
+        of_session.pop(execution.id, None)
+        if not of_session:
+            del self._by_session[execution.session_id]
+        self.fleet.release(execution.node_id, execution.reserved)
+        self.signals.dispatch.set()
+        if execution.session_id in self.sessions:
+            self.signals.session(execution.session_id).set()
+
+    def _watch_limit(self, lease: Lease) -> None:
+        if lease.task.timeout_s is not None:
+            begun = lease.execution.running_at or lease.execution.start_time
+            heapq.heappush(self._limits, (begun + lease.task.timeout_s, lease.execution.id))
+            self.signals.timers.set()
+
+    def _put_task(self, task: Task) -> None:
+        lease = self.lease_of(task)
+        if lease is not None and lease.task.version < task.version:
+            self.leases[lease.execution.id] = Lease(task, lease.execution)
+        if task.status is not TaskStatus.PENDING:
+            self.queue.discard(task.id)
+            self._delayed_until.pop(task.id, None)
+            if task.status in TERMINAL:
+                self.signals.ended.publish(task)
+        elif task.not_before > self._system.now():
+            self.queue.discard(task.id)
+            if self._delayed_until.get(task.id) != task.not_before:
+                self._delayed_until[task.id] = task.not_before
+                heapq.heappush(self._delayed, (task.not_before, task.id))
+                self.signals.timers.set()
+        else:
+            self._delayed_until.pop(task.id, None)
+            self.queue.discard(task.id)
+            self.queue.add(
+                task.id,
+                requirement_of(task),
+                priority=task.priority,
+                created_at=task.created_at,
+                category=task.categories[0] if task.categories else "",
+            )
+            self.signals.dispatch.set()

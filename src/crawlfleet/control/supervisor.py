@@ -1,0 +1,146 @@
+"""The control plane as one thing: start in order, run together, stop in order.
+
+Start: open the store, take the lead, load, mend what a crash left half-way, then begin to act.
+Stop: no new work, let running commits finish, save the cursor, close the store.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from crawlfleet.control.dispatch import Dispatch
+from crawlfleet.control.keys import Keys
+from crawlfleet.control.leases import Leases
+from crawlfleet.control.nodes import Nodes
+from crawlfleet.control.outbox import Outbox
+from crawlfleet.control.queries import Queries
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.tasks import Tasks
+from crawlfleet.control.timers import Timers
+from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.rules import Rules
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.settings import Settings
+from crawlfleet.ports.bus import EventSink
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+STOP_DEADLINE_S: Final = 5.0
+
+
+class ControlPlane:
+    """All services of the master over one store. An async context manager."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        settings: Settings,
+        rules: Rules,
+        admission: AdmissionRules,
+        sinks: Sequence[EventSink] = (),
+        name: str = "master",
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._settings = settings
+        self._name = name
+        self.state = state = FleetState(store=store, system=system)
+        self.keys = Keys(state=state, system=system)
+        self.leases = Leases(state=state, system=system, settings=settings.recovery)
+        self.nodes = Nodes(
+            state=state, leases=self.leases, system=system, settings=settings.session
+        )
+        self.tasks = Tasks(store=store, state=state, system=system, rules=admission)
+        self.queries = Queries(
+            store=store, state=state, system=system, tasks=self.tasks, rules=rules
+        )
+        self._dispatch = Dispatch(
+            store=store, state=state, system=system, rules=rules, settings=settings.dispatch
+        )
+        self._timers = Timers(
+            store=store,
+            state=state,
+            leases=self.leases,
+            system=system,
+            session=settings.session,
+            recovery=settings.recovery,
+            retention=settings.retention,
+        )
+        self._outbox = Outbox(store=store, state=state, sinks=sinks)
+        self._running: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._store.open()
+        self.state.epoch = await self._store.lead(self._name)
+        await self.state.load()
+        await self._mend()
+        self._running = asyncio.create_task(self._run(), name="control plane")
+        log.info(
+            "control plane started",
+            epoch=self.state.epoch,
+            nodes=len(self.state.nodes),
+            ready=len(self.state.queue),
+            running=len(self.state.leases),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._running
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(STOP_DEADLINE_S):
+                await self._outbox.save()
+        await self._store.close()
+        log.info("control plane stopped")
+
+    async def watch(self) -> None:
+        """Wait for as long as the control plane works; raises what made it stop."""
+        if self._running is not None:
+            await asyncio.shield(self._running)
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.state.recover(), name="recover")
+            group.create_task(self._dispatch.run(), name="dispatch")
+            group.create_task(self._timers.run(), name="timers")
+            group.create_task(self._outbox.run(), name="outbox")
+
+    async def _mend(self) -> None:
+        """Sessions get a full timeout to be heard again; work of ended sessions goes back."""
+        now = self._system.now()
+        deadline = now + self._settings.session.timeout_s
+        await self.state.commit(
+            [
+                Change(
+                    sessions=(
+                        msgspec.structs.replace(
+                            session, deadline=deadline, version=session.version + 1
+                        ),
+                    )
+                )
+                for session in self.state.sessions.values()
+            ]
+        )
+        orphaned = {
+            lease.execution.session_id
+            for lease in self.state.leases.values()
+            if lease.execution.session_id not in self.state.sessions
+        }
+        for session_id in sorted(orphaned):
+            await self.leases.end_session(session_id, cause="the master found it ended")

@@ -1,0 +1,130 @@
+"""What happens because time passes: silence, time limits, retries that come due, clearing up.
+
+Sleeps until the next instant at which something is due, and is woken when a nearer one appears.
+When it wakes much later than planned the whole process was stopped, and heartbeats may wait
+unread: then it declares nobody silent before they had a full timeout to be heard.
+"""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from crawlfleet.control.leases import Leases
+from crawlfleet.control.state import FleetState
+from crawlfleet.core import attempts
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.settings import RecoverySettings, RetentionSettings, SessionSettings
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.RECOVER)
+DAY_S: Final = 86_400.0
+CLEAR_UP_EVERY_S: Final = 3_600.0
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+
+
+class Timers:
+    """Watches the clock for the fleet, for as long as it runs."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        leases: Leases,
+        system: System,
+        session: SessionSettings,
+        recovery: RecoverySettings,
+        retention: RetentionSettings,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._leases = leases
+        self._system = system
+        self._session = session
+        self._recovery = recovery
+        self._retention = retention
+        self._hear_first_until = 0.0
+        self._next_clear_up = 0.0
+
+    async def run(self) -> None:
+        """Do what is due, then sleep until the next thing is."""
+        self.allow_for_silence()
+        wake = self._state.signals.timers
+        while True:
+            wake.clear()
+            due = self.next_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(due - self._system.now(), 0.0)):
+                    await wake.wait()
+            if self._system.now() - due > self._session.heartbeat_interval_s:
+                self.allow_for_silence()
+            try:
+                await self.do_due()
+            except StoreUnavailable as error:
+                log.warning("timers wait for the store", error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+
+    def allow_for_silence(self) -> None:
+        """Nobody could be heard for a while: give every node a full timeout to speak."""
+        self._hear_first_until = self._system.now() + self._session.timeout_s
+
+    def next_due(self) -> float:
+        """The next instant at which something may have to be done."""
+        instants = [self._next_clear_up]
+        if self._state.sessions:
+            silence = min(session.deadline for session in self._state.sessions.values())
+            instants.append(max(silence, self._hear_first_until))
+        if (delayed := self._state.next_delayed()) is not None:
+            instants.append(delayed)
+        if (limit := self._state.next_limit()) is not None:
+            instants.append(limit + self._recovery.timeout_grace_s)
+        return min(instants)
+
+    async def do_due(self) -> None:
+        """Everything whose time has come."""
+        now = self._system.now()
+        await self._state.release_delayed(now)
+        await self._end_silent_sessions(now)
+        await self._stop_overruns(now)
+        if now >= self._next_clear_up:
+            more = await self._clear_up(now)
+            self._next_clear_up = now + (1.0 if more else CLEAR_UP_EVERY_S)
+
+    async def _end_silent_sessions(self, now: float) -> None:
+        if now < self._hear_first_until:
+            return
+        silent = [each for each in self._state.sessions.values() if each.deadline <= now]
+        for session in silent:
+            # A heartbeat may have come in while the one before was being ended.
+            if self._is_silent(session.id, now):
+                await self._leases.end_session(
+                    session.id, cause=f"silent for {now - session.last_heartbeat:.1f} s"
+                )
+
+    def _is_silent(self, session_id: str, now: float) -> bool:
+        session = self._state.sessions.get(session_id)
+        return session is not None and session.deadline <= now
+
+    async def _stop_overruns(self, now: float) -> None:
+        changes = []
+        for lease in self._state.over_limit(now - self._recovery.timeout_grace_s):
+            chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
+            change = attempts.overrun(lease, self._recovery, now=now, chance=chance)
+            if change is not None:
+                changes.append(change)
+        # A refusal means that the node has just reported: then there is nothing to enforce.
+        await self._state.commit(changes)
+
+    async def _clear_up(self, now: float) -> bool:
+        """Remove one portion of what is older than is kept; whether there may be more."""
+        step = self._retention.step
+        removed = 0
+        if self._retention.tasks_days:
+            before = now - self._retention.tasks_days * DAY_S
+            removed = max(removed, await self._store.remove_finished(before=before, limit=step))
+        if self._retention.events_days:
+            before = now - self._retention.events_days * DAY_S
+            removed = max(removed, await self._store.remove_events(before=before, limit=step))
+        return removed >= step

@@ -1,0 +1,285 @@
+"""Whether a request may become a task: every problem at once, each with its field and remedy.
+
+Types are checked where the request is decoded; here are ranges, names and what contradicts.
+Nothing is guessed or silently corrected: a request is taken as it stands, or refused whole.
+"""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.attempts import dedup_scope
+from crawlfleet.core.resources import parse_resources
+from crawlfleet.errors import FieldProblem
+from crawlfleet.model.change import NEVER, Change, Claim
+from crawlfleet.model.event import Event
+from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.resources import RESOURCE_NAMES
+from crawlfleet.model.task import MAX_PRIORITY, MIN_PRIORITY, RetryPolicy, Task
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+TASK_TYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,49}\Z")
+MAX_KEY_LENGTH: Final = 200
+MAX_PARAMETERS_BYTES: Final = 1_000_000
+MAX_CATEGORIES: Final = 16
+MAX_ENTRIES: Final = 64
+MAX_RETRIES: Final = 100
+MAX_SECONDS: Final = 366 * 86_400.0
+
+Digest = Callable[[bytes], str]
+
+
+class AdmissionRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What this fleet knows: strategy names, and the parameters of the built-in task types."""
+
+    strategies: Collection[str]
+    parameter_types: Mapping[str, type[msgspec.Struct]] = {}
+
+
+def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProblem]:
+    """All that is wrong with a request; an empty list means that it may become a task."""
+    return [
+        *_names(request),
+        *_numbers(request),
+        *_retry_policy(request.retry_policy),
+        *_resources(request.min_resources),
+        *_features("capabilities", request.capabilities),
+        *_features("content_features", request.content_features),
+        *_categories(request.categories),
+        *_strategy(request.schedule_strategy, rules.strategies),
+        *_parameters(request, rules.parameter_types),
+    ]
+
+
+def admit(request: TaskRequest, *, id: str, now: float, cause: str, digest: Digest) -> Change:
+    """The change that makes the task of a request without problems, and claims its keys."""
+    task = Task(
+        id=id,
+        project_id=request.project_id,
+        cluster_id=request.cluster_id,
+        workflow_id=request.workflow_id,
+        task_type=request.task_type,
+        parameters=request.parameters,
+        priority=request.priority,
+        min_resources=request.min_resources,
+        capabilities=request.capabilities,
+        content_features=request.content_features,
+        categories=request.categories,
+        node_type=request.node_type,
+        schedule_strategy=request.schedule_strategy,
+        target_region=request.target_region,
+        max_retries=request.max_retries,
+        retry_policy=request.retry_policy,
+        timeout_s=request.timeout,
+        idempotency_key=request.idempotency_key,
+        dedup_key=request.dedup_key,
+        dedup_window_s=request.dedup_window,
+        created_at=now,
+        updated_at=now,
+    )
+    claims = []
+    if request.idempotency_key is not None:
+        claims.append(
+            Claim(
+                scope=idempotency_scope(request.project_id),
+                key=request.idempotency_key,
+                holder=id,
+                at=now,
+                expires_at=NEVER,
+                digest=digest(canonical_bytes(request)),
+            )
+        )
+    if request.dedup_key is not None:
+        claims.append(
+            Claim(
+                scope=dedup_scope(request.project_id),
+                key=request.dedup_key,
+                holder=id,
+                at=now,
+                expires_at=NEVER,
+            )
+        )
+    event = Event(
+        kind=f"task.{task.status}",
+        subject=id,
+        at=now,
+        cause=cause,
+        to_state=str(task.status),
+    )
+    return Change(tasks=(task,), claims=tuple(claims), events=(event,))
+
+
+def idempotency_scope(project_id: str) -> str:
+    """Where the idempotency keys of a project are claimed."""
+    return f"idempotency:{project_id}"
+
+
+def canonical_bytes(request: TaskRequest) -> bytes:
+    """The same bytes for requests that ask the same, however their JSON was written."""
+    plain = msgspec.structs.asdict(request)
+    plain["parameters"] = msgspec.json.decode(request.parameters)
+    return msgspec.json.encode(plain, order="sorted")
+
+
+def _problem(field: str, value: Any, message: str, remedy: str) -> FieldProblem:
+    return FieldProblem(field=field, value=value, message=message, remedy=remedy)
+
+
+def _names(request: TaskRequest) -> Iterator[FieldProblem]:
+    if not TASK_TYPE.match(request.task_type):
+        yield _problem(
+            "task_type",
+            request.task_type,
+            "is not the name of a task type",
+            "use lower-case letters, digits and underscores, at most 50, such as http_fetch",
+        )
+    for field in ("project_id", "cluster_id", "workflow_id", "node_type", "target_region"):
+        value = getattr(request, field)
+        if value is not None and not NAME.match(value):
+            yield _problem(
+                field,
+                value,
+                "is not a valid name",
+                "use letters, digits, dot, dash and underscore, at most 64, "
+                "beginning with a letter or digit",
+            )
+    for field in ("idempotency_key", "dedup_key"):
+        value = getattr(request, field)
+        if value is not None and not 1 <= len(value) <= MAX_KEY_LENGTH:
+            yield _problem(
+                field,
+                value[:40],
+                f"has {len(value)} characters",
+                f"use 1 to {MAX_KEY_LENGTH} characters, or leave it out",
+            )
+
+
+def _numbers(request: TaskRequest) -> Iterator[FieldProblem]:
+    yield from _within("priority", request.priority, MIN_PRIORITY, MAX_PRIORITY)
+    yield from _within("max_retries", request.max_retries, 0, MAX_RETRIES)
+    yield from _within("dedup_window", request.dedup_window, 0, MAX_SECONDS)
+    if request.timeout is not None:
+        yield from _within("timeout", request.timeout, 0.001, MAX_SECONDS)
+
+
+def _retry_policy(policy: RetryPolicy) -> Iterator[FieldProblem]:
+    yield from _within("retry_policy.initial_delay_s", policy.initial_delay_s, 0, MAX_SECONDS)
+    yield from _within("retry_policy.factor", policy.factor, 1, 100)
+    yield from _within("retry_policy.max_delay_s", policy.max_delay_s, 0, MAX_SECONDS)
+    yield from _within("retry_policy.jitter", policy.jitter, 0, 1)
+
+
+def _within(field: str, value: float, low: float, high: float) -> Iterator[FieldProblem]:
+    if not low <= value <= high:
+        yield _problem(field, value, "is out of range", f"use a number from {low:g} to {high:g}")
+
+
+def _resources(amounts: Mapping[str, float]) -> Iterator[FieldProblem]:
+    for name in parse_resources(amounts)[1]:
+        yield _problem(
+            f"min_resources.{name}",
+            amounts[name],
+            "is not a resource that nodes have",
+            f"use one of {', '.join(RESOURCE_NAMES)}",
+        )
+    for name, amount in amounts.items():
+        if not (math.isfinite(amount) and 0 <= amount <= 1e9):
+            yield _problem(
+                f"min_resources.{name}",
+                amount,
+                "is not an amount",
+                "use a number from 0 to 1000000000",
+            )
+
+
+def _features(field: str, features: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    if len(features) > MAX_ENTRIES:
+        yield _problem(field, len(features), "has too many entries", f"use at most {MAX_ENTRIES}")
+    for name, value in features.items():
+        if not NAME.match(name):
+            yield _problem(
+                f"{field}.{name[:64]}",
+                value,
+                "is not a valid name",
+                "use letters, digits, dot, dash and underscore, at most 64",
+            )
+        if not _is_feature(value):
+            yield _problem(
+                f"{field}.{name[:64]}",
+                value,
+                "is neither true/false, a number, a text nor a list of texts",
+                "use a number for a minimum level, a list for 'contains all of', true for a flag",
+            )
+
+
+def _is_feature(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) <= MAX_ENTRIES and all(
+            isinstance(each, str) and len(each) <= MAX_KEY_LENGTH for each in value
+        )
+    if isinstance(value, str):
+        return len(value) <= MAX_KEY_LENGTH
+    return isinstance(value, bool | int | float) and math.isfinite(value)
+
+
+def _categories(categories: tuple[str, ...]) -> Iterator[FieldProblem]:
+    if len(categories) > MAX_CATEGORIES:
+        yield _problem(
+            "categories", len(categories), "has too many entries", f"use at most {MAX_CATEGORIES}"
+        )
+    for index, category in enumerate(categories):
+        if not NAME.match(category):
+            yield _problem(
+                f"categories[{index}]",
+                category,
+                "is not a valid name",
+                "use letters, digits, dot, dash and underscore, at most 64",
+            )
+
+
+def _strategy(name: str | None, known: Collection[str]) -> Iterator[FieldProblem]:
+    if name is not None and name not in known:
+        yield _problem(
+            "schedule_strategy",
+            name,
+            "is not a strategy of this fleet",
+            f"use one of {', '.join(sorted(known))}, or leave it out",
+        )
+
+
+def _parameters(
+    request: TaskRequest, types: Mapping[str, type[msgspec.Struct]]
+) -> Iterator[FieldProblem]:
+    raw = bytes(request.parameters)
+    if len(raw) > MAX_PARAMETERS_BYTES:
+        yield _problem(
+            "parameters",
+            len(raw),
+            f"has {len(raw)} bytes",
+            f"use at most {MAX_PARAMETERS_BYTES} bytes; put large data where the task can fetch it",
+        )
+        return
+    if not raw.lstrip().startswith(b"{"):
+        yield _problem(
+            "parameters", None, "is not an object", 'use an object such as {"seconds": 1}'
+        )
+        return
+    try:
+        msgspec.json.decode(raw, type=types.get(request.task_type, dict))
+    except msgspec.DecodeError as error:
+        yield from _decode_problem(error, request.task_type)
+    except RecursionError:
+        yield _problem("parameters", None, "is nested too deeply", "use a flatter structure")
+
+
+def _decode_problem(error: msgspec.DecodeError, task_type: str) -> Iterator[FieldProblem]:
+    message, _, path = str(error).partition(" - at `$")
+    yield _problem(
+        f"parameters{path.rstrip('`')}",
+        None,
+        message[0].lower() + message[1:],
+        f"see the parameters of {task_type} in docs/guides/executors.md",
+    )

@@ -1,0 +1,312 @@
+"""The life of a lease: what each thing that happens to an attempt changes, as one `Change`.
+
+A task is owned by exactly one execution while it is `assigned` or `processing`: the one whose
+token is the task's. Everything said in the name of another execution is stale and changes
+nothing. An execution that was ordered to stop keeps its node's resources until the node says
+that it has stopped, or is lost; the task itself is free at once.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from crawlfleet.core.lifecycle import (
+    ExecutionTrigger,
+    TaskTrigger,
+    move_execution,
+    move_task,
+)
+from crawlfleet.core.recovery import GiveUp, after_failure
+from crawlfleet.model.change import Change, Claim
+from crawlfleet.model.event import Event
+from crawlfleet.model.resources import Resources
+from crawlfleet.model.settings import RecoverySettings
+from crawlfleet.model.task import (
+    LEASED,
+    TERMINAL,
+    ErrorClass,
+    Execution,
+    ExecutionStatus,
+    Task,
+    TaskError,
+)
+
+
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result as people read it; recorded once."""
+
+    success: bool
+    data: msgspec.Raw | None = None
+    error: str | None = None
+    metrics: dict[str, float] = {}
+    timestamp: datetime
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """A task and the execution that owns it, or owned it and is being stopped."""
+
+    task: Task
+    execution: Execution
+
+    @property
+    def owns(self) -> bool:
+        """Whether the execution still decides over the task."""
+        return (
+            self.task.status in LEASED
+            and self.task.execution_id == self.execution.id
+            and self.task.token == self.execution.token
+            and self.execution.status is not ExecutionStatus.STOPPING
+        )
+
+
+def assign(
+    task: Task,
+    *,
+    node_id: str,
+    session_id: str,
+    execution_id: str,
+    reserved: Resources,
+    allocation: Resources,
+    now: float,
+    cause: str,
+) -> Change | None:
+    """Give the task to a node under the next token; `None` when it is not there to be given."""
+    token = task.token + 1
+    moved = move_task(
+        task,
+        TaskTrigger.ASSIGNED,
+        now=now,
+        cause=cause,
+        details={"node_id": node_id, "execution_id": execution_id, "token": token},
+        token=token,
+        assigned_node=node_id,
+        assigned_at=now,
+        execution_id=execution_id,
+        started_at=None,
+    )
+    if moved is None:
+        return None
+    execution = Execution(
+        id=execution_id,
+        task_id=task.id,
+        node_id=node_id,
+        session_id=session_id,
+        token=token,
+        start_time=now,
+        reserved=reserved,
+        allocation=allocation,
+        retry_count=task.retry_count,
+    )
+    return Change(tasks=(moved[0],), executions=(execution,), events=(moved[1],))
+
+
+def start(lease: Lease, *, now: float) -> Change | None:
+    """The executor has begun; `None` when that was known or is stale."""
+    if not lease.owns:
+        return None
+    task = _move(lease, TaskTrigger.STARTED, now, "the executor has begun", started_at=now)
+    if task is None:
+        return None
+    return _both(lease, task, ExecutionTrigger.STARTED, running_at=now)
+
+
+def succeed(
+    lease: Lease, data: msgspec.Raw, metrics: dict[str, float], *, now: float
+) -> Change | None:
+    """The work is done: record its result; `None` when it is stale."""
+    if not lease.owns:
+        return None
+    measured = {**metrics, "processing_time": _processing_time_s(lease, now)}
+    task = _move(
+        lease,
+        TaskTrigger.SUCCEEDED,
+        now,
+        "the executor has finished",
+        completed_at=now,
+        result=_result(True, data, None, measured, now),
+        error=None,
+    )
+    if task is None:
+        return None
+    return _both(lease, task, ExecutionTrigger.SUCCEEDED, end_time=now, metrics=measured)
+
+
+def fail(
+    lease: Lease,
+    error: TaskError,
+    metrics: dict[str, float],
+    limits: RecoverySettings,
+    *,
+    now: float,
+    chance: float,
+) -> Change | None:
+    """The attempt did not succeed: back to the queue, or the end; `None` when it is stale.
+
+    A lost attempt is one whose node is gone, so that a stopping execution ends here too.
+    """
+    lost = error.error_class is ErrorClass.LOST
+    timed_out = error.error_class is ErrorClass.TIMEOUT
+    trigger = (
+        ExecutionTrigger.LOST
+        if lost
+        else ExecutionTrigger.TIMED_OUT
+        if timed_out
+        else ExecutionTrigger.FAILED
+    )
+    if not lease.owns:
+        if not lost:
+            return None
+        ended = move_execution(lease.execution, trigger, end_time=now, error=error)
+        return None if ended is None else Change(executions=(ended,))
+    task = _recovered(lease, error, metrics, limits, now=now, chance=chance)
+    if task is None:
+        return None
+    return _both(lease, task, trigger, end_time=now, error=error, metrics=metrics)
+
+
+def overrun(lease: Lease, limits: RecoverySettings, *, now: float, chance: float) -> Change | None:
+    """The node did not enforce the time limit: take the task away and order the attempt to stop."""
+    if not lease.owns:
+        return None
+    error = TaskError(
+        error_class=ErrorClass.TIMEOUT,
+        message=f"still running {limits.timeout_grace_s:g} s after its time limit",
+    )
+    task = _recovered(lease, error, {}, limits, now=now, chance=chance)
+    if task is None:
+        return None
+    return _both(lease, task, ExecutionTrigger.STOP_ORDERED, error=error)
+
+
+def release(lease: Lease, *, now: float, cause: str) -> Change | None:
+    """The node gives the task back; it costs the task nothing. `None` when it is stale."""
+    if not lease.owns:
+        return None
+    task = _move(lease, TaskTrigger.RETURNED, now, cause, **_UNASSIGNED)
+    if task is None:
+        return None
+    return _both(lease, task, ExecutionTrigger.RELEASED, end_time=now)
+
+
+def confirm_stop(lease: Lease, *, now: float) -> Change | None:
+    """The node has stopped what it was ordered to stop; `None` when no such order stands."""
+    ended = move_execution(lease.execution, ExecutionTrigger.STOPPED, end_time=now)
+    return None if ended is None else Change(executions=(ended,))
+
+
+def withdraw(
+    task: Task, execution: Execution | None, trigger: TaskTrigger, *, now: float, cause: str
+) -> Change | None:
+    """Cancel or pause a task by order; what runs is ordered to stop. `None` if not allowed."""
+    ended_at = now if trigger is TaskTrigger.CANCELLED else None
+    moved = move_task(task, trigger, now=now, cause=cause, completed_at=ended_at, **_UNASSIGNED)
+    if moved is None:
+        return None
+    stopping = execution and move_execution(execution, ExecutionTrigger.STOP_ORDERED)
+    return Change(
+        tasks=(moved[0],),
+        executions=(stopping,) if stopping else (),
+        events=(moved[1],),
+        claims=closing_claims(moved[0]),
+    )
+
+
+def closing_claims(task: Task) -> tuple[Claim, ...]:
+    """What becomes of a task's dedup key when the task has ended: it lasts a while longer."""
+    if task.dedup_key is None or task.status not in TERMINAL:
+        return ()
+    return (
+        Claim(
+            scope=dedup_scope(task.project_id),
+            key=task.dedup_key,
+            holder=task.id,
+            at=task.updated_at,
+            expires_at=task.updated_at + task.dedup_window_s,
+        ),
+    )
+
+
+def dedup_scope(project_id: str) -> str:
+    """Where the dedup keys of a project are claimed."""
+    return f"dedup:{project_id}"
+
+
+_UNASSIGNED: dict[str, Any] = {"assigned_node": None, "execution_id": None, "started_at": None}
+
+
+def _recovered(
+    lease: Lease,
+    error: TaskError,
+    metrics: dict[str, float],
+    limits: RecoverySettings,
+    *,
+    now: float,
+    chance: float,
+) -> tuple[Task, Event] | None:
+    verdict = after_failure(lease.task, error, limits, now=now, chance=chance)
+    counters = {"retry_count": verdict.retry_count, "loss_count": verdict.loss_count}
+    if isinstance(verdict, GiveUp):
+        timed_out = error.error_class is ErrorClass.TIMEOUT
+        return _move(
+            lease,
+            TaskTrigger.TIMED_OUT if timed_out else TaskTrigger.GAVE_UP,
+            now,
+            f"{error.message}; {verdict.reason}",
+            completed_at=now,
+            result=_result(False, None, error.message, metrics, now),
+            error=error,
+            dead_reason=verdict.reason,
+            **counters,
+        )
+    return _move(
+        lease,
+        TaskTrigger.RETURNED,
+        now,
+        f"{error.error_class}: {error.message}",
+        not_before=verdict.at,
+        error=error,
+        **_UNASSIGNED,
+        **counters,
+    )
+
+
+def _move(
+    lease: Lease, trigger: TaskTrigger, now: float, cause: str, **fields: Any
+) -> tuple[Task, Event] | None:
+    details = {"node_id": lease.execution.node_id, "execution_id": lease.execution.id}
+    return move_task(lease.task, trigger, now=now, cause=cause, details=details, **fields)
+
+
+def _both(
+    lease: Lease, moved: tuple[Task, Event], trigger: ExecutionTrigger, **fields: Any
+) -> Change | None:
+    execution = move_execution(lease.execution, trigger, **fields)
+    if execution is None:
+        return None
+    task, event = moved
+    return Change(
+        tasks=(task,), executions=(execution,), events=(event,), claims=closing_claims(task)
+    )
+
+
+def _processing_time_s(lease: Lease, now: float) -> float:
+    begun = lease.execution.running_at or lease.execution.start_time
+    return round(max(now - begun, 0.0), 6)
+
+
+def _result(
+    success: bool,
+    data: msgspec.Raw | None,
+    error: str | None,
+    metrics: dict[str, float],
+    now: float,
+) -> msgspec.Raw:
+    result = TaskResult(
+        success=success,
+        data=data,
+        error=error,
+        metrics=metrics,
+        timestamp=datetime.fromtimestamp(now, UTC),
+    )
+    return msgspec.Raw(msgspec.json.encode(result))

@@ -1,0 +1,108 @@
+"""Whether an IP address may be connected to.
+
+Pages come from strangers, and their links and redirects point where strangers like: at the
+machine itself, its neighbours, or the cloud's metadata service that hands out credentials. So
+only addresses of the public internet are allowed, however they are spelt. Names are no matter
+here: the dialler asks about each address just before it connects to it.
+"""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+
+_METADATA: Final = frozenset(
+    ip_address(text)
+    for text in (
+        "169.254.169.254",  # AWS, Azure, Google, Oracle, OpenStack
+        "169.254.170.2",  # AWS containers
+        "169.254.170.23",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "100.100.100.200",  # Alibaba
+        "168.63.129.16",  # Azure
+        "192.0.0.192",  # Oracle
+    )
+)
+
+_LOCAL: Final = tuple(
+    (ip_network(network), kind)
+    for network, kind in (
+        ("127.0.0.0/8", "a loopback address"),
+        ("10.0.0.0/8", "a private address"),
+        ("172.16.0.0/12", "a private address"),
+        ("192.168.0.0/16", "a private address"),
+        ("169.254.0.0/16", "a link-local address"),
+        ("100.64.0.0/10", "an address of a provider's own network"),
+        ("198.18.0.0/15", "an address for benchmarks"),
+        ("::1/128", "a loopback address"),
+        ("fc00::/7", "a private address"),
+        ("fe80::/10", "a link-local address"),
+        ("fec0::/10", "a site-local address"),
+    )
+)
+
+_NEVER: Final = tuple(
+    (ip_network(network), kind)
+    for network, kind in (
+        ("0.0.0.0/8", "no destination"),
+        ("192.0.0.0/24", "a reserved address"),
+        ("192.0.2.0/24", "an address for documentation"),
+        ("192.88.99.0/24", "a reserved address"),
+        ("198.51.100.0/24", "an address for documentation"),
+        ("203.0.113.0/24", "an address for documentation"),
+        ("224.0.0.0/4", "a multicast address"),
+        ("240.0.0.0/4", "a reserved address"),
+        ("::/128", "no destination"),
+        ("ff00::/8", "a multicast address"),
+        ("2001::/23", "a reserved address"),  # Teredo among them
+        ("2001:db8::/32", "an address for documentation"),
+        ("3fff::/20", "an address for documentation"),
+    )
+)
+
+_NAT64: Final = ip_network("64:ff9b::/96")
+_GLOBAL_UNICAST: Final = ip_network("2000::/3")
+_ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
+
+
+def refusal(address: str, *, allow_private: bool = False) -> str | None:
+    """Why the address must not be connected to; `None` when it may.
+
+    `allow_private` lets loopback, private and link-local addresses pass, metadata never.
+    """
+    try:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:
+        return f"{address!r} is not an IP address"
+    for spelling in (ip, *_embedded(ip)):
+        if kind := _kind(spelling, allow_private):
+            via = "" if spelling == ip else f" by way of {spelling}"
+            return f"{address} is {kind}{via}"
+    return None
+
+
+def _kind(ip: IPv4Address | IPv6Address, allow_private: bool) -> str | None:
+    if ip in _METADATA:
+        return "a cloud's metadata service"
+    for network, kind in _NEVER:
+        if ip in network:
+            return kind
+    for network, kind in _LOCAL:
+        if ip in network:
+            return None if allow_private else kind
+    if isinstance(ip, IPv6Address) and ip not in _GLOBAL_UNICAST and not _embedded(ip):
+        return "a reserved address"
+    return None
+
+
+def _embedded(ip: IPv4Address | IPv6Address) -> tuple[IPv4Address, ...]:
+    """The IPv4 address to which packets for this IPv6 address may in truth go."""
+    if isinstance(ip, IPv4Address):
+        return ()
+    if ip.ipv4_mapped:
+        return (ip.ipv4_mapped,)
+    if ip.sixtofour:
+        return (ip.sixtofour,)
+    low, interface = int(ip) & 0xFFFFFFFF, int(ip) >> 32 & 0xFFFFFFFF
+    if ip in _NAT64 or interface in _ISATAP:
+        return (IPv4Address(low),)
+    return ()

@@ -1,0 +1,202 @@
+"""Whether a node may run a task at all: a chain of named filters, each "no" with its reason.
+
+Nodes that are alike in everything that these filters look at form one class, so a verdict is
+found once for a requirement and a class, not once for a task and a node. The order of the
+filters is the order in which they are asked: a node counts under the first that rejects it.
+What changes from minute to minute (status, health, free resources) is not part of the class.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.resources import demanded, units
+from crawlfleet.model.explanation import Reason
+from crawlfleet.model.node import Health, Node, NodeStatus
+from crawlfleet.model.resources import RESOURCE_NAMES, Resources
+from crawlfleet.model.task import Requirement
+
+Pairs = tuple[tuple[str, Any], ...]
+
+FIRST_FILTERS: Final = ("status", "health", "cluster", "task_type", "node_type", "capabilities")
+LAST_FILTER: Final = "resources"
+OPEN, STATUS, HEALTH, CLUSTER = 0, 1, 2, 3
+"""Verdicts: zero is a yes, any other number a place (from one) in `filter_names`."""
+NO_NEW_WORK: Final = frozenset({Health.UNHEALTHY, Health.UNREACHABLE})
+
+
+class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes of one kind have in common: all that filters may look at.
+
+    `capabilities` and `labels` are sorted pairs; `capability` and `label` look one up.
+    """
+
+    cluster_id: str
+    node_type: str
+    region: str | None
+    task_types: frozenset[str]
+    capabilities: Pairs
+    labels: tuple[tuple[str, str], ...]
+
+    def capability(self, name: str) -> Any:
+        """What the node says of a capability; `None` when it does not mention it."""
+        return next((value for key, value in self.capabilities if key == name), None)
+
+    def label(self, name: str) -> str | None:
+        """The value of a label."""
+        return next((value for key, value in self.labels if key == name), None)
+
+
+UserFilter = Callable[[NodeClass, Requirement], str | None]
+"""A filter of a plug-in: `None` lets the node pass, a text is the reason why not.
+
+It must depend on its arguments alone: the answer is remembered for the class.
+"""
+Filters = Mapping[str, UserFilter]
+
+
+def class_of(node: Node) -> NodeClass:
+    """The class that a node belongs to."""
+    return NodeClass(
+        cluster_id=node.cluster_id,
+        node_type=node.node_type,
+        region=node.region,
+        task_types=frozenset(node.task_types),
+        capabilities=sorted_pairs(node.capabilities),
+        labels=tuple(sorted(node.labels.items())),
+    )
+
+
+def sorted_pairs(values: Mapping[str, Any]) -> Pairs:
+    """A mapping as something that can be hashed: sorted pairs, lists as sorted tuples."""
+    return tuple(sorted((name, _frozen(value)) for name, value in values.items()))
+
+
+def filter_names(filters: Iterable[str]) -> tuple[str, ...]:
+    """The names of all filters in the order in which they are asked."""
+    return (*FIRST_FILTERS, *filters, LAST_FILTER)
+
+
+def closed_by(node: Node) -> int:
+    """`OPEN` when the node takes new work, else the number of the filter that says no."""
+    if node.status is not NodeStatus.ONLINE:
+        return STATUS
+    return HEALTH if node.health in NO_NEW_WORK else OPEN
+
+
+def class_verdict(requirement: Requirement, kind: NodeClass, filters: Filters) -> float:
+    """`OPEN`, or the number of the first filter that rejects this class for good."""
+    first = next(class_reasons(requirement, kind, filters), None)
+    return OPEN if first is None else filter_names(filters).index(first.filter) + 1
+
+
+def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -> Iterator[Reason]:
+    """Everything that speaks against all nodes of a class, in the order of the filters."""
+    if requirement.cluster_id != kind.cluster_id:
+        yield Reason(
+            "cluster",
+            f"the task belongs to cluster {requirement.cluster_id!r},"
+            f" the node to {kind.cluster_id!r}",
+        )
+    if kind.task_types and requirement.task_type not in kind.task_types:
+        yield Reason("task_type", f"the node has no executor for {requirement.task_type!r}")
+    if requirement.node_type is not None and requirement.node_type != kind.node_type:
+        yield Reason(
+            "node_type", f"needs {requirement.node_type!r}, the node is {kind.node_type!r}"
+        )
+    for name, need in requirement.capabilities:
+        missing = shortfall(need, kind.capability(name))
+        if missing is not None:
+            yield Reason("capabilities", f"{name}: {missing}")
+    for name, accepts in filters.items():
+        message = _asked(accepts, kind, requirement)
+        if message is not None:
+            yield Reason(name, message)
+
+
+def node_reasons(node: Node) -> Iterator[Reason]:
+    """What speaks against giving this node any new work now."""
+    if node.status is not NodeStatus.ONLINE:
+        yield Reason("status", f"the node is {node.status}")
+    if node.health in NO_NEW_WORK:
+        why = f": {node.health_reason}" if node.health_reason else ""
+        yield Reason("health", f"the node is {node.health}{why}")
+
+
+def resource_reasons(need: Resources, capacity: Resources, free: Resources) -> Iterator[Reason]:
+    """Which resources are too small for ever, and which are only taken now."""
+    for index, amount in demanded(need):
+        name = RESOURCE_NAMES[index]
+        asked, whole, left = (getattr(each, name) for each in (need, capacity, free))
+        if amount > units(capacity)[index]:
+            yield Reason(
+                LAST_FILTER, f"{name}: needs {asked:g}, the node has only {whole:g} in all"
+            )
+        elif amount > units(free)[index]:
+            yield Reason(LAST_FILTER, f"{name}: needs {asked:g}, {left:g} of {whole:g} is free")
+
+
+def shortfall(need: Any, has: Any) -> str | None:
+    """What a capability lacks for a need; `None` when it is enough.
+
+    A number is a minimum level and a flag is level 1; a list must be contained; a text must be
+    equal or contained. On the node's side `true`, a name and a list that is not empty are
+    level 1, and a number written as text is that number. Asking for nothing (`false`, 0, an
+    empty text or list) is always met; "some" (`true`) does not say that a named thing is there.
+    """
+    if not need:
+        return None
+    if isinstance(need, bool | int | float):
+        if _level(has) >= need:
+            return None
+        return f"needs at least {float(need):g}, the node has {_shown(has)}"
+    offered = _names(has)
+    missing = [name for name in _names(need) if name not in offered]
+    if not missing:
+        return None
+    return f"needs {', '.join(missing)}, the node has {_shown(has)}"
+
+
+def _level(has: Any) -> float:
+    if isinstance(has, bool | int | float):
+        return float(has)
+    if isinstance(has, str):
+        try:
+            return float(has)
+        except ValueError:
+            return 1.0 if has else 0.0
+    return 1.0 if has else 0.0
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """The names that a capability lists; a flag lists none."""
+    if isinstance(value, tuple | list):
+        return tuple(map(str, value))
+    if value is None or isinstance(value, bool):
+        return ()
+    return (f"{value:g}" if isinstance(value, float) else str(value),)
+
+
+def _shown(has: Any) -> str:
+    if has is None or has is False or has in ((), ""):
+        return "none"
+    if has is True:
+        return "it, but does not say which or how much"
+    return ", ".join(_names(has))
+
+
+def _asked(accepts: UserFilter, kind: NodeClass, requirement: Requirement) -> str | None:
+    """A plug-in's answer; one that fails says no, since nobody knows what it guards."""
+    try:
+        return accepts(kind, requirement)
+    except Exception as error:
+        return f"the filter failed: {type(error).__name__}: {error}"
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return sorted_pairs(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return tuple(sorted((_frozen(each) for each in value), key=repr))
+    return value

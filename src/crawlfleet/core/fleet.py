@@ -1,0 +1,279 @@
+"""The nodes in memory, as columns of numbers that are changed in place.
+
+The control plane tells the fleet what happens (a node came, measured its load, got work, gave it
+back); placement takes a draft of it when it plans. Each change costs the same however large the
+fleet is. Rows move when a node is dropped, so nothing outside may hold on to a row. Reservations
+belong to the node's id: they survive a drop, and may be made before the node is known.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlfleet.core.columns import Draft, Floats, NodeClasses, Rows, static_key
+from crawlfleet.core.feasibility import (
+    CLUSTER,
+    OPEN,
+    Filters,
+    Pairs,
+    class_of,
+    class_verdict,
+    closed_by,
+)
+from crawlfleet.core.resources import from_units, units
+from crawlfleet.model.node import Node
+from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
+from crawlfleet.model.task import Requirement
+
+REMEMBERED_FEATURES: Final = 256
+FIRST_ROWS: Final = 16
+SMALLEST_WEIGHT: Final = 1e-6
+HIGHEST_LOAD: Final = 100.0
+SPARE_CLASSES: Final = 256
+"""So many classes without a node are kept before all are numbered anew."""
+
+
+class Fleet:
+    """All nodes, what is reserved on each, and what they have done before."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Node] = []
+        self._row: dict[str, int] = {}
+        self._capacity: Floats = np.zeros((len(RESOURCE_NAMES), FIRST_ROWS))
+        self._inverse: Floats = np.zeros((len(RESOURCE_NAMES), FIRST_ROWS))
+        self._reserved: Floats = np.zeros((len(RESOURCE_NAMES), FIRST_ROWS))
+        self._load: Floats = np.zeros(FIRST_ROWS)
+        self._active: Floats = np.zeros(FIRST_ROWS)
+        self._turn: Floats = np.zeros(FIRST_ROWS)
+        self._weight: Floats = np.ones(FIRST_ROWS)
+        self._closed: NDArray[np.int8] = np.zeros(FIRST_ROWS, dtype=np.int8)
+        self._class_of: Rows = np.zeros(FIRST_ROWS, dtype=np.intp)
+        self._experience: dict[Any, NDArray[np.bool_]] = {}
+        self._last_turn = 0.0
+        self._away: dict[str, tuple[Floats, int]] = {}
+        self._closed_clusters: frozenset[str] = frozenset()
+        self.classes = NodeClasses()
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, node_id: str) -> bool:
+        return node_id in self._row
+
+    def put(self, node: Node) -> None:
+        """Insert a node, or take over what is new about it; its reservations stay."""
+        row = self._row.get(node.id)
+        if row is None:
+            row = self._new_row(node)
+        self._nodes[row] = node
+        capacity = units(node.resources)
+        self._capacity[:, row] = capacity
+        self._inverse[:, row] = np.where(capacity > 0, 1.0 / np.maximum(capacity, 1.0), 0.0)
+        self._weight[row] = _weight(node)
+        self._closed[row] = closed_by(node)
+        self._class_of[row] = self.classes.number(class_of(node))
+        if len(self.classes) > 2 * len(self._nodes) + SPARE_CLASSES:
+            self._renumber_classes()
+
+    def drop(self, node_id: str) -> None:
+        """Forget a node; what is reserved on it is kept in case it comes back."""
+        row = self._row.pop(node_id, None)
+        if row is None:
+            return
+        if self._active[row]:
+            self._away[node_id] = (self._reserved[:, row].copy(), int(self._active[row]))
+        last = len(self._nodes) - 1
+        moved = self._nodes.pop()
+        if row != last:
+            self._nodes[row] = moved
+            self._row[moved.id] = row
+        for column in self._columns():
+            column[..., row] = column[..., last]
+        for column in (self._reserved, self._load, self._active, self._turn):
+            column[..., last] = 0
+        for done in self._experience.values():
+            done[last] = False
+
+    def observe(self, node_id: str, load: float) -> None:
+        """Take in the load that a node measured; ignored when the node is not known."""
+        row = self._row.get(node_id)
+        if row is not None:
+            self._load[row] = min(load, HIGHEST_LOAD) if load > 0 else 0.0
+
+    def reserve(self, node_id: str, amount: Resources) -> None:
+        """An execution was given to the node: this much is taken there until it is released."""
+        row = self._row.get(node_id)
+        if row is None:
+            reserved, active = self._away.get(node_id, (units(NOTHING), 0))
+            self._away[node_id] = (reserved + units(amount), active + 1)
+            return
+        self._reserved[:, row] += units(amount)
+        self._active[row] += 1
+        self._last_turn += 1
+        self._turn[row] = self._last_turn
+
+    def release(self, node_id: str, amount: Resources) -> None:
+        """The execution holds nothing any more; `amount` as it was reserved."""
+        row = self._row.get(node_id)
+        if row is not None:
+            left = np.maximum(self._reserved[:, row] - units(amount), 0.0)
+            self._reserved[:, row] = left
+            self._active[row] = max(self._active[row] - 1, 0)
+        elif node_id in self._away:
+            reserved, active = self._away.pop(node_id)
+            if active > 1:
+                self._away[node_id] = (np.maximum(reserved - units(amount), 0.0), active - 1)
+
+    def set_cluster(self, cluster_id: str, accepting: bool) -> None:
+        """Whether the nodes of a cluster take new work; a cluster never named here does."""
+        if accepting:
+            self._closed_clusters -= {cluster_id}
+        else:
+            self._closed_clusters |= {cluster_id}
+
+    def remember_success(self, node_id: str, content_features: Pairs) -> None:
+        """The node finished work with these features; `content_based` prefers it for the like.
+
+        The features met last are remembered, `REMEMBERED_FEATURES` of them.
+        """
+        row = self._row.get(node_id)
+        if row is None:
+            return
+        for feature in content_features:
+            done = self._experience.pop(feature, None)
+            if done is None:
+                done = np.zeros(len(self._load), dtype=np.bool_)
+            done[row] = True
+            self._experience[feature] = done
+        while len(self._experience) > REMEMBERED_FEATURES:
+            del self._experience[next(iter(self._experience))]
+
+    def capacity(self, node_id: str) -> Resources:
+        """What the node has in all; `KeyError` when it is not known."""
+        return from_units(self._capacity[:, self._row[node_id]])
+
+    def reserved(self, node_id: str) -> Resources:
+        """What executions hold on the node; `KeyError` when it is not known."""
+        return from_units(self._reserved[:, self._row[node_id]])
+
+    def free(self, node_id: str) -> Resources:
+        """What is left of the node's capacity; `KeyError` when it is not known."""
+        row = self._row[node_id]
+        return from_units(np.maximum(self._capacity[:, row] - self._reserved[:, row], 0.0))
+
+    def load(self, node_id: str) -> float:
+        """The load that the node measured last; `KeyError` when it is not known."""
+        return float(self._load[self._row[node_id]])
+
+    def count(self, node_id: str) -> int:
+        """How many executions the node has; `KeyError` when it is not known."""
+        return int(self._active[self._row[node_id]])
+
+    def node_at(self, row: int) -> Node:
+        """The node in a row of a draft that was taken since the last change."""
+        return self._nodes[row]
+
+    def accepts_work(self, cluster_id: str) -> bool:
+        """Whether a cluster takes new work."""
+        return cluster_id not in self._closed_clusters
+
+    def draft(self) -> Draft:
+        """A copy of the columns for one plan; valid until the fleet is changed."""
+        size = len(self._nodes)
+        return Draft(
+            capacity=self._capacity[:, :size],
+            inverse=self._inverse[:, :size],
+            reserved=self._reserved[:, :size],
+            load=self._load[:size],
+            active=self._active[:size],
+            turn=self._turn[:size],
+            weight=self._weight[:size],
+            accepting=self._closed[:size] == OPEN,
+            class_of=self._class_of[:size],
+            classes=self.classes,
+            experience=self._experience,
+        )
+
+    def class_verdicts(self, requirement: Requirement, filters: Filters) -> Floats:
+        """The verdict on each class: `OPEN`, or the number of the filter that rejects it."""
+        # A user's filter may look at all of the requirement, ours look at little.
+        key = (requirement, *filters.items()) if filters else static_key(requirement)
+        verdicts = self.classes.answers(
+            ("verdict", key), lambda kind: class_verdict(requirement, kind, filters)
+        )
+        closed = self._closed_clusters
+        if not closed:
+            return verdicts
+        takes_none = self.classes.answers(
+            ("closed", closed), lambda kind: float(kind.cluster_id in closed)
+        )
+        return np.where(takes_none > 0, float(CLUSTER), verdicts)
+
+    def verdicts(self, requirement: Requirement, filters: Filters) -> Rows:
+        """The first filter that rejects each node, resources aside, as `class_verdicts`."""
+        size = len(self._nodes)
+        closed = self._closed[:size].astype(np.intp)
+        of_class = self.class_verdicts(requirement, filters)[self._class_of[:size]]
+        return np.where(closed != OPEN, closed, of_class.astype(np.intp))
+
+    def census(self) -> tuple[Rows, NDArray[np.int64]]:
+        """How many nodes of each class are open, and how many each early filter closes."""
+        size = len(self._nodes)
+        closed = self._closed[:size]
+        open_classes = self._class_of[:size][closed == OPEN]
+        return np.bincount(open_classes, minlength=len(self.classes)), np.bincount(closed)
+
+    def _new_row(self, node: Node) -> int:
+        row = len(self._nodes)
+        if row == len(self._load):
+            self._grow()
+        self._nodes.append(node)
+        self._row[node.id] = row
+        reserved, active = self._away.pop(node.id, (units(NOTHING), 0))
+        self._reserved[:, row] = reserved
+        self._active[row] = active
+        return row
+
+    def _grow(self) -> None:
+        """Double the columns; rarely enough that an insertion costs the same on average."""
+        self._capacity = np.concatenate([self._capacity, np.zeros_like(self._capacity)], axis=1)
+        self._inverse = np.concatenate([self._inverse, np.zeros_like(self._inverse)], axis=1)
+        self._reserved = np.concatenate([self._reserved, np.zeros_like(self._reserved)], axis=1)
+        self._load = np.concatenate([self._load, np.zeros_like(self._load)])
+        self._active = np.concatenate([self._active, np.zeros_like(self._active)])
+        self._turn = np.concatenate([self._turn, np.zeros_like(self._turn)])
+        self._weight = np.concatenate([self._weight, np.ones_like(self._weight)])
+        self._closed = np.concatenate([self._closed, np.zeros_like(self._closed)])
+        self._class_of = np.concatenate([self._class_of, np.zeros_like(self._class_of)])
+        for feature, done in self._experience.items():
+            self._experience[feature] = np.concatenate([done, np.zeros_like(done)])
+
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return (
+            self._capacity,
+            self._inverse,
+            self._reserved,
+            self._load,
+            self._active,
+            self._turn,
+            self._weight,
+            self._closed,
+            self._class_of,
+            *self._experience.values(),
+        )
+
+    def _renumber_classes(self) -> None:
+        """Forget the classes that no node has any more."""
+        self.classes = NodeClasses()
+        for row, node in enumerate(self._nodes):
+            self._class_of[row] = self.classes.number(class_of(node))
+
+
+def _weight(node: Node) -> float:
+    """The label `weight` when it is a number, else the CPU cores, else one."""
+    try:
+        weight = float(node.labels["weight"])
+    except (KeyError, ValueError):
+        weight = node.resources.cpu_cores or 1.0
+    return max(weight, SMALLEST_WEIGHT) if weight == weight else 1.0

@@ -1,0 +1,190 @@
+"""Which state may follow which: one table each for tasks, executions and nodes.
+
+A trigger is what happened; the table says what becomes of the thing. What the table does not
+list is not allowed, and the functions here then return `None` and change nothing. Every move
+of a task or a node makes one event that says from where, to where and why.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from crawlfleet.model.event import Event
+from crawlfleet.model.node import Node, NodeStatus
+from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus
+
+
+class TaskTrigger(StrEnum):
+    DEPENDENCIES_MET = "dependencies met"
+    ASSIGNED = "assigned"
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    RETURNED = "returned to the queue"
+    GAVE_UP = "gave up"
+    TIMED_OUT = "timed out"
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    REQUEUED = "requeued"
+
+
+class ExecutionTrigger(StrEnum):
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    STOP_ORDERED = "stop ordered"
+    STOPPED = "stopped"
+    RELEASED = "released"
+    LOST = "lost"
+
+
+class NodeTrigger(StrEnum):
+    REGISTERED = "registered"
+    DRAIN_ORDERED = "drain ordered"
+    EMPTIED = "emptied"
+    MAINTENANCE_ORDERED = "maintenance ordered"
+    RESUMED = "resumed"
+    SILENT = "silent"
+    LEFT = "left"
+
+
+_T = TaskStatus
+_E = ExecutionStatus
+_N = NodeStatus
+
+TASK_TRANSITIONS: Final[Mapping[tuple[TaskStatus, TaskTrigger], TaskStatus]] = {
+    (_T.WAITING, TaskTrigger.DEPENDENCIES_MET): _T.PENDING,
+    (_T.WAITING, TaskTrigger.CANCELLED): _T.CANCELLED,
+    (_T.PENDING, TaskTrigger.ASSIGNED): _T.ASSIGNED,
+    (_T.PENDING, TaskTrigger.PAUSED): _T.PAUSED,
+    (_T.PENDING, TaskTrigger.CANCELLED): _T.CANCELLED,
+    (_T.ASSIGNED, TaskTrigger.STARTED): _T.PROCESSING,
+    (_T.ASSIGNED, TaskTrigger.SUCCEEDED): _T.COMPLETED,
+    (_T.ASSIGNED, TaskTrigger.RETURNED): _T.PENDING,
+    (_T.ASSIGNED, TaskTrigger.GAVE_UP): _T.FAILED,
+    (_T.ASSIGNED, TaskTrigger.TIMED_OUT): _T.TIMEOUT,
+    (_T.ASSIGNED, TaskTrigger.PAUSED): _T.PAUSED,
+    (_T.ASSIGNED, TaskTrigger.CANCELLED): _T.CANCELLED,
+    (_T.PROCESSING, TaskTrigger.SUCCEEDED): _T.COMPLETED,
+    (_T.PROCESSING, TaskTrigger.RETURNED): _T.PENDING,
+    (_T.PROCESSING, TaskTrigger.GAVE_UP): _T.FAILED,
+    (_T.PROCESSING, TaskTrigger.TIMED_OUT): _T.TIMEOUT,
+    (_T.PROCESSING, TaskTrigger.PAUSED): _T.PAUSED,
+    (_T.PROCESSING, TaskTrigger.CANCELLED): _T.CANCELLED,
+    (_T.PAUSED, TaskTrigger.RESUMED): _T.PENDING,
+    (_T.PAUSED, TaskTrigger.CANCELLED): _T.CANCELLED,
+    (_T.FAILED, TaskTrigger.REQUEUED): _T.PENDING,
+    (_T.TIMEOUT, TaskTrigger.REQUEUED): _T.PENDING,
+    (_T.CANCELLED, TaskTrigger.REQUEUED): _T.PENDING,
+}
+
+EXECUTION_TRANSITIONS: Final[Mapping[tuple[ExecutionStatus, ExecutionTrigger], ExecutionStatus]] = {
+    (_E.ASSIGNED, ExecutionTrigger.STARTED): _E.RUNNING,
+    (_E.ASSIGNED, ExecutionTrigger.SUCCEEDED): _E.COMPLETED,
+    (_E.ASSIGNED, ExecutionTrigger.FAILED): _E.FAILED,
+    (_E.ASSIGNED, ExecutionTrigger.TIMED_OUT): _E.TIMEOUT,
+    (_E.ASSIGNED, ExecutionTrigger.STOP_ORDERED): _E.STOPPING,
+    (_E.ASSIGNED, ExecutionTrigger.RELEASED): _E.RELEASED,
+    (_E.ASSIGNED, ExecutionTrigger.LOST): _E.LOST,
+    (_E.RUNNING, ExecutionTrigger.SUCCEEDED): _E.COMPLETED,
+    (_E.RUNNING, ExecutionTrigger.FAILED): _E.FAILED,
+    (_E.RUNNING, ExecutionTrigger.TIMED_OUT): _E.TIMEOUT,
+    (_E.RUNNING, ExecutionTrigger.STOP_ORDERED): _E.STOPPING,
+    (_E.RUNNING, ExecutionTrigger.RELEASED): _E.RELEASED,
+    (_E.RUNNING, ExecutionTrigger.LOST): _E.LOST,
+    (_E.STOPPING, ExecutionTrigger.STOPPED): _E.CANCELLED,
+    (_E.STOPPING, ExecutionTrigger.LOST): _E.LOST,
+}
+
+NODE_TRANSITIONS: Final[Mapping[tuple[NodeStatus, NodeTrigger], NodeStatus]] = {
+    (_N.PENDING, NodeTrigger.REGISTERED): _N.ONLINE,
+    (_N.ONLINE, NodeTrigger.REGISTERED): _N.ONLINE,
+    (_N.ONLINE, NodeTrigger.DRAIN_ORDERED): _N.DRAINING,
+    (_N.ONLINE, NodeTrigger.MAINTENANCE_ORDERED): _N.MAINTENANCE,
+    (_N.ONLINE, NodeTrigger.SILENT): _N.UNRESPONSIVE,
+    (_N.ONLINE, NodeTrigger.LEFT): _N.OFFLINE,
+    (_N.DRAINING, NodeTrigger.REGISTERED): _N.ONLINE,
+    (_N.DRAINING, NodeTrigger.EMPTIED): _N.OFFLINE,
+    (_N.DRAINING, NodeTrigger.MAINTENANCE_ORDERED): _N.MAINTENANCE,
+    (_N.DRAINING, NodeTrigger.RESUMED): _N.ONLINE,
+    (_N.DRAINING, NodeTrigger.SILENT): _N.UNRESPONSIVE,
+    (_N.DRAINING, NodeTrigger.LEFT): _N.OFFLINE,
+    (_N.MAINTENANCE, NodeTrigger.REGISTERED): _N.MAINTENANCE,
+    (_N.MAINTENANCE, NodeTrigger.DRAIN_ORDERED): _N.DRAINING,
+    (_N.MAINTENANCE, NodeTrigger.RESUMED): _N.ONLINE,
+    (_N.MAINTENANCE, NodeTrigger.SILENT): _N.UNRESPONSIVE,
+    (_N.MAINTENANCE, NodeTrigger.LEFT): _N.OFFLINE,
+    (_N.UNRESPONSIVE, NodeTrigger.REGISTERED): _N.ONLINE,
+    (_N.UNRESPONSIVE, NodeTrigger.LEFT): _N.OFFLINE,
+    (_N.OFFLINE, NodeTrigger.REGISTERED): _N.ONLINE,
+}
+
+Moved = TypeVar("Moved", Task, Node)
+
+
+def move_task(
+    task: Task,
+    trigger: TaskTrigger,
+    *,
+    now: float,
+    cause: str,
+    details: dict[str, Any] | None = None,
+    **fields: Any,
+) -> tuple[Task, Event] | None:
+    """The task after `trigger`, with the event that tells of it; `None` if not allowed."""
+    target = TASK_TRANSITIONS.get((task.status, trigger))
+    if target is None:
+        return None
+    return _moved(task, "task", target, now, cause, details or {}, fields)
+
+
+def move_node(
+    node: Node, trigger: NodeTrigger, *, now: float, cause: str, **fields: Any
+) -> tuple[Node, Event] | None:
+    """The node after `trigger`, with the event that tells of it; `None` if not allowed."""
+    target = NODE_TRANSITIONS.get((node.status, trigger))
+    if target is None:
+        return None
+    return _moved(node, "node", target, now, cause, {}, fields)
+
+
+def move_execution(
+    execution: Execution, trigger: ExecutionTrigger, **fields: Any
+) -> Execution | None:
+    """The execution after `trigger`; `None` if not allowed.
+
+    It makes no event: the task's own events name the execution, and its row is its history.
+    """
+    target = EXECUTION_TRANSITIONS.get((execution.status, trigger))
+    if target is None:
+        return None
+    return msgspec.structs.replace(
+        execution, status=target, version=execution.version + 1, **fields
+    )
+
+
+def _moved(
+    thing: Moved,
+    kind: str,
+    target: StrEnum,
+    now: float,
+    cause: str,
+    details: dict[str, Any],
+    fields: dict[str, Any],
+) -> tuple[Moved, Event]:
+    moved = msgspec.structs.replace(
+        thing, status=target, version=thing.version + 1, updated_at=now, **fields
+    )
+    event = Event(
+        kind=f"{kind}.{target}",
+        subject=thing.id,
+        at=now,
+        cause=cause,
+        from_state=str(thing.status),
+        to_state=str(target),
+        details=details,
+    )
+    return moved, event

@@ -1,0 +1,245 @@
+"""Which ready task goes to which node: a plan from the queue and the fleet, nothing changed.
+
+Tasks are placed group by group (one band of rank, one requirement): the nodes that can take the
+group are found once, its strategy ranks them once, and the whole group is filled in. Every group
+sees what those before it took, so no node gets more than it has of any resource. A group that
+does not fit does not hold up those behind it; nothing is kept free for it either, so a task that
+needs a whole node waits until a node is that empty when its turn comes: age orders, no more.
+"""
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from crawlfleet.core.columns import Floats, NodeColumns, Rows
+from crawlfleet.core.explanation import explain
+from crawlfleet.core.feasibility import OPEN, filter_names, sorted_pairs
+from crawlfleet.core.fleet import Fleet
+from crawlfleet.core.ordering import ReadyQueue
+from crawlfleet.core.resources import demand_of
+from crawlfleet.core.rules import Rules, default_rules
+from crawlfleet.core.strategies import Ranking, least_loaded
+from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.task import Requirement, Task
+
+SAMPLE: Final = 256
+
+__all__ = [
+    "Explanation",
+    "Plan",
+    "Rejections",
+    "Rules",
+    "default_rules",
+    "explain",
+    "plan",
+    "requirement_of",
+]
+
+
+class Rejections(msgspec.Struct, frozen=True, kw_only=True):
+    """Why tasks that ask for the same were left over."""
+
+    counts: dict[str, int]
+    """How many nodes each filter rejected; each node counts under the first that did."""
+    tasks: int
+    """How many such tasks still wait."""
+    waited_s: float
+    """How long the first in line has waited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A proposal: it holds only as long as the store agrees when it is committed."""
+
+    assignments: list[tuple[str, str]] = field(default_factory=list)
+    """Task and node, in the order in which they were placed."""
+    unplaced: dict[Requirement, Rejections] = field(default_factory=dict)
+    """What no node had room for, and why; without what was beyond the limit."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """Strategies that failed, and how; another was used in their place."""
+
+
+def requirement_of(task: Task) -> Requirement:
+    """What placement needs to know of a task; equal for all tasks that ask for the same."""
+    return Requirement(
+        task_type=task.task_type,
+        cluster_id=task.cluster_id,
+        node_type=task.node_type,
+        capabilities=sorted_pairs(task.capabilities),
+        demand=demand_of(task),
+        strategy=task.schedule_strategy,
+        target_region=task.target_region,
+        content_features=sorted_pairs(task.content_features),
+    )
+
+
+def plan(
+    queue: ReadyQueue, fleet: Fleet, rules: Rules, *, now: float, seed: int, limit: int
+) -> Plan:
+    """Place at most `limit` tasks. Changes neither queue nor fleet; the same seed and the same
+    history of both give the same plan. A strategy that is not known counts as the default.
+    """
+    drawing = _Drawing(fleet, rules, seed)
+    made = drawing.plan
+    closed: set[int] = set()
+    for group in queue.groups(closed, ageing_s=rules.ageing_s):
+        wanted = min(group.size, limit - len(made.assignments))
+        if wanted <= 0:
+            break
+        nodes = drawing.fill(group.requirement, wanted)
+        made.assignments.extend(zip(group.take(len(nodes)), nodes, strict=True))
+        if len(nodes) < wanted:
+            closed.add(group.key)
+            made.unplaced[group.requirement] = Rejections(
+                counts=drawing.rejections(group.requirement),
+                tasks=queue.waiting_for(group.requirement) - drawing.placed[group.requirement],
+                waited_s=max(0.0, now - (queue.oldest(group.requirement) or now)),
+            )
+    return made
+
+
+class _Drawing:
+    """A plan while it is being made."""
+
+    def __init__(self, fleet: Fleet, rules: Rules, seed: int) -> None:
+        self.plan = Plan()
+        self.placed: dict[Requirement, int] = {}
+        self._fleet = fleet
+        self._rules = rules
+        self._seed = seed
+        self._draft = fleet.draft()
+        self._candidates: dict[Requirement, Rows] = {}
+        self._census: tuple[Rows, Rows] | None = None
+
+    def fill(self, requirement: Requirement, wanted: int) -> list[str]:
+        """The nodes for the next tasks that ask for this; fewer than wanted when all are full."""
+        rows = self._candidates.get(requirement)
+        if rows is None:
+            self.placed[requirement] = 0
+            rows = self._draft.candidates(requirement.demand)
+            if len(rows):
+                verdicts = self._fleet.class_verdicts(requirement, self._rules.filters)
+                rows = rows[verdicts.take(self._draft.class_of.take(rows)) == OPEN]
+        # Room only shrinks while a plan is made: what does not fit now need not be tried again.
+        rows = self._candidates[requirement] = self._draft.fitting(rows, requirement.demand)
+        if not len(rows):
+            return []
+        score, step = self._ranking(rows, requirement)
+        best = _best(score, wanted)
+        chosen = rows[best]
+        steps = step[best].tolist() if isinstance(step, np.ndarray) else [step] * len(best)
+        room = self._draft.room(chosen, requirement.demand, wanted)
+        order = chosen[_spread(score[best].tolist(), steps, room, wanted)]
+        self._draft.place(order, requirement.demand)
+        self.placed[requirement] += len(order)
+        return [self._fleet.node_at(row).id for row in order.tolist()]
+
+    def rejections(self, requirement: Requirement) -> dict[str, int]:
+        """How many nodes each filter rejects, when none has room left."""
+        if self._census is None:
+            self._census = self._fleet.census()
+        open_by_class, closed = self._census
+        names = filter_names(self._rules.filters)
+        verdicts = self._fleet.class_verdicts(requirement, self._rules.filters)
+        by_class = np.bincount(
+            verdicts.astype(np.intp), weights=open_by_class, minlength=len(names) + 1
+        )
+        by_class[1 : len(closed)] += closed[1:]
+        by_class[len(names)] += by_class[OPEN]  # All that was right about them but the room.
+        counted = zip(names, by_class[1:].tolist(), strict=True)
+        return {name: int(count) for name, count in counted if count}
+
+    def _ranking(self, rows: Rows, requirement: Requirement) -> Ranking:
+        nodes = NodeColumns(self._draft, rows)
+        self._seed += 1
+        for name in (requirement.strategy, self._rules.default_strategy):
+            ranking = self._ranked_by(name, nodes, requirement)
+            if ranking is not None:
+                return ranking
+        return least_loaded(nodes, requirement, self._seed)
+
+    def _ranked_by(
+        self, name: str | None, nodes: NodeColumns, requirement: Requirement
+    ) -> Ranking | None:
+        """A strategy's ranking, fit to calculate with; `None` when there is none to be had."""
+        strategy = self._rules.strategies.get(name) if name is not None else None
+        if name is None or strategy is None:
+            return None
+        try:
+            score, step = strategy(nodes, requirement, self._seed)
+            return _usable(score, step, len(nodes))
+        except Exception as error:
+            self.plan.faults[name] = f"{type(error).__name__}: {error}"
+            return None
+
+
+def _usable(score: Floats, step: Floats | float, nodes: int) -> Ranking:
+    """A plug-in's ranking, fit to calculate with; raises `ValueError` for a wrong length."""
+    score = np.asarray(score, dtype=np.float64)
+    if score.shape != (nodes,) or np.shape(step) not in ((), (nodes,)):
+        raise ValueError(
+            f"a ranking of {nodes} nodes needs as many scores, and as many steps or one"
+        )
+    if np.isnan(score.min()):
+        score = np.where(np.isnan(score), np.inf, score)
+    if isinstance(step, np.ndarray):
+        return Ranking(score, np.fmax(step, 0.0))
+    return Ranking(score, step if step > 0 else 0.0)
+
+
+def _best(score: Floats, number: int) -> Rows:
+    """The positions of the lowest scores, lowest first; ties in the order of positions."""
+    if number == 1:
+        return np.array([score.argmin()])
+    if number >= len(score):
+        return np.argsort(score, kind="stable")
+    pool = _promising(score, number)
+    best = pool[_lowest(score.take(pool), number)] if pool is not None else _lowest(score, number)
+    return best[np.argsort(score.take(best), kind="stable")]
+
+
+def _promising(score: Floats, number: int) -> Rows | None:
+    """Positions among which the lowest scores are, when few of many are wanted.
+
+    A sample says how low is low; selecting among all is the dearest step of a large fleet's plan.
+    """
+    stride = len(score) // SAMPLE
+    rank = 2 * number * SAMPLE // len(score) + 8
+    if stride < 4 or rank > SAMPLE // 2:
+        return None
+    pool = np.flatnonzero(score <= np.sort(score[::stride])[rank])
+    return pool if len(pool) >= number else None
+
+
+def _lowest(score: Floats, number: int) -> Rows:
+    """The positions of the lowest scores, of equal ones the first, in no order."""
+    if number >= len(score):
+        return np.arange(len(score))
+    threshold = np.partition(score, number - 1)[number - 1]
+    below = np.flatnonzero(score < threshold)
+    equal = np.flatnonzero(score == threshold)[: number - len(below)]
+    return np.sort(np.concatenate([below, equal]))
+
+
+def _spread(levels: list[float], steps: list[float], room: list[int], wanted: int) -> list[int]:
+    """Tasks over nodes: each to the lowest level, which then rises by the node's step.
+
+    The nodes come sorted by level, each with room for at least one; so for `wanted` tasks no
+    more than `wanted` nodes can matter. Returns the position of the node for each task.
+    """
+    if wanted == 1:
+        return [0]
+    heap = list(zip(levels, range(len(levels)), strict=True))
+    order: list[int] = []
+    while heap and len(order) < wanted:
+        level, position = heap[0]
+        order.append(position)
+        room[position] -= 1
+        if room[position]:
+            heapq.heapreplace(heap, (level + steps[position], position))
+        else:
+            heapq.heappop(heap)
+    return order

@@ -1,0 +1,1 @@
+"""The crawl engine: how pages are reached, fetched and read."""

@@ -1,0 +1,178 @@
+"""`python`: runs a function of the user's.
+
+Which functions may run is the node's decision, not the submitter's: a function is either listed
+in `worker.python_allow`, or registered with `@task` by a module in `worker.python_modules`.
+"""
+
+import asyncio
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+import msgspec
+
+from crawlfleet.errors import CrawlfleetError, PluginError
+from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.model.task import ErrorClass
+from crawlfleet.ports.execution import Context
+
+EXIT_CANCELLED: Final = 75
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_registered: dict[str, Callable[..., Any]] = {}
+
+
+class FunctionRefused(CrawlfleetError):
+    """The node does not run this function; the message names the remedy."""
+
+    error_class = ErrorClass.INVALID
+
+
+def task(name: str) -> Callable[[F], F]:
+    """Register a function, so that `{"function": name}` runs it.
+
+    The module has to be listed in `worker.python_modules` on the nodes that shall offer it.
+    """
+
+    def register(function: F) -> F:
+        other = _registered.setdefault(name, function)
+        if _path(other) != _path(function):
+            raise PluginError(
+                f"the task name {name!r} is used twice, by {_path(other)} and {_path(function)};"
+                " rename one of them"
+            )
+        _registered[name] = function
+        return function
+
+    return register
+
+
+class PythonParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    function: str
+    """`package.module:function`, or the name that `@task` gave it."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+
+
+class Python:
+    """Async functions run on the loop, others in a thread."""
+
+    Parameters: ClassVar[type[msgspec.Struct]] = PythonParameters
+
+    def __init__(self, *, allow: Iterable[str], modules: Iterable[str]) -> None:
+        self._allow = tuple(allow)
+        self._modules = tuple(modules)
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    @classmethod
+    def from_settings(cls, settings: WorkerSettings) -> Self:
+        return cls(allow=settings.python_allow, modules=settings.python_modules)
+
+    async def run(self, parameters: PythonParameters, context: Context) -> Any:
+        name = parameters.function
+        if name not in self._functions:
+            self._functions[name] = self._imported(name) if ":" in name else self._named(name)
+        function = self._functions[name]
+        _check_arguments(name, function, parameters)
+        if inspect.iscoroutinefunction(function):
+            return await function(*parameters.args, **parameters.kwargs)
+        return await _in_thread(function, parameters.args, parameters.kwargs)
+
+    def _named(self, name: str) -> Callable[..., Any]:
+        for module in self._modules:
+            _import(module)
+        if name not in _registered:
+            known = ", ".join(sorted(_registered)) or "none"
+            raise FunctionRefused(
+                f"no function is registered as {name!r} (registered: {known}); mark it with"
+                f' `@task("{name}")` and list its module in `worker.python_modules` of the node,'
+                " or give `package.module:function`"
+            )
+        return _registered[name]
+
+    def _imported(self, path: str) -> Callable[..., Any]:
+        if not allowed(path, self._allow):
+            raise _refusal(path)
+        module, _, name = path.partition(":")
+        function = getattr(_import(module), name, None)
+        if not callable(function):
+            raise FunctionRefused(f"module {module!r} has no function {name!r}; correct `function`")
+        # A pattern stands for what a package defines, not for what its modules happen to import.
+        if path not in self._allow and not allowed(_path(function), self._allow):
+            raise _refusal(path)
+        return function  # type: ignore[no-any-return]
+
+
+def allowed(path: str, patterns: Iterable[str]) -> bool:
+    """Whether `package.module:function` matches `package.module:function`, `package.module:*`
+    or `package.*`; patterns do not match names that begin with an underscore."""
+    module, _, name = path.partition(":")
+    if not name.isidentifier():
+        return False
+    for pattern in patterns:
+        if pattern == path:
+            return True
+        if name.startswith("_"):
+            continue
+        if pattern == f"{module}:*":
+            return True
+        if pattern.endswith(".*") and f"{module}.".startswith(pattern[:-1]):
+            return True
+    return False
+
+
+def _refusal(path: str) -> FunctionRefused:
+    return FunctionRefused(
+        f"this node does not run {path!r}; add it, or a pattern such as"
+        f" {path.partition(':')[0] + ':*'!r}, to `worker.python_allow` of the node"
+    )
+
+
+def _path(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}:{getattr(function, '__name__', '')}"
+
+
+def _import(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        raise PluginError(
+            f"the module {module!r} cannot be imported on this node:"
+            f" {type(error).__name__}: {error}"
+        ) from error
+
+
+def _check_arguments(name: str, function: Callable[..., Any], parameters: PythonParameters) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some functions written in C have none
+        return
+    try:
+        signature.bind(*parameters.args, **parameters.kwargs)
+    except TypeError as error:
+        raise FunctionRefused(
+            f"the arguments do not fit {name}{signature}: {error}; correct `args` and `kwargs`"
+        ) from None
+
+
+async def _in_thread(
+    function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    def call() -> tuple[Any, BaseException | None]:
+        # An exception as a value: a future cannot carry StopIteration.
+        try:
+            return function(*args, **kwargs), None
+        except BaseException as error:
+            return None, error
+
+    try:
+        value, error = await asyncio.to_thread(call)
+    except asyncio.CancelledError:
+        # Nothing can stop a thread but the end of its process; the pool starts another one.
+        os._exit(EXIT_CANCELLED)
+    if error is not None:
+        raise error
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,48 @@
+"""What is written together: the unit of every decision that changes the store."""
+
+import math
+from typing import Final
+
+import msgspec
+
+from crawlfleet.model.event import Event
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.node import Node, Session
+from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.task import Execution, Task
+
+NEVER: Final = math.inf
+"""The instant that does not come: a claim that lasts as long as its holder."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that only one task may hold until it expires (idempotency and dedup keys).
+
+    Claiming fails while another holder's claim is alive at `at`; the holder may move its expiry.
+    """
+
+    scope: str
+    key: str
+    holder: str
+    at: float
+    expires_at: float
+    digest: str = ""
+    """What the holder was made from, to tell a repeated request from a different one."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that become true together or not at all."""
+
+    projects: tuple[Project, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    executions: tuple[Execution, ...] = ()
+    keys: tuple[ApiKey, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    events: tuple[Event, ...] = ()
+    epoch: int | None = None
+    """Refused unless this is the store's present leader epoch (dispatch and timers set it)."""
+    under: str | None = None
+    """Refused unless this node session has not ended (assignments and reports set it)."""

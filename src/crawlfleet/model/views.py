@@ -1,0 +1,187 @@
+"""Things as the API shows them: instants in ISO 8601, no secrets, no inner bookkeeping."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from crawlfleet.errors import FieldProblem
+from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.resources import Resources
+from crawlfleet.model.task import RetryPolicy, TaskError
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The whole task."""
+
+    id: str
+    project_id: str
+    cluster_id: str
+    task_type: str
+    parameters: Any
+    priority: int
+    status: str
+    created_at: datetime
+    updated_at: datetime
+    retry_count: int
+    max_retries: int
+    workflow_id: str | None = None
+    min_resources: dict[str, float] = {}
+    capabilities: dict[str, Any] = {}
+    node_type: str | None = None
+    schedule_strategy: str | None = None
+    target_region: str | None = None
+    content_features: dict[str, Any] = {}
+    categories: tuple[str, ...] = ()
+    timeout: float | None = None
+    retry_policy: RetryPolicy = RetryPolicy()
+    idempotency_key: str | None = None
+    dedup_key: str | None = None
+    loss_count: int = 0
+    not_before: datetime | None = None
+    assigned_node: str | None = None
+    assigned_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    result: Any = None
+    error: TaskError | None = None
+    dead_reason: str | None = None
+
+
+class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a submission."""
+
+    id: str
+    status: str
+    created_at: datetime
+    priority: int
+    deduplicated: int = 0
+
+
+class ExecutionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt."""
+
+    id: str
+    task_id: str
+    node_id: str
+    token: int
+    status: str
+    start_time: datetime
+    running_at: datetime | None = None
+    end_time: datetime | None = None
+    retry_count: int = 0
+    allocation: Resources = Resources()
+    error: TaskError | None = None
+    metrics: dict[str, float] = {}
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node: capacity in `resources`, the newest measurement in `usage`."""
+
+    id: str
+    name: str
+    description: str
+    cluster_id: str
+    ip_address: str
+    port: int
+    node_type: str
+    region: str | None
+    labels: dict[str, str]
+    capabilities: dict[str, Any]
+    task_types: tuple[str, ...]
+    resources: Resources
+    status: str
+    health: str
+    usage: dict[str, float | None]
+    load: float
+    active_tasks: tuple[str, ...]
+    last_heartbeat: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that happened."""
+
+    seq: int
+    kind: str
+    subject: str
+    at: datetime
+    cause: str
+    from_state: str | None = None
+    to_state: str | None = None
+    details: dict[str, Any] = {}
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong, for programs (`type`, `status`) and for people (`detail`, `errors`)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str = ""
+    errors: tuple[FieldProblem, ...] = ()
+
+
+class BatchItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one task of a batch."""
+
+    id: str | None = None
+    status: str | None = None
+    deduplicated: bool = False
+    error: Problem | None = None
+
+
+class BatchReply(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[BatchItem]
+    deduplicated: int
+
+
+class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[TaskView]
+    next_cursor: str | None
+
+
+class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[ExecutionView]
+    next_cursor: str | None
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[EventView]
+    next_cursor: str | None
+
+
+class NodePage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[NodeView]
+    next_cursor: str | None
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """The fleet in a few numbers."""
+
+    tasks: dict[str, int]
+    nodes: dict[str, int]
+    ready: int
+    delayed: int
+    running: int
+
+
+class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The master, and the fleet in a few numbers."""
+
+    version: str
+    epoch: int
+    totals: Totals
+
+
+class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a task is in its state, and what would have to change."""
+
+    task_id: str
+    status: str
+    summary: str
+    placement: Explanation | None = None
+    waiting_ahead: int | None = None
+    ready_at: float | None = None

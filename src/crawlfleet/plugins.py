@@ -1,0 +1,66 @@
+"""Everything pluggable is an entry point, the built-in parts too.
+
+A package offers a part by a line in its `pyproject.toml`, such as
+`[project.entry-points."crawlfleet.executors"]` with `name = "package.module:Class"`.
+"""
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from crawlfleet.errors import PluginError
+
+EXECUTORS: Final = "crawlfleet.executors"
+STRATEGIES: Final = "crawlfleet.strategies"
+FILTERS: Final = "crawlfleet.filters"
+STORES: Final = "crawlfleet.stores"
+
+
+def names(group: str) -> tuple[str, ...]:
+    """The names offered in a group, sorted; imports nothing.
+
+    Raises `PluginError` when two packages offer different things under one name.
+    """
+    return tuple(sorted(_offers(group)))
+
+
+def load(group: str) -> dict[str, Any]:
+    """Every part of a group by its name. Raises `PluginError` for the first broken one."""
+    return {name: _load(group, offer) for name, offer in sorted(_offers(group).items())}
+
+
+def load_one(group: str, name: str) -> Any:
+    """One part of a group; imports no other. Raises `PluginError` when there is none."""
+    offers = _offers(group)
+    if name not in offers:
+        known = ", ".join(sorted(offers)) or "none"
+        raise PluginError(
+            f"no installed package offers {name!r} in {group} (offered: {known});"
+            " install the package that does, or correct the name"
+        )
+    return _load(group, offers[name])
+
+
+def _offers(group: str) -> dict[str, EntryPoint]:
+    offers: dict[str, EntryPoint] = {}
+    for offer in entry_points(group=group):
+        other = offers.setdefault(offer.name, offer)
+        if other.value != offer.value:
+            raise PluginError(
+                f"{group}: {offer.name!r} is offered twice, by {_origin(other)} as {other.value!r}"
+                f" and by {_origin(offer)} as {offer.value!r}; uninstall or rename one of them"
+            )
+    return offers
+
+
+def _load(group: str, offer: EntryPoint) -> Any:
+    try:
+        return offer.load()
+    except Exception as error:
+        raise PluginError(
+            f"{group}: {offer.name!r} of {_origin(offer)} cannot be loaded from {offer.value!r}:"
+            f" {type(error).__name__}: {error}"
+        ) from error
+
+
+def _origin(offer: EntryPoint) -> str:
+    return f"{offer.dist.name} {offer.dist.version}" if offer.dist else "an unnamed package"

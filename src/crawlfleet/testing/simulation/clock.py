@@ -1,0 +1,51 @@
+"""An event loop whose time passes only when everybody waits, and then at once."""
+
+import asyncio
+import random
+import selectors
+from typing import Any, Final
+
+EPOCH: Final = 1_750_000_000.0
+
+
+class Stalled(AssertionError):
+    """Nothing is left to happen, although somebody still waits."""
+
+
+class _NoWaiting(selectors.SelectSelector):
+    """Instead of waiting, moves the clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        if timeout is None:
+            raise Stalled("the simulated world stands still")
+        self.now += max(timeout, 0.0)
+        return []
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """Runs as fast as it can; `time()` is simulated seconds since the start."""
+
+    def __init__(self) -> None:
+        self._clock = _NoWaiting()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        return self._clock.now
+
+
+class SimulatedSystem:
+    """A `System` on the simulated clock, wrong by `skew_s`, with seeded randomness."""
+
+    def __init__(self, chance: random.Random, *, skew_s: float = 0.0) -> None:
+        self._chance = chance
+        self.skew_s = skew_s
+
+    def now(self) -> float:
+        return EPOCH + self.skew_s + asyncio.get_running_loop().time()
+
+    def entropy(self, size: int) -> bytes:
+        return self._chance.randbytes(size)

@@ -1,0 +1,258 @@
+"""The parts of a world that fail on purpose: the store's process, the network, the executors."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from crawlfleet.errors import MasterUnreachable, NotFound, Refused, Unauthenticated
+from crawlfleet.model.change import Change
+from crawlfleet.model.messages import (
+    Assignment,
+    Heartbeat,
+    HeartbeatReply,
+    LeaseReply,
+    LeaseRequest,
+    Registered,
+    Registration,
+    ReportBatch,
+    ReportReply,
+)
+from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.ports.execution import Attempt, Identity
+from crawlfleet.ports.store import Committed, Store
+from crawlfleet.testing.simulation.invariants import Invariants
+
+if TYPE_CHECKING:
+    from crawlfleet.control.supervisor import ControlPlane
+
+T = TypeVar("T")
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """How often things go wrong; all zero in a quiet world."""
+
+    lost_request: float = 0.0
+    lost_reply: float = 0.0
+    repeated: float = 0.0
+    late: float = 0.0
+    crash_before_commit: float = 0.0
+    crash_after_commit: float = 0.0
+
+
+QUIET = Rates()
+
+
+class WatchedStore:
+    """A store in which the master may die just before or just after any commit."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        invariants: Invariants,
+        chance: random.Random,
+        rates: Callable[[], Rates],
+        die: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._invariants = invariants
+        self._chance = chance
+        self._rates = rates
+        self._die = die
+        self._turn = asyncio.Lock()
+        self._grave: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.dead:
+            raise asyncio.CancelledError
+        return getattr(self._store, name)
+
+    async def close(self) -> None:
+        """The store outlives its masters."""
+
+    async def commit(self, changes: Sequence[Change]) -> Committed:
+        async with self._turn:
+            await asyncio.sleep(self._chance.uniform(0.0, 0.01))
+            await self._perhaps_die(self._rates().crash_before_commit)
+            committed = await self._store.commit(changes)
+            for change, refusal in zip(changes, committed.refusals, strict=True):
+                if refusal is None:
+                    self._invariants.observe(change)
+            await self._perhaps_die(self._rates().crash_after_commit)
+            return committed
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a commit is under way, so that the master may not know of it yet."""
+        return self._turn.locked()
+
+    async def _perhaps_die(self, rate: float) -> None:
+        if not self.dead and self._chance.random() < rate:
+            self.dead = True
+            self._die()
+        if self.dead:
+            await self._grave
+
+    def bury(self) -> None:
+        """Let go of those who hang in this store, at the end of the world."""
+        self.dead = True
+        if not self._grave.done():
+            self._grave.cancel()
+
+
+class FaultyLink:
+    """A `ControlLink` into the control plane over a network that loses, repeats and delays."""
+
+    def __init__(
+        self,
+        *,
+        master: Callable[[], "ControlPlane | None"],
+        chance: random.Random,
+        rates: Callable[[], Rates],
+        join_token: str,
+        latency_s: float,
+    ) -> None:
+        self._master = master
+        self._chance = chance
+        self._rates = rates
+        self._join_token = join_token
+        self._token = join_token
+        self._latency_s = latency_s
+        self._calls: set[asyncio.Task[Any]] = set()
+        self.cut = False
+        """No message passes, in either direction."""
+
+    async def register(self, registration: Registration, node_token: str | None) -> Registered:
+        token = node_token or self._join_token
+
+        async def call(master: "ControlPlane") -> Registered:
+            by = master.keys.authenticate(token)
+            return await master.nodes.register(registration, by=by)
+
+        registered = await self._send(call)
+        self._token = registered.node_token or token
+        return registered
+
+    async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
+        return await self._send(lambda master: master.nodes.heartbeat(node_id, heartbeat))
+
+    async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
+        return await self._send(lambda master: master.leases.lease(node_id, request))
+
+    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
+        return await self._send(lambda master: master.leases.report(node_id, batch))
+
+    async def leave(self, node_id: str) -> None:
+        await self._send(lambda master: master.nodes.unregister(node_id, by="itself"))
+
+    def break_calls(self) -> None:
+        """The master has died: nobody will answer what is under way."""
+        for call in [*self._calls]:
+            call.cancel()
+
+    async def _send(self, call: Callable[["ControlPlane"], Awaitable[T]]) -> T:
+        rates = self._rates()
+        await self._travel(rates.lost_request)
+        master = self._master()
+        if master is None:
+            raise MasterUnreachable("the master is down")
+        if self._chance.random() < rates.repeated:
+            self._start(self._again(call, master))
+        try:
+            answer = await self._start(_awaited(call, master))
+        except asyncio.CancelledError:
+            if self._master() is master:
+                raise
+            raise MasterUnreachable("the master died before it answered") from None
+        except (NotFound, Unauthenticated) as error:
+            raise Refused(str(error)) from error
+        await self._travel(rates.lost_reply)
+        return answer
+
+    async def _again(
+        self, call: Callable[["ControlPlane"], Awaitable[T]], master: "ControlPlane"
+    ) -> None:
+        """The same message once more, later; nobody hears the answer."""
+        await asyncio.sleep(self._chance.uniform(0.0, 3.0))
+        try:
+            await call(master)
+        except (NotFound, Unauthenticated, Refused):
+            return
+
+    async def _travel(self, lost: float) -> None:
+        delay = self._chance.uniform(0.0, self._latency_s)
+        if self._chance.random() < self._rates().late:
+            delay += self._chance.uniform(0.0, 20.0)
+        await asyncio.sleep(delay)
+        if self.cut or self._chance.random() < lost:
+            await asyncio.sleep(self._chance.uniform(0.1, 5.0))
+            raise MasterUnreachable("the message was lost")
+
+    def _start(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.create_task(work)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        return task
+
+
+async def _awaited(call: Callable[["ControlPlane"], Awaitable[T]], master: "ControlPlane") -> T:
+    return await call(master)
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What a simulated task does when it is run."""
+
+    seconds: float
+    outcome: str
+    """`ok`, `error` (sometimes), `bad` (always an error), `hang` (ignores its time limit)."""
+
+
+class SimulatedPool:
+    """An `ExecutorPool` whose executors are sleeps with an outcome."""
+
+    task_types = ("work",)
+
+    def __init__(self, chance: random.Random, completed: set[str]) -> None:
+        self._chance = chance
+        self._completed = completed
+
+    async def run(
+        self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
+    ) -> Attempt:
+        work = msgspec.json.decode(assignment.parameters, type=Work)
+        await asyncio.sleep(self._chance.uniform(0.0, 0.02))
+        await on_started()
+        limit = assignment.timeout_s
+        if limit is not None and work.seconds > limit and work.outcome != "hang":
+            await asyncio.sleep(limit)
+            return _failed(ErrorClass.TIMEOUT, "took too long")
+        await asyncio.sleep(work.seconds)
+        if work.outcome == "bad" or (work.outcome == "error" and self._chance.random() < 0.5):
+            kind = self._chance.choice((ErrorClass.ERROR, ErrorClass.CRASH, ErrorClass.NETWORK))
+            return _failed(kind, "failed on purpose")
+        self._completed.add(assignment.execution_id)
+        return Attempt(data=msgspec.Raw(msgspec.json.encode(assignment.execution_id)))
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class KeptIdentity:
+    """An identity that survives the crash of its node, unless the disk goes too."""
+
+    def __init__(self) -> None:
+        self.identity: Identity | None = None
+
+    def load(self) -> Identity | None:
+        return self.identity
+
+    def save(self, identity: Identity | None) -> None:
+        self.identity = identity
+
+
+def _failed(kind: ErrorClass, message: str) -> Attempt:
+    return Attempt(error=TaskError(error_class=kind, message=message))

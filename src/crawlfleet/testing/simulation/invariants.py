@@ -1,0 +1,183 @@
+"""What must hold after every single commit, whatever fails around it.
+
+The checker sees each accepted change, keeps its own small account of the world from nothing but
+those changes, and raises `Violation` at the first that breaks a promise.
+"""
+
+import itertools
+from collections import Counter, defaultdict
+from typing import Final
+
+from crawlfleet.core.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
+from crawlfleet.core.resources import add, fits
+from crawlfleet.model.change import Change
+from crawlfleet.model.node import Node
+from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
+from crawlfleet.model.task import (
+    LIVE_EXECUTION,
+    TERMINAL,
+    Execution,
+    ExecutionStatus,
+    Task,
+    TaskStatus,
+)
+
+OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
+_TASK_MOVES: Final = {(source, target) for (source, _), target in TASK_TRANSITIONS.items()}
+_NODE_MOVES: Final = {(source, target) for (source, _), target in NODE_TRANSITIONS.items()}
+ROUNDING: Final = 1e-6
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+class Invariants:
+    """Watches all changes of one world."""
+
+    def __init__(self, *, max_losses: int) -> None:
+        self._max_losses = max_losses
+        self.tasks: dict[str, Task] = {}
+        self.executions: dict[str, Execution] = {}
+        self.nodes: dict[str, Node] = {}
+        self._live: dict[str, dict[str, Execution]] = defaultdict(dict)
+        self._owners: dict[str, set[str]] = defaultdict(set)
+        self._ends: dict[str, Counter[ExecutionStatus]] = defaultdict(Counter)
+        self._requeued: Counter[str] = Counter()
+        self._ended_sessions: set[str] = set()
+
+    def observe(self, change: Change) -> None:
+        """Take one accepted change into account."""
+        for node in change.nodes:
+            self._see_node(node)
+        for session in change.sessions:
+            _demand(session.id not in self._ended_sessions, f"{session.id} changed after its end")
+            if session.ended_at is not None:
+                self._ended_sessions.add(session.id)
+        for execution in change.executions:
+            self._see_execution(execution)
+        for task in change.tasks:
+            self._see_task(task, change)
+        for execution in change.executions:
+            self._see_lease(execution)
+
+    def reserved(self, node_id: str) -> Resources:
+        """What the live executions of a node have reserved, by this account."""
+        total = NOTHING
+        for execution in self._live[node_id].values():
+            total = add(total, execution.reserved)
+        return total
+
+    def check_reservations(self, node_id: str, claimed: Resources) -> None:
+        """The master's own bookkeeping must agree with the live leases."""
+        actual = self.reserved(node_id)
+        for name in RESOURCE_NAMES:
+            difference = abs(getattr(actual, name) - getattr(claimed, name))
+            _demand(
+                difference < ROUNDING,
+                f"{node_id}: {name} in use is {getattr(actual, name)}, "
+                f"the master thinks {getattr(claimed, name)}",
+            )
+
+    def _see_node(self, node: Node) -> None:
+        before = self.nodes.get(node.id)
+        if before is not None and before.status is not node.status:
+            _demand(
+                (before.status, node.status) in _NODE_MOVES,
+                f"{node.id} went from {before.status} to {node.status}",
+            )
+        self.nodes[node.id] = node
+
+    def _see_execution(self, execution: Execution) -> None:
+        before = self.executions.get(execution.id)
+        self.executions[execution.id] = execution
+        live = self._live[execution.node_id]
+        owners = self._owners[execution.task_id]
+        if before is None:
+            _demand(
+                execution.session_id not in self._ended_sessions,
+                f"{execution.id} was assigned under an ended session",
+            )
+        else:
+            _demand(before.status in LIVE_EXECUTION, f"{execution.id} changed after its end")
+        if execution.status in LIVE_EXECUTION:
+            live[execution.id] = execution
+        else:
+            live.pop(execution.id, None)
+            if execution.id in owners:
+                # One that was being stopped had lost its task before: it is nobody's attempt.
+                self._ends[execution.task_id][execution.status] += 1
+        if execution.status in OWNING:
+            owners.add(execution.id)
+        else:
+            owners.discard(execution.id)
+        _demand(
+            len(owners) <= 1,
+            f"{execution.task_id} has {len(owners)} live leases at once: {sorted(owners)}",
+        )
+        node = self.nodes[execution.node_id]
+        _demand(
+            fits(self.reserved(node.id), node.resources),
+            f"{node.id} was given {self.reserved(node.id)}, more than it has: {node.resources}",
+        )
+
+    def _see_task(self, task: Task, change: Change) -> None:
+        before = self.tasks.get(task.id)
+        self.tasks[task.id] = task
+        moves = [event for event in change.events if event.subject == task.id and event.to_state]
+        if before is None:
+            _demand(len(moves) == 1, f"{task.id} was made without its event")
+            return
+        _demand(task.token >= before.token, f"the token of {task.id} went back")
+        _demand(before.status is not TaskStatus.COMPLETED, f"{task.id} changed after it completed")
+        if task.status is before.status and not moves:
+            return
+        path = [str(before.status), *(str(event.to_state) for event in moves)]
+        _demand(path[-1] == task.status, f"the events of {task.id} tell {path}, not {task.status}")
+        for source, target in itertools.pairwise(path):
+            allowed = (TaskStatus(source), TaskStatus(target)) in _TASK_MOVES
+            _demand(allowed, f"{task.id} went from {source} to {target}")
+        if before.status in TERMINAL:
+            _demand(moves[0].cause.startswith("retried by"), f"{task.id} left its end by itself")
+            self._requeued[task.id] += 1
+        self._check_attempts(task)
+
+    def _check_attempts(self, task: Task) -> None:
+        lives = self._requeued[task.id] + 1
+        ends = self._ends[task.id]
+        failures = ends[ExecutionStatus.FAILED] + ends[ExecutionStatus.TIMEOUT]
+        _demand(
+            failures <= (task.max_retries + 1) * lives,
+            f"{task.id} was tried {failures} times with max_retries {task.max_retries}",
+        )
+        _demand(
+            ends[ExecutionStatus.LOST] <= (self._max_losses + 1) * lives,
+            f"{task.id} was lost {ends[ExecutionStatus.LOST]} times",
+        )
+        _demand(
+            ends[ExecutionStatus.COMPLETED] <= 1,
+            f"{task.id} has {ends[ExecutionStatus.COMPLETED]} recorded results",
+        )
+
+    def _see_lease(self, execution: Execution) -> None:
+        """What an execution does to its task it may do only under the task's own token."""
+        task = self.tasks[execution.task_id]
+        if execution.status in OWNING:
+            _demand(
+                task.execution_id == execution.id and task.token == execution.token,
+                f"{execution.id} is live, but {task.id} belongs to {task.execution_id}",
+            )
+        if execution.status is ExecutionStatus.COMPLETED:
+            _demand(
+                task.status is TaskStatus.COMPLETED
+                and task.execution_id == execution.id
+                and task.token == execution.token
+                and task.result is not None,
+                f"{execution.id} completed, but {task.id} is {task.status} "
+                f"under token {task.token}",
+            )
+
+
+def _demand(holds: bool, complaint: str) -> None:
+    if not holds:
+        raise Violation(complaint)

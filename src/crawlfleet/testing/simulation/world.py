@@ -1,0 +1,408 @@
+"""One world from one seed: a master that dies, nodes that come and go, people who interfere."""
+
+import asyncio
+import contextlib
+import hashlib
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.explanation import explain
+from crawlfleet.core.placement import requirement_of
+from crawlfleet.core.rules import default_rules
+from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
+from crawlfleet.model.key import Role
+from crawlfleet.model.messages import Registration
+from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.resources import Usage
+from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
+from crawlfleet.model.task import TERMINAL, RetryPolicy, Task, TaskStatus
+from crawlfleet.testing.simulation.clock import SimulatedLoop, SimulatedSystem
+from crawlfleet.testing.simulation.faults import (
+    QUIET,
+    FaultyLink,
+    KeptIdentity,
+    Rates,
+    SimulatedPool,
+    WatchedStore,
+    Work,
+)
+from crawlfleet.testing.simulation.invariants import Invariants, Violation
+from crawlfleet.worker.agent import Agent
+
+JOIN_TOKEN: Final = "join " * 8
+SETTLE_S: Final = 900.0
+STRATEGIES: Final = ("least_loaded", "round_robin", "random", "bin_pack", None)
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """How large a world is and how rough."""
+
+    nodes: int = 4
+    tasks: int = 40
+    rough_s: float = 240.0
+    """For so long things fail; then they get time to settle."""
+    rates: Rates = Rates(
+        lost_request=0.05,
+        lost_reply=0.05,
+        repeated=0.05,
+        late=0.02,
+        crash_before_commit=0.004,
+        crash_after_commit=0.004,
+    )
+    node_crash_every_s: float = 60.0
+    cut_every_s: float = 80.0
+    meddle_every_s: float = 8.0
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a world came to."""
+
+    seed: int
+    by_status: dict[str, int]
+    commits: int
+    master_lives: int
+    simulated_s: float
+    fingerprint: str
+    """The same for the same seed: a hash over all changes in their order."""
+
+
+def simulate(seed: int, scenario: Scenario = Scenario()) -> Outcome:  # noqa: B008 (frozen)
+    """Run the world of a seed to its end; raises `Violation` when a promise was broken."""
+    loop = SimulatedLoop()
+    try:
+        return loop.run_until_complete(_World(seed, scenario).run())
+    except Violation as violation:
+        raise Violation(f"seed {seed}: {violation}") from violation
+    finally:
+        with contextlib.suppress(BaseException):
+            _drain(loop)
+        loop.close()
+
+
+class _Recorder(Invariants):
+    """Also counts and fingerprints what it sees."""
+
+    def __init__(self, *, max_losses: int) -> None:
+        super().__init__(max_losses=max_losses)
+        self.commits = 0
+        self._hash = hashlib.sha256()
+        self.violation: Violation | None = None
+
+    def observe(self, change: Any) -> None:
+        self.commits += 1
+        self._hash.update(msgspec.msgpack.encode(change, enc_hook=str))
+        try:
+            super().observe(change)
+        except Violation as violation:
+            # The promise is broken in the master's task: remember it for the world's own.
+            self.violation = self.violation or violation
+            raise
+
+    @property
+    def fingerprint(self) -> str:
+        return self._hash.hexdigest()
+
+
+class _World:
+    def __init__(self, seed: int, scenario: Scenario) -> None:
+        self._seed = seed
+        self._scenario = scenario
+        self._chance = random.Random(seed)
+        self._settings = Settings(
+            recovery=RecoverySettings(max_losses=6, timeout_grace_s=5.0),
+            retention=RetentionSettings(tasks_days=0, events_days=0),
+        )
+        self._store = MemoryStore()
+        self._watch = _Recorder(max_losses=self._settings.recovery.max_losses)
+        self._master: ControlPlane | None = None
+        self._master_died = asyncio.Event()
+        self._master_lives = 0
+        self._stores: list[WatchedStore] = []
+        self._links: list[FaultyLink] = []
+        self._completed: set[str] = set()
+        self._accepted: list[str] = []
+        self._rough = True
+
+    def _rates(self) -> Rates:
+        return self._scenario.rates if self._rough else QUIET
+
+    async def run(self) -> Outcome:
+        people = [
+            asyncio.create_task(self._keep_master(), name="master"),
+            asyncio.create_task(self._submit(), name="submit"),
+            asyncio.create_task(self._meddle(), name="meddle"),
+            asyncio.create_task(self._audit(), name="audit"),
+            *(
+                asyncio.create_task(self._keep_node(number), name=f"node {number}")
+                for number in range(self._scenario.nodes)
+            ),
+        ]
+        await self._pass_time(self._scenario.rough_s, people)
+        self._rough = False
+        await self._pass_time(5.0, people)
+        await self._resume_all()
+        settled = False
+        for _ in range(int(SETTLE_S / 30)):
+            await self._pass_time(30.0, people)
+            settled = settled or await self._is_settled()
+            if settled:
+                break
+        await self._check_end()
+        simulated_s = asyncio.get_running_loop().time()
+        for person in people:
+            person.cancel()
+        await asyncio.gather(*people, return_exceptions=True)
+        for store in self._stores:
+            store.bury()
+        counts: dict[str, int] = {}
+        for task in self._watch.tasks.values():
+            counts[str(task.status)] = counts.get(str(task.status), 0) + 1
+        return Outcome(
+            seed=self._seed,
+            by_status=counts,
+            commits=self._watch.commits,
+            master_lives=self._master_lives,
+            simulated_s=simulated_s,
+            fingerprint=self._watch.fingerprint,
+        )
+
+    async def _pass_time(self, seconds: float, people: list[asyncio.Task[None]]) -> None:
+        """Let time pass; what goes wrong with anybody comes out here."""
+        done, _ = await asyncio.wait(people, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+        if self._watch.violation is not None:
+            raise self._watch.violation
+        for person in people:
+            if person in done and not person.cancelled():
+                person.result()
+
+    async def _keep_master(self) -> None:
+        while True:
+            self._master_died.clear()
+            store = WatchedStore(
+                self._store,
+                invariants=self._watch,
+                chance=self._fork(),
+                rates=self._rates,
+                die=self._master_died.set,
+            )
+            self._stores.append(store)
+            master = self._new_master(store)
+            self._master_lives += 1
+            life = asyncio.create_task(self._live(master))
+            death = asyncio.create_task(self._master_died.wait())
+            await asyncio.wait({life, death}, return_when=asyncio.FIRST_COMPLETED)
+            self._master = None
+            for link in self._links:
+                link.break_calls()
+            if life.done() and not store.dead:
+                life.result()
+                raise Violation("the master stopped by itself")
+            store.dead = True
+            for task in (life, death):
+                task.cancel()
+            await asyncio.wait({life, death})
+            await asyncio.sleep(self._chance.uniform(0.1, 30.0))
+
+    async def _live(self, master: ControlPlane) -> None:
+        async with master:
+            await master.keys.ensure(JOIN_TOKEN, name="join", role=Role.NODE)
+            self._master = master
+            await master.watch()
+
+    def _new_master(self, store: WatchedStore) -> ControlPlane:
+        rules = default_rules()
+        return ControlPlane(
+            store=store,  # type: ignore[arg-type]
+            system=SimulatedSystem(self._fork(), skew_s=self._chance.uniform(-20.0, 20.0)),
+            settings=self._settings,
+            rules=rules,
+            admission=AdmissionRules(strategies=rules.strategies),
+        )
+
+    async def _keep_node(self, number: int) -> None:
+        identity = KeptIdentity()
+        slow = 10.0 if self._chance.random() < 0.2 else 1.0
+        link = FaultyLink(
+            master=lambda: self._master,
+            chance=self._fork(),
+            rates=self._rates,
+            join_token=JOIN_TOKEN,
+            latency_s=0.05 * slow,
+        )
+        self._links.append(link)
+        await asyncio.sleep(self._chance.uniform(0.0, 5.0))
+        while True:
+            agent = Agent(
+                link=link,
+                pool=SimulatedPool(self._fork(), self._completed),
+                identity=identity,
+                system=SimulatedSystem(self._fork(), skew_s=self._chance.uniform(-3600, 3600)),
+                registration=Registration(
+                    name=f"node {number}",
+                    resources={"cpu": 4, "memory_mb": 4096, "slots": 3},
+                    task_types=("work",),
+                ),
+                measure=self._measure,
+                long_poll_s=20.0,
+            )
+            life = asyncio.create_task(agent.run())
+            await self._trouble(link, life)
+            link.cut = False
+            if self._chance.random() < 0.2:
+                identity.identity = None
+            await asyncio.sleep(self._chance.uniform(0.1, 30.0))
+
+    async def _trouble(self, link: FaultyLink, life: asyncio.Task[Any]) -> None:
+        """Cut the node off now and then, until it crashes or ends by itself."""
+        while True:
+            crash_in = self._next(self._scenario.node_crash_every_s)
+            cut_in = self._next(self._scenario.cut_every_s)
+            done, _ = await asyncio.wait({life}, timeout=min(crash_in, cut_in))
+            if done:
+                life.result()
+                return
+            if not self._rough:
+                link.cut = False
+            elif crash_in <= cut_in:
+                life.cancel()
+                await asyncio.wait({life})
+                return
+            else:
+                link.cut = not link.cut
+
+    def _next(self, every_s: float) -> float:
+        return self._chance.expovariate(1.0 / every_s) if self._rough else 30.0
+
+    async def _measure(self) -> Usage:
+        return Usage(cpu_usage=self._chance.random(), memory_usage=self._chance.random())
+
+    async def _submit(self) -> None:
+        left = self._scenario.tasks
+        while left:
+            await asyncio.sleep(self._chance.uniform(0.0, 4.0))
+            number = min(self._chance.randint(1, 5), left)
+            requests = [self._request() for _ in range(number)]
+            outcomes = await self._ask(
+                lambda master, batch=requests: master.tasks.submit_batch(batch, by="people")
+            )
+            if outcomes is not None:
+                left -= number
+                self._accepted += [each.task.id for each in outcomes if each.task is not None]
+
+    def _request(self) -> TaskRequest:
+        chance = self._chance
+        outcome = chance.choices(("ok", "error", "bad", "hang"), (70, 20, 5, 5))[0]
+        work = Work(seconds=chance.choice((0.1, 1.0, 5.0, 30.0)), outcome=outcome)
+        return TaskRequest(
+            task_type="work",
+            parameters=msgspec.Raw(msgspec.json.encode(work)),
+            priority=chance.randint(1, 10),
+            min_resources={"cpu": chance.choice((0, 1, 2)), "memory_mb": chance.choice((0, 1024))},
+            schedule_strategy=chance.choice(STRATEGIES),
+            max_retries=chance.randint(0, 3),
+            retry_policy=RetryPolicy(initial_delay_s=chance.choice((0.0, 1.0)), max_delay_s=20.0),
+            timeout=chance.choice((None, 3.0, 10.0)),
+            dedup_key=chance.choice((None, None, None, f"key {chance.randint(1, 9)}")),
+            dedup_window=30.0,
+        )
+
+    async def _meddle(self) -> None:
+        """People cancel, pause, resume, retry and reprioritise whatever they see."""
+        while self._rough:
+            await asyncio.sleep(self._next(self._scenario.meddle_every_s))
+            if not self._accepted or not self._rough:
+                continue
+            id = self._chance.choice(self._accepted)
+            verb = self._chance.choice(("cancel", "pause", "resume", "resume", "retry", "hurry"))
+            if verb == "hurry":
+                await self._ask(lambda m, id=id: m.tasks.reprioritise(id, 10, by="people"))
+            else:
+                await self._ask(lambda m, id=id, verb=verb: getattr(m.tasks, verb)(id, by="people"))
+            if self._watch.nodes and self._chance.random() < 0.1:
+                node = self._chance.choice(sorted(self._watch.nodes))
+                order = self._chance.choice(("drain", "maintain", "resume", "resume"))
+                await self._ask(lambda m, n=node, o=order: getattr(m.nodes, o)(n, by="people"))
+
+    async def _ask(self, question: Callable[[ControlPlane], Awaitable[Any]]) -> Any:
+        """Ask the master something; a "no", a dead master and a lost answer are all fine."""
+        master = self._master
+        if master is None:
+            return None
+        asking = asyncio.ensure_future(question(master))
+        dying = asyncio.create_task(self._master_died.wait())
+        await asyncio.wait({asking, dying}, return_when=asyncio.FIRST_COMPLETED)
+        dying.cancel()
+        if not asking.done():
+            asking.cancel()
+            return None
+        try:
+            return asking.result()
+        except (Conflict, NotFound, StoreUnavailable):
+            return None
+
+    async def _audit(self) -> None:
+        """Compare the master's own bookkeeping with the truth, again and again."""
+        while True:
+            await asyncio.sleep(self._chance.uniform(0.5, 5.0))
+            self._check_bookkeeping()
+
+    def _check_bookkeeping(self) -> None:
+        if self._master is None or self._stores[-1].dead or self._stores[-1].is_busy:
+            return
+        for node_id in self._watch.nodes:
+            if node_id in self._master.state.fleet:
+                self._watch.check_reservations(node_id, self._master.state.fleet.reserved(node_id))
+
+    async def _resume_all(self) -> None:
+        for task in [*self._watch.tasks.values()]:
+            if task.status is TaskStatus.PAUSED:
+                await self._ask(lambda m, id=task.id: m.tasks.resume(id, by="people"))
+        for node_id in [*self._watch.nodes]:
+            await self._ask(lambda m, id=node_id: m.nodes.resume(id, by="people"))
+
+    async def _is_settled(self) -> bool:
+        await self._resume_all()
+        return all(task.status in TERMINAL for task in self._watch.tasks.values())
+
+    async def _check_end(self) -> None:
+        for id in self._accepted:
+            if id not in self._watch.tasks:
+                raise Violation(f"{id} was accepted and is gone")
+        for task in self._watch.tasks.values():
+            if task.status not in TERMINAL:
+                raise Violation(self._why_waiting(task))
+            if task.status is TaskStatus.COMPLETED and task.execution_id not in self._completed:
+                raise Violation(f"{task.id} is completed, but no executor completed it")
+            stored = (await self._store.tasks([task.id]))[0]
+            if stored != task:
+                raise Violation(f"{task.id} is not in the store as it was committed")
+        live = await self._store.live_executions()
+        if live:
+            raise Violation(f"{live[0].id} is still {live[0].status} when all tasks have ended")
+
+    def _why_waiting(self, task: Task) -> str:
+        if self._master is None:
+            return f"{task.id} is {task.status} without a master"
+        state = self._master.state
+        why = explain(requirement_of(task), state.fleet, default_rules())
+        return (
+            f"{task.id} is still {task.status} after {SETTLE_S:g} quiet seconds: {why.summary} "
+            f"(queued: {task.id in state.queue}, delayed: {task.id in state.delayed})"
+        )
+
+    def _fork(self) -> random.Random:
+        return random.Random(self._chance.getrandbits(64))
+
+
+def _drain(loop: SimulatedLoop) -> None:
+    """Let the dead finish dying, so that nothing is destroyed while pending."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))

@@ -1,0 +1,27 @@
+"""What every store must do: subclass `StoreSuite` in a test module, and pytest finds the rest.
+
+    class TestMyStore(StoreSuite):
+        def make_store(self, folder: Path) -> Store:
+            return MyStore(url=...)
+
+Each test gets a store that was just made and opened, and must find it empty but for the default
+project and cluster. `folder` is a fresh temporary folder for stores that need one.
+"""
+
+from crawlfleet.testing.store_suite.claims import ClaimTests
+from crawlfleet.testing.store_suite.commits import CommitTests
+from crawlfleet.testing.store_suite.histories import HistoryTests
+from crawlfleet.testing.store_suite.reads import ReadTests
+from crawlfleet.testing.store_suite.restarts import DurableStoreTests
+from crawlfleet.testing.store_suite.upkeep import UpkeepTests
+
+
+class StoreSuite(CommitTests, ClaimTests, ReadTests, UpkeepTests, HistoryTests):
+    """Every sentence of `crawlfleet.ports.store`, as a test."""
+
+
+class DurableStoreSuite(StoreSuite, DurableStoreTests):
+    """The same for stores that outlive their process.
+
+    `make_store` called again with the same folder must give a store over the same rows.
+    """

@@ -1,0 +1,292 @@
+"""Versions, batches, atomic changes, order and epochs."""
+
+import asyncio
+
+from msgspec.structs import replace
+
+from crawlfleet.model.task import TaskStatus
+from crawlfleet.ports.store import Change, RefusalKind, Store
+from crawlfleet.testing.store_suite.harness import (
+    Harness,
+    commit_one,
+    is_refused,
+    must,
+    on_store,
+)
+from crawlfleet.testing.store_suite.samples import (
+    FULL_CLUSTER,
+    FULL_EXECUTION,
+    FULL_KEY,
+    FULL_NODE,
+    FULL_SESSION,
+    FULL_TASK,
+    make_claim,
+    make_cluster,
+    make_event,
+    make_execution,
+    make_key,
+    make_node,
+    make_project,
+    make_session,
+    make_task,
+)
+
+
+class CommitTests(Harness):
+    @on_store
+    async def test_default_project_and_cluster_exist_from_the_start(self, store: Store) -> None:
+        project = await store.project("default")
+        (cluster,) = await store.clusters()
+        assert project is not None
+        assert (project.id, project.version) == ("default", 1)
+        assert (cluster.id, cluster.project_id, cluster.version) == ("default", "default", 1)
+
+    @on_store
+    async def test_opening_an_open_store_again_changes_nothing(self, store: Store) -> None:
+        await must(store, Change(tasks=(make_task(),)))
+        await store.open()
+        assert len(await store.clusters()) == 1
+        assert await store.tasks(["task-0001"]) == [make_task()]
+
+    @on_store
+    async def test_rows_of_every_kind_are_stored_whole(self, store: Store) -> None:
+        change = Change(
+            projects=(make_project(),),
+            clusters=(FULL_CLUSTER,),
+            nodes=(FULL_NODE,),
+            sessions=(FULL_SESSION,),
+            tasks=(FULL_TASK,),
+            executions=(FULL_EXECUTION,),
+            keys=(FULL_KEY,),
+        )
+        await must(store, change)
+        assert await store.project("proj-0001") == make_project()
+        assert FULL_CLUSTER in await store.clusters()
+        assert await store.node("node-0001") == FULL_NODE
+        assert await store.session("sess-0001") == FULL_SESSION
+        assert await store.tasks(["task-0001"]) == [FULL_TASK]
+        assert await store.executions("task-0001") == [FULL_EXECUTION]
+        assert await store.keys() == [FULL_KEY]
+
+    @on_store
+    async def test_rows_with_only_defaults_are_stored_whole(self, store: Store) -> None:
+        change = Change(
+            clusters=(make_cluster(),),
+            nodes=(make_node(),),
+            sessions=(make_session(),),
+            tasks=(make_task(),),
+            executions=(make_execution(),),
+            keys=(make_key(),),
+        )
+        await must(store, change)
+        assert make_cluster() in await store.clusters()
+        assert await store.node("node-0001") == make_node()
+        assert await store.session("sess-0001") == make_session()
+        assert await store.tasks(["task-0001"]) == [make_task()]
+        assert await store.executions("task-0001") == [make_execution()]
+        assert await store.keys() == [make_key()]
+
+    @on_store
+    async def test_every_field_of_a_row_can_change(self, store: Store) -> None:
+        bare, full = make_task(), replace(FULL_TASK, version=2)
+        other = replace(full, project_id="p", task_type="t", created_at=1.5, updated_at=2.5)
+        await must(store, Change(tasks=(bare,)), Change(tasks=(other,)))
+        assert await store.tasks([bare.id]) == [other]
+        await must(store, Change(tasks=(replace(bare, version=3),)))
+        assert await store.tasks([bare.id]) == [replace(bare, version=3)]
+
+    @on_store
+    async def test_new_row_with_a_known_id_is_refused(self, store: Store) -> None:
+        await must(store, Change(tasks=(make_task(),)))
+        refusal = await commit_one(store, Change(tasks=(make_task(priority=9),)))
+        assert is_refused(refusal, RefusalKind.VERSION, "task-0001")
+        assert await store.tasks(["task-0001"]) == [make_task()]
+
+    @on_store
+    async def test_change_of_a_row_that_does_not_exist_is_refused(self, store: Store) -> None:
+        refusal = await commit_one(store, Change(tasks=(make_task(version=2),)))
+        assert is_refused(refusal, RefusalKind.VERSION, "task-0001")
+        assert await store.tasks(["task-0001"]) == []
+
+    @on_store
+    async def test_only_the_next_version_is_accepted(self, store: Store) -> None:
+        await must(store, Change(nodes=(make_node(),)), Change(nodes=(make_node(version=2),)))
+        for version in (0, 1, 2, 4):
+            refusal = await commit_one(store, Change(nodes=(make_node(version=version),)))
+            assert is_refused(refusal, RefusalKind.VERSION, "node-0001")
+        await must(store, Change(nodes=(make_node(version=3),)))
+
+    @on_store
+    async def test_repeating_a_commit_changes_nothing(self, store: Store) -> None:
+        change = Change(tasks=(make_task(),), events=(make_event(),))
+        await must(store, change)
+        again = await store.commit([change])
+        assert is_refused(again.refusals[0], RefusalKind.VERSION, "task-0001")
+        assert len(await store.events(after=0, limit=10)) == 1
+        assert again.last_seq == 1
+
+    @on_store
+    async def test_same_id_in_different_kinds_does_not_clash(self, store: Store) -> None:
+        await must(
+            store, Change(nodes=(make_node(id="x"),), tasks=(make_task(id="x"),)),
+            Change(keys=(make_key(id="x"),)),
+        )
+
+    @on_store
+    async def test_batch_is_accepted_in_part(self, store: Store) -> None:
+        await must(store, Change(tasks=(make_task(2),)))
+        committed = await store.commit([Change(tasks=(make_task(n),)) for n in (1, 2, 3)])
+        first, second, third = committed.refusals
+        assert first is None
+        assert is_refused(second, RefusalKind.VERSION, "task-0002")
+        assert third is None
+        assert len(await store.tasks(["task-0001", "task-0003"])) == 2
+
+    @on_store
+    async def test_empty_batch_and_empty_change_are_fine(self, store: Store) -> None:
+        assert (await store.commit([])).refusals == ()
+        assert (await store.commit([Change(), Change()])).refusals == (None, None)
+
+    @on_store
+    async def test_refused_change_leaves_no_trace(self, store: Store) -> None:
+        await must(store, Change(keys=(make_key(),)))
+        change = Change(
+            projects=(make_project(),),
+            nodes=(make_node(),),
+            sessions=(make_session(),),
+            tasks=(make_task(),),
+            executions=(make_execution(),),
+            keys=(make_key(),),
+            claims=(make_claim(),),
+            events=(make_event(),),
+        )
+        committed = await store.commit([change])
+        assert is_refused(committed.refusals[0], RefusalKind.VERSION, "key-0001")
+        assert committed.last_seq == 0
+        assert await store.project("proj-0001") is None
+        assert await store.node("node-0001") is None
+        assert await store.session("sess-0001") is None
+        assert await store.tasks(["task-0001"]) == []
+        assert await store.executions("task-0001") == []
+        assert await store.events(after=0, limit=10) == []
+        await must(store, Change(claims=(make_claim("another"),)))
+
+    @on_store
+    async def test_rows_of_a_refused_change_can_be_written_later_in_the_batch(
+        self, store: Store
+    ) -> None:
+        bad = Change(tasks=(make_task(1), make_task(2, version=5)), claims=(make_claim("bad"),))
+        good = Change(tasks=(make_task(1, priority=1),), claims=(make_claim("good"),))
+        committed = await store.commit([bad, good])
+        assert is_refused(committed.refusals[0], RefusalKind.VERSION, "task-0002")
+        assert committed.refusals[1] is None
+        assert await store.tasks(["task-0001"]) == [make_task(1, priority=1)]
+
+    @on_store
+    async def test_change_sees_the_changes_before_it_in_the_batch(self, store: Store) -> None:
+        versions = [Change(tasks=(make_task(version=v, priority=v),)) for v in range(1, 6)]
+        await must(store, *versions)
+        assert await store.tasks(["task-0001"]) == [make_task(version=5, priority=5)]
+
+    @on_store
+    async def test_order_within_a_batch_counts(self, store: Store) -> None:
+        committed = await store.commit(
+            [Change(tasks=(make_task(version=2),)), Change(tasks=(make_task(),))]
+        )
+        assert is_refused(committed.refusals[0], RefusalKind.VERSION, "task-0001")
+        assert committed.refusals[1] is None
+
+    @on_store
+    async def test_row_named_twice_in_a_change_follows_its_own_versions(
+        self, store: Store
+    ) -> None:
+        task = make_task()
+        refusal = await commit_one(store, Change(tasks=(task, task)))
+        assert is_refused(refusal, RefusalKind.VERSION, task.id)
+        assert await store.tasks([task.id]) == []
+        await must(store, Change(tasks=(task, replace(task, version=2, priority=1))))
+        assert await store.tasks([task.id]) == [replace(task, version=2, priority=1)]
+
+    @on_store
+    async def test_large_batch_is_made_whole(self, store: Store) -> None:
+        changes = [
+            Change(tasks=(make_task(n),), events=(make_event(f"task-{n:04}"),))
+            for n in range(1, 1236)
+        ]
+        committed = await store.commit(changes)
+        assert committed.refusals == (None,) * 1235
+        assert committed.last_seq == 1235
+        assert (await store.count_tasks()) == {TaskStatus.PENDING: 1235}
+        log = await store.events(after=0, limit=5000)
+        assert [event.subject for event in log] == [f"task-{n:04}" for n in range(1, 1236)]
+
+    @on_store
+    async def test_concurrent_writers_of_one_row_lose_no_update(self, store: Store) -> None:
+        await must(store, Change(tasks=(make_task(priority=0),)))
+
+        async def increment() -> None:
+            while True:
+                (task,) = await store.tasks(["task-0001"])
+                more = replace(task, version=task.version + 1, priority=task.priority + 1)
+                if await commit_one(store, Change(tasks=(more,))) is None:
+                    return
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(50):
+                group.create_task(increment())
+        assert await store.tasks(["task-0001"]) == [make_task(priority=50, version=51)]
+
+    @on_store
+    async def test_concurrent_commits_are_all_answered(self, store: Store) -> None:
+        answers = await asyncio.gather(
+            *(
+                store.commit([Change(tasks=(make_task(n),), events=(make_event(),))])
+                for n in range(200)
+            )
+        )
+        assert all(answer.refusals == (None,) for answer in answers)
+        assert sorted(answer.last_seq for answer in answers) == list(range(1, 201))
+
+    @on_store
+    async def test_cancelled_commit_does_not_hurt_the_others(self, store: Store) -> None:
+        waiting = [
+            asyncio.ensure_future(store.commit([Change(tasks=(make_task(n),))])) for n in range(20)
+        ]
+        await asyncio.sleep(0)
+        for task in waiting[::2]:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        others = [f"task-{n:04}" for n in range(1, 20, 2)]
+        assert [task.id for task in await store.tasks(others)] == others
+        await must(store, Change(tasks=(make_task(99),)))
+
+    @on_store
+    async def test_epoch_grows_with_each_leader(self, store: Store) -> None:
+        epochs = [await store.lead(name) for name in ("a", "b", "a")]
+        assert epochs == sorted(set(epochs))
+        assert epochs[0] > 0
+
+    @on_store
+    async def test_change_of_a_former_leader_is_refused(self, store: Store) -> None:
+        old = await store.lead("a")
+        await must(store, Change(tasks=(make_task(1),), epoch=old))
+        new = await store.lead("b")
+        refusal = await commit_one(store, Change(tasks=(make_task(2),), epoch=old))
+        assert refusal is not None
+        assert refusal.kind is RefusalKind.EPOCH
+        assert await store.tasks(["task-0002"]) == []
+        await must(store, Change(tasks=(make_task(2),), epoch=new))
+
+    @on_store
+    async def test_epoch_that_was_never_given_is_refused(self, store: Store) -> None:
+        epoch = await store.lead("a")
+        for wrong in (0, epoch + 1):
+            refusal = await commit_one(store, Change(epoch=wrong))
+            assert refusal is not None
+            assert refusal.kind is RefusalKind.EPOCH
+
+    @on_store
+    async def test_change_without_an_epoch_needs_no_leader(self, store: Store) -> None:
+        await must(store, Change(tasks=(make_task(1),)))
+        await store.lead("a")
+        await must(store, Change(tasks=(make_task(2),)))

@@ -1,0 +1,189 @@
+"""Rows to commit: small ones to begin with, and ones that use every field."""
+
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.model.event import Event
+from crawlfleet.model.key import ApiKey, Role
+from crawlfleet.model.node import Health, Node, NodeStatus, Session
+from crawlfleet.model.project import Cluster, ClusterStatus, Project
+from crawlfleet.model.resources import Resources, Usage
+from crawlfleet.model.task import (
+    ErrorClass,
+    Execution,
+    ExecutionStatus,
+    RetryPolicy,
+    Task,
+    TaskError,
+    TaskStatus,
+)
+from crawlfleet.ports.store import Claim
+
+NOW: Final = 1_763_193_600.123456
+AWKWARD: Final = 'ünïcödé 爬虫 😀 \'"\\\n\t%s ?1 :ids'
+"""Text that a careless store quotes, cuts or interprets."""
+
+
+def make_task(number: int = 1, **fields: Any) -> Task:
+    fields = {
+        "id": f"task-{number:04}",
+        "project_id": "default",
+        "task_type": "web_crawl",
+        "created_at": NOW,
+        "updated_at": NOW,
+    } | fields
+    return Task(**fields)
+
+
+def make_execution(number: int = 1, **fields: Any) -> Execution:
+    fields = {
+        "id": f"exec-{number:04}",
+        "task_id": "task-0001",
+        "node_id": "node-0001",
+        "session_id": "sess-0001",
+        "token": number,
+        "start_time": NOW,
+    } | fields
+    return Execution(**fields)
+
+
+def make_node(number: int = 1, **fields: Any) -> Node:
+    fields = {
+        "id": f"node-{number:04}",
+        "name": f"node {number}",
+        "created_at": NOW,
+        "updated_at": NOW,
+    } | fields
+    return Node(**fields)
+
+
+def make_session(number: int = 1, **fields: Any) -> Session:
+    fields = {
+        "id": f"sess-{number:04}",
+        "node_id": "node-0001",
+        "started_at": NOW,
+        "deadline": NOW + 12,
+        "last_heartbeat": NOW,
+    } | fields
+    return Session(**fields)
+
+
+def make_key(number: int = 1, **fields: Any) -> ApiKey:
+    fields = {
+        "id": f"key-{number:04}",
+        "name": f"key {number}",
+        "role": Role.OPERATOR,
+        "secret_hash": "abc",
+        "created_at": NOW,
+    } | fields
+    return ApiKey(**fields)
+
+
+def make_project(number: int = 1, **fields: Any) -> Project:
+    fields = {"id": f"proj-{number:04}", "name": "p", "created_at": NOW, "updated_at": NOW} | fields
+    return Project(**fields)
+
+
+def make_cluster(number: int = 1, **fields: Any) -> Cluster:
+    fields = {
+        "id": f"clus-{number:04}",
+        "project_id": "default",
+        "name": f"cluster {number}",
+        "created_at": NOW,
+        "updated_at": NOW,
+    } | fields
+    return Cluster(**fields)
+
+
+def make_event(subject: str = "task-0001", **fields: Any) -> Event:
+    fields = {"kind": "task.pending", "subject": subject, "at": NOW, "cause": "a test"} | fields
+    return Event(**fields)
+
+
+def make_claim(holder: str = "task-0001", **fields: Any) -> Claim:
+    fields = {
+        "scope": "dedup:default",
+        "key": "k",
+        "holder": holder,
+        "at": NOW,
+        "expires_at": NOW + 60,
+    } | fields
+    return Claim(**fields)
+
+
+ERROR: Final = TaskError(error_class=ErrorClass.NETWORK, message=AWKWARD, details="line 1\nline 2")
+AMOUNT: Final = Resources(cpu_cores=0.1, memory_mb=512.5, gpu=1, bandwidth_mbps=3, slots=2)
+
+FULL_TASK: Final = make_task(
+    cluster_id="clus-1",
+    workflow_id="wf-1",
+    parameters=msgspec.Raw(('{"u":"' + "爬虫 \\u0000" + '","n":1.10, "z":[]}').encode()),
+    priority=9,
+    min_resources={"cpu_cores": 0.1, "memory_mb": 100.0},
+    capabilities={"javascript": True, "level": 2.5, "proxies": ["a", "b"], AWKWARD: {"x": [1]}},
+    content_features={"language": "zh"},
+    categories=("news", AWKWARD),
+    node_type="browser",
+    schedule_strategy="geo_location",
+    target_region="eu",
+    max_retries=7,
+    retry_policy=RetryPolicy(initial_delay_s=0.5, on=(ErrorClass.NETWORK,)),
+    timeout_s=12.5,
+    idempotency_key=AWKWARD,
+    dedup_key="d",
+    dedup_window_s=3600.0,
+    status=TaskStatus.FAILED,
+    token=2**62,
+    not_before=NOW + 0.1,
+    retry_count=3,
+    loss_count=1,
+    assigned_node="node-0001",
+    assigned_at=NOW + 1,
+    execution_id="exec-0001",
+    started_at=NOW + 2,
+    completed_at=NOW + 3,
+    result=msgspec.Raw(b'{"success": false}'),
+    error=ERROR,
+    dead_reason=AWKWARD,
+)
+FULL_EXECUTION: Final = make_execution(
+    reserved=AMOUNT,
+    allocation=Resources(cpu_cores=2),
+    status=ExecutionStatus.FAILED,
+    running_at=NOW + 1,
+    end_time=NOW + 2,
+    retry_count=2,
+    error=ERROR,
+    metrics={"pages_crawled": 3.0, "processing_time": 0.1},
+)
+FULL_NODE: Final = make_node(
+    cluster_id="clus-1",
+    description=AWKWARD,
+    ip_address="2001:db8::1",
+    port=65535,
+    node_type="browser",
+    region="cn",
+    labels={"rack": "7"},
+    capabilities={"javascript": True, "proxies": ["a"]},
+    task_types=("web_crawl", "python"),
+    resources=AMOUNT,
+    status=NodeStatus.DRAINING,
+    health=Health.DEGRADED,
+    health_reason=AWKWARD,
+    session_id="sess-0001",
+    token_hash="0" * 64,
+)
+FULL_SESSION: Final = make_session(
+    usage=Usage(cpu_usage=0.5, memory_usage=0.25, gpu_usage=0.0, network_io=1e9, disk_io=3.5),
+    load=0.75,
+    ended_at=NOW + 5,
+    end_cause=AWKWARD,
+)
+FULL_KEY: Final = make_key(expires_at=NOW + 1, revoked_at=NOW + 2, role=Role.NODE)
+FULL_CLUSTER: Final = make_cluster(
+    description=AWKWARD, configuration={"a": {"b": [1, None]}}, status=ClusterStatus.MAINTENANCE
+)
+FULL_EVENT: Final = make_event(
+    cause=AWKWARD, from_state="pending", to_state="assigned", details={"node": "n", "n": [1]}
+)

@@ -1,0 +1,195 @@
+"""The protocol between a pool and an executor process: one JSON object a line.
+
+Orders go to the process's stdin, replies come from its stdout, and stderr is its log. A receiver
+ignores fields that it does not know; a new kind of message needs a new protocol number.
+`docs/reference/executor-protocol.md` is the same for people who write programs that speak it.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.resources import NOTHING, Resources
+from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.model.task import EMPTY_OBJECT, ErrorClass
+
+PROTOCOL: Final = 1
+MAX_RESULT_BYTES: Final = 1_000_000
+"""A larger result is an error: large output belongs into a sink, not into the task's record."""
+MAX_REPLY_BYTES: Final = 2 * MAX_RESULT_BYTES
+"""A process that sends a longer line is stopped; nobody keeps reading to see how long it gets."""
+MAX_ORDER_BYTES: Final = 32_000_000
+"""Twice what the master accepts as a request, so that no parameters are ever too long."""
+MAX_MESSAGE_CHARS: Final = 2_000
+MAX_DETAILS_CHARS: Final = 8_000
+
+
+class LineTooLong(CrawlfleetError):
+    """The other side sent more than a line may have."""
+
+
+class Malformed(CrawlfleetError):
+    """The other side sent something that is not a message of this protocol."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
+    """From the pool to the process."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
+    """From the process to the pool."""
+
+
+class Hello(Order, frozen=True, kw_only=True):
+    """The first order. The settings matter to executors that are part of crawlfleet."""
+
+    protocol: int = PROTOCOL
+    python_allow: tuple[str, ...] = ()
+    python_modules: tuple[str, ...] = ()
+    allow_private: bool = False
+
+
+class Start(Order, frozen=True, kw_only=True):
+    """Run this; only ever sent while nothing runs."""
+
+    execution_id: str
+    task_id: str
+    attempt: int
+    task_type: str
+    timeout_s: float | None = None
+    allocation: Resources = NOTHING
+    parameters: msgspec.Raw = EMPTY_OBJECT
+
+
+class Cancel(Order, frozen=True, kw_only=True):
+    """Stop it now; of no effect when it is no longer running."""
+
+    execution_id: str
+
+
+class Ready(Reply, frozen=True, kw_only=True):
+    """The answer to `hello`."""
+
+    protocol: int
+    task_types: tuple[str, ...] = ()
+
+
+class Started(Reply, frozen=True, kw_only=True):
+    """The work begins now; before this, nothing was done that could not be done again."""
+
+    execution_id: str
+
+
+class Progress(Reply, frozen=True, kw_only=True):
+    execution_id: str
+    done: float
+    total: float | None = None
+
+
+class Log(Reply, frozen=True, kw_only=True):
+    execution_id: str
+    message: str
+    fields: dict[str, Any] = {}
+
+
+class Result(Reply, frozen=True, kw_only=True):
+    """It succeeded; the process is free again."""
+
+    execution_id: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    metrics: dict[str, float] = {}
+
+
+class Error(Reply, frozen=True, kw_only=True):
+    """It failed; the process is free again."""
+
+    execution_id: str
+    message: str
+    error_class: ErrorClass = ErrorClass.ERROR
+    details: str = ""
+
+
+class Stopped(Reply, frozen=True, kw_only=True):
+    """It was cancelled as ordered; the process is free again."""
+
+    execution_id: str
+
+
+AnyOrder = Hello | Start | Cancel
+Ending = Result | Error | Stopped
+AnyReply = Ready | Started | Progress | Log | Ending
+
+_orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
+_replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
+_encoder = msgspec.json.Encoder()
+
+
+def hello_of(settings: WorkerSettings) -> Hello:
+    """The greeting of a node with these settings."""
+    return Hello(
+        python_allow=settings.python_allow,
+        python_modules=settings.python_modules,
+        allow_private=settings.allow_private,
+    )
+
+
+def encode(message: Order | Reply) -> bytes:
+    """The message as a line. Line breaks in raw JSON can only be white space, so they may go."""
+    return _encoder.encode(message).replace(b"\n", b" ") + b"\n"
+
+
+def too_large(size: int) -> str:
+    """The complaint about a result of so many bytes."""
+    return (
+        f"the result has {size:,} bytes, but {MAX_RESULT_BYTES:,} are allowed;"
+        " write large output to a file or a sink, and return where it is"
+    )
+
+
+def decode_order(line: bytes) -> AnyOrder:
+    """Raises `Malformed`."""
+    try:
+        return _orders.decode(line)
+    except ValueError as error:
+        raise Malformed(_complaint(line, error)) from None
+
+
+def decode_reply(line: bytes) -> AnyReply:
+    """Raises `Malformed`, also for text that is not UTF-8: raw data goes on to the store."""
+    try:
+        line.decode()
+        return _replies.decode(line)
+    except ValueError as error:
+        raise Malformed(_complaint(line, error)) from None
+
+
+def _complaint(line: bytes, error: ValueError) -> str:
+    return f"{error}; the line begins with {line[:200]!r}"
+
+
+class Lines:
+    """Cuts a stream of bytes into lines, and gives up on a line that gets too long."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes, without their ends. Raises `LineTooLong`."""
+        *ended, rest = data.split(b"\n")
+        lines = []
+        for end in ended:
+            self._take(end)
+            lines.append(b"".join(self._parts))
+            self._parts, self._size = [], 0
+        self._take(rest)
+        return lines
+
+    def _take(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._limit:
+            raise LineTooLong(f"a line of more than {self._limit:,} bytes")
+        if part:
+            self._parts.append(part)

@@ -1,0 +1,262 @@
+"""One session of a node: take leases, run them, report, and stop in time.
+
+The session is over for this node when its own monotonic clock says that the master may have given
+the work away: `timeout` after it *sent* the last heartbeat that was answered. It then stops every
+executor, since somebody else may be doing the same work already. Reports are kept until they are
+answered; those that say the same again do no harm.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.model.messages import (
+    Assignment,
+    Heartbeat,
+    LeaseRequest,
+    Registered,
+    Report,
+    ReportBatch,
+    ReportKind,
+    ReportOutcome,
+    StopOrder,
+)
+from crawlfleet.model.resources import Usage
+from crawlfleet.model.task import JSON_NULL
+from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.WORKER)
+RETRY_PAUSE_S: Final = 0.2
+LAST_REPORTS_S: Final = 3.0
+REPORTS_AT_ONCE: Final = 500
+SAFETY_SHARE: Final = 0.15
+"""Stop acting this share of the timeout early: stopping takes time, and clocks drift."""
+
+Measure = Callable[[], Awaitable[Usage]]
+"""What the node measures of itself now."""
+
+
+class SessionEnd(StrEnum):
+    LOST = "lost"
+    DRAINED = "drained"
+    STOPPED = "stopped"
+
+
+class WorkSession:
+    """Runs what is assigned to the node from registration until the session ends."""
+
+    def __init__(
+        self,
+        *,
+        link: ControlLink,
+        pool: ExecutorPool,
+        system: System,
+        registered: Registered,
+        measure: Measure,
+        long_poll_s: float,
+        stopping: asyncio.Event,
+    ) -> None:
+        self._link = link
+        self._pool = pool
+        self._system = system
+        self._node_id = registered.node_id
+        self._session_id = registered.session_id
+        self._interval_s = registered.heartbeat_interval_s
+        self._valid_s = registered.session_timeout_s * (1.0 - SAFETY_SHARE)
+        self._measure = measure
+        self._long_poll_s = long_poll_s
+        self._stopping = stopping
+        self._valid_until = asyncio.get_running_loop().time() + self._valid_s
+        self._held: dict[str, Assignment] = {}
+        """Executions that are running here, or whose end the master has not confirmed."""
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._seen: set[str] = set()
+        self._reports: list[Report] = []
+        self._something_to_report = asyncio.Event()
+
+    async def run(self) -> SessionEnd:
+        """Work until the session ends; when it returns, no executor of it is running."""
+        loops = [
+            asyncio.create_task(self._beat(), name="heartbeats"),
+            asyncio.create_task(self._take(), name="leases"),
+            asyncio.create_task(self._report(), name="reports"),
+            asyncio.create_task(self._expire(), name="expiry"),
+            asyncio.create_task(self._await_stop(), name="stop"),
+        ]
+        try:
+            await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
+            end = next(loop.result() for loop in loops if loop.done())
+        finally:
+            await _cancel(loops)
+            await self._stop_executors()
+        if end is SessionEnd.STOPPED:
+            await self._send_last_reports()
+        return end
+
+    async def _beat(self) -> SessionEnd:
+        while True:
+            usage = await self._measure()
+            heartbeat = Heartbeat(
+                resources=usage,
+                load=max(usage.cpu_usage, usage.memory_usage),
+                active_tasks=tuple(self._held[id].task_id for id in self._running),
+                session_id=self._session_id,
+            )
+            sent = asyncio.get_running_loop().time()
+            pause = self._interval_s
+            try:
+                reply = await self._link.heartbeat(self._node_id, heartbeat)
+            except MasterUnreachable as error:
+                log.warning("heartbeat not answered", error=str(error))
+                pause = min(self._interval_s, RETRY_PAUSE_S * 5)
+            except Refused as error:
+                log.warning("heartbeat refused", error=str(error))
+                return SessionEnd.LOST
+            else:
+                if reply.session_lost:
+                    return SessionEnd.LOST
+                self._valid_until = max(self._valid_until, sent + self._valid_s)
+                self._obey(reply.stop)
+                self._drop(frozenset(reply.lost_tasks))
+            await asyncio.sleep(pause)
+
+    async def _take(self) -> SessionEnd:
+        while True:
+            request = LeaseRequest(
+                session_id=self._session_id, held=tuple(self._held), wait_s=self._long_poll_s
+            )
+            try:
+                lease = await self._link.lease(self._node_id, request)
+            except MasterUnreachable:
+                await asyncio.sleep(RETRY_PAUSE_S)
+                continue
+            except Refused as error:
+                log.warning("lease refused", error=str(error))
+                return SessionEnd.LOST
+            if lease.session_lost:
+                return SessionEnd.DRAINED if lease.draining else SessionEnd.LOST
+            self._obey(lease.stop)
+            for assignment in lease.assignments:
+                self._begin(assignment)
+            if lease.stop:
+                # The order stands until the stop is confirmed: do not ask in a tight circle.
+                await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _report(self) -> SessionEnd:
+        while True:
+            await self._something_to_report.wait()
+            self._something_to_report.clear()
+            while self._reports:
+                try:
+                    await self._send_reports()
+                except MasterUnreachable:
+                    await asyncio.sleep(RETRY_PAUSE_S)
+                except Refused as error:
+                    log.warning("report refused", error=str(error))
+                    return SessionEnd.LOST
+
+    async def _expire(self) -> SessionEnd:
+        loop = asyncio.get_running_loop()
+        while (left := self._valid_until - loop.time()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(left)
+        log.warning("no heartbeat was answered in time: stopping all work", node_id=self._node_id)
+        return SessionEnd.LOST
+
+    async def _await_stop(self) -> SessionEnd:
+        await self._stopping.wait()
+        return SessionEnd.STOPPED
+
+    async def _send_reports(self) -> None:
+        sent = tuple(self._reports[:REPORTS_AT_ONCE])
+        batch = ReportBatch(session_id=self._session_id, reports=sent)
+        reply = await self._link.report(self._node_id, batch)
+        del self._reports[: len(sent)]
+        for report, outcome in zip(sent, reply.outcomes, strict=True):
+            if outcome is ReportOutcome.STALE:
+                log.info("report was stale", execution_id=report.execution_id)
+                self._forget(report.execution_id)
+            elif report.kind is not ReportKind.STARTED:
+                self._forget(report.execution_id)
+
+    def _begin(self, assignment: Assignment) -> None:
+        id = assignment.execution_id
+        if id in self._seen:
+            return
+        self._seen.add(id)
+        self._held[id] = assignment
+        self._running[id] = asyncio.create_task(self._execute(assignment), name=id)
+
+    async def _execute(self, assignment: Assignment) -> None:
+        async def started() -> None:
+            self._say(assignment, ReportKind.STARTED)
+
+        try:
+            attempt = await self._pool.run(assignment, started)
+        except asyncio.CancelledError:
+            self._say(assignment, ReportKind.STOPPED)
+            raise
+        else:
+            kind = ReportKind.FAILED if attempt.error else ReportKind.SUCCEEDED
+            self._say(assignment, kind, attempt)
+        finally:
+            self._running.pop(assignment.execution_id, None)
+
+    def _say(
+        self, about: Assignment | StopOrder, kind: ReportKind, attempt: Attempt | None = None
+    ) -> None:
+        attempt = attempt or Attempt()
+        self._reports.append(
+            Report(
+                execution_id=about.execution_id,
+                task_id=about.task_id,
+                token=about.token,
+                kind=kind,
+                at=self._system.now(),
+                data=attempt.data if attempt.data is not None else JSON_NULL,
+                error=attempt.error,
+                metrics=attempt.metrics,
+            )
+        )
+        self._something_to_report.set()
+
+    def _obey(self, orders: tuple[StopOrder, ...]) -> None:
+        for order in orders:
+            if order.execution_id in self._running:
+                self._running[order.execution_id].cancel()
+            elif order.execution_id not in self._held:
+                # Ordered to stop before it was ever delivered: it must not begin later.
+                self._seen.add(order.execution_id)
+                if all(each.execution_id != order.execution_id for each in self._reports):
+                    self._say(order, ReportKind.STOPPED)
+
+    def _drop(self, lost_tasks: frozenset[str]) -> None:
+        for id in [id for id in self._running if self._held[id].task_id in lost_tasks]:
+            log.warning("no longer ours", execution_id=id)
+            self._running[id].cancel()
+
+    def _forget(self, execution_id: str) -> None:
+        self._held.pop(execution_id, None)
+        if (running := self._running.get(execution_id)) is not None:
+            running.cancel()
+
+    async def _stop_executors(self) -> None:
+        await _cancel([*self._running.values()])
+
+    async def _send_last_reports(self) -> None:
+        """Tell what was given back, so that others can begin with it at once."""
+        with contextlib.suppress(MasterUnreachable, Refused, TimeoutError):
+            async with asyncio.timeout(LAST_REPORTS_S):
+                while self._reports:
+                    await self._send_reports()
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[SessionEnd] | asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

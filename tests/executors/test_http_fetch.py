@@ -1,0 +1,207 @@
+"""`http_fetch` against a real server on the loopback."""
+
+import asyncio
+import base64
+import gzip
+from collections.abc import Iterator
+from threading import Event, Thread
+from typing import ClassVar
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from crawlfleet import __version__
+from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble
+from crawlfleet.executors.http_fetch import BadRequest, HttpFetch, HttpFetchParameters, Page
+from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.testing.executor_suite import ExecutorSuite
+from crawlfleet.worker.pipe import MAX_RESULT_BYTES
+
+
+class Quiet:
+    task_id, attempt = "task-1", 1
+
+    async def log(self, message: str, **fields: object) -> None: ...
+
+    async def progress(self, done: float, total: float | None = None) -> None: ...
+
+
+ANSWERS = {
+    "/page": {"text": "<p>Grüße</p>", "content_type": "text/html"},
+    "/binary": {"body": b"\x89PNG\0\xff" * 10},
+    "/large-text": {"text": '"\n' * 3_000_000},
+    "/large-binary": {"body": b"\0\xff" * 1_500_000},
+    "/bomb": {
+        "body": gzip.compress(b"x" * 50_000_000),
+        "headers": {"Content-Encoding": "gzip"},
+    },
+    "/latin": {
+        "body": "né".encode("latin-1"),
+        "headers": {"Content-Type": "text/plain; charset=latin-1"},
+    },
+    "/odd-charset": {"body": b"ok", "headers": {"Content-Type": "text/plain; charset=zlib"}},
+    "/missing": {"status": 404},
+    "/loop": {"status": 302, "headers": {"Location": "/loop"}},
+}
+
+
+async def answer(request: web.Request) -> web.StreamResponse:
+    match request.path:
+        case path if path in ANSWERS:
+            return web.Response(**ANSWERS[path])
+        case "/headers":
+            return web.json_response(dict(request.headers))
+        case "/redirect":
+            raise web.HTTPFound(request.query["to"])
+        case "/breaks-off":
+            response = web.StreamResponse(headers={"Content-Length": "1000"})
+            await response.prepare(request)
+            await response.write(b"begin")
+            request.transport.abort()
+            return response
+        case _:
+            await asyncio.sleep(120)
+            return web.Response()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    address: list[str] = []
+    ready, done = Event(), Event()
+
+    async def serve() -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        address.append(f"http://127.0.0.1:{runner.addresses[0][1]}")
+        ready.set()
+        await asyncio.to_thread(done.wait)
+        await runner.cleanup()
+
+    thread = Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    ready.wait()
+    yield address[0]
+    done.set()
+    thread.join()
+
+
+def fetch(url: str, *, allow_private: bool = True, **parameters: object) -> Page:
+    wanted = msgspec.convert({"url": url, **parameters}, HttpFetchParameters)
+    return asyncio.run(HttpFetch(allow_private=allow_private).run(wanted, Quiet()))
+
+
+def test_a_page_comes_as_text_with_its_status_and_headers(site: str) -> None:
+    page = fetch(f"{site}/page")
+
+    assert (page.status, page.body, page.url) == (200, "<p>Grüße</p>", f"{site}/page")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.bytes == len("<p>Grüße</p>".encode())
+    assert not page.truncated
+    assert page.elapsed_s > 0
+
+
+def test_an_answer_of_refusal_is_a_result(site: str) -> None:
+    assert fetch(f"{site}/missing").status == 404
+
+
+def test_what_is_no_text_comes_as_base64(site: str) -> None:
+    page = fetch(f"{site}/binary")
+
+    assert page.body is None
+    assert base64.b64decode(page.body_base64) == b"\x89PNG\0\xff" * 10
+
+
+def test_declared_charsets_are_believed_and_nonsense_is_not(site: str) -> None:
+    assert fetch(f"{site}/latin").body == "né"
+    assert fetch(f"{site}/odd-charset").body_base64 == base64.b64encode(b"ok").decode()
+
+
+@pytest.mark.parametrize("path", ["large-text", "large-binary", "bomb"])
+def test_a_large_body_is_cut_so_that_the_result_fits(site: str, path: str) -> None:
+    page = fetch(f"{site}/{path}", max_bytes=2_000_000)
+
+    assert page.truncated
+    assert page.bytes > 400_000
+    assert len(msgspec.json.encode(page)) < MAX_RESULT_BYTES
+
+
+def test_the_limit_cuts_between_characters(site: str) -> None:
+    page = fetch(f"{site}/page", max_bytes=len(b"<p>Gr") + 1)
+
+    assert page.truncated
+    assert page.body in {"<p>Gr", "<p>Gr�"}
+
+
+def test_head_brings_no_body(site: str) -> None:
+    page = fetch(f"{site}/page", method="HEAD")
+
+    assert (page.status, page.body, page.bytes) == (200, "", 0)
+
+
+def test_it_says_who_it_is_and_sends_the_headers_asked_for(site: str) -> None:
+    seen = msgspec.json.decode(fetch(f"{site}/headers", headers={"X-Reason": "test"}).body)
+
+    assert seen["User-Agent"] == f"crawlfleet/{__version__}"
+    assert seen["X-Reason"] == "test"
+
+
+def test_redirects_are_followed_to_their_end(site: str) -> None:
+    assert fetch(f"{site}/redirect?to=/page").url == f"{site}/page"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/loop", "more than 10 redirects"),
+        ("/redirect?to=ftp://example.org/", "no web address"),
+        ("/breaks-off", "."),
+        ("/slow", "no answer within 0.3 s"),
+    ],
+)
+def test_trouble_on_the_way_is_network_trouble(site: str, path: str, words: str) -> None:
+    with pytest.raises(NetworkTrouble, match=words):
+        fetch(f"{site}{path}", timeout_s=0.3 if path == "/slow" else 10)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://no-such-host.invalid/"])
+def test_what_cannot_be_reached_is_network_trouble(url: str) -> None:
+    with pytest.raises(NetworkTrouble):
+        fetch(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.org/", "file:///etc/passwd", "example.org", "http://", "http://[/", ""]
+)
+def test_what_is_no_web_address_is_refused(url: str) -> None:
+    with pytest.raises(BadRequest, match="url"):
+        fetch(url)
+
+
+def test_headers_with_line_breaks_are_refused(site: str) -> None:
+    with pytest.raises(BadRequest, match="headers"):
+        fetch(f"{site}/page", headers={"X-A": "b\r\nX-C: d"})
+
+
+def test_private_addresses_are_refused_with_the_remedy(site: str) -> None:
+    with pytest.raises(AddressRefused, match=r"worker\.allow_private"):
+        fetch(f"{site}/page", allow_private=False)
+
+
+def test_metadata_is_refused_behind_a_redirect(site: str) -> None:
+    with pytest.raises(AddressRefused, match="metadata"):
+        fetch(f"{site}/redirect?to=http://169.254.169.254/latest/meta-data/")
+
+
+class TestInItsProcess(ExecutorSuite):
+    task_type = "http_fetch"
+    settings = WorkerSettings(allow_private=True)
+    bad: ClassVar = {"url": "ftp://example.org/"}
+
+    @pytest.fixture(autouse=True)
+    def set_up(self, site: str) -> None:
+        self.good = {"url": f"{site}/page"}
+        self.endless = {"url": f"{site}/slow", "timeout_s": 90}

@@ -1,0 +1,87 @@
+from itertools import pairwise
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.model.task import ErrorClass
+from crawlfleet.worker import pipe
+
+line = st.binary(max_size=40).filter(lambda text: b"\n" not in text)
+
+
+@given(st.lists(line), st.lists(st.integers(min_value=0, max_value=400)))
+def test_lines_come_whole_however_the_bytes_arrive(lines: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(line + b"\n" for line in lines)
+    places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
+    reader = pipe.Lines(limit=40)
+
+    received = [line for begin, end in pairwise(places) for line in reader.feed(stream[begin:end])]
+
+    assert received == lines
+
+
+def test_a_line_that_gets_too_long_is_not_read_to_its_end() -> None:
+    reader = pipe.Lines(limit=10)
+    reader.feed(b"12345\n12345")
+
+    with pytest.raises(pipe.LineTooLong, match="10 bytes"):
+        reader.feed(b"678901")
+
+
+def test_a_message_is_one_line_that_begins_with_its_type() -> None:
+    start = pipe.Start(
+        execution_id="exec-1",
+        task_id="task-1",
+        attempt=1,
+        task_type="sleep",
+        parameters=msgspec.Raw(b'{\n"a": "b\\n"}'),
+    )
+
+    encoded = pipe.encode(start)
+
+    assert encoded.startswith(b'{"type":"start","execution_id":"exec-1",')
+    assert encoded.count(b"\n") == 1
+    decoded = pipe.decode_order(encoded)
+    assert msgspec.json.decode(decoded.parameters) == {"a": "b\n"}
+
+
+def test_fields_from_the_future_are_ignored() -> None:
+    reply = pipe.decode_reply(b'{"type":"error","execution_id":"e","message":"m","mood":"bad"}')
+
+    assert reply == pipe.Error(execution_id="e", message="m", error_class=ErrorClass.ERROR)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"hello",
+        b"[]",
+        b'{"type":"sing"}',
+        b'{"type":"result"}',
+        b'{"type":"start","execution_id":"e"}',
+        b'{"type":"error","execution_id":"e","message":"m","error_class":"odd"}',
+        b'{"type":"result","execution_id":"e","data":"\xff"}',
+    ],
+)
+def test_what_is_no_reply_is_refused_with_its_beginning(text: bytes) -> None:
+    with pytest.raises(pipe.Malformed) as caught:
+        pipe.decode_reply(text)
+
+    assert repr(text) in str(caught.value)
+
+
+def test_the_documented_conversation_is_the_protocol() -> None:
+    page = Path(__file__).parents[2] / "docs/reference/executor-protocol.md"
+    lines = page.read_text().splitlines()
+    orders = [line[2:].encode() for line in lines if line.startswith("→ ")]
+    replies = [line[2:].encode() for line in lines if line.startswith("← ")]
+
+    assert {type(pipe.decode_order(order)) for order in orders} == set(get_args(pipe.AnyOrder))
+    assert {type(pipe.decode_reply(reply)) for reply in replies} == set(get_args(pipe.AnyReply))
+    for order in orders:
+        assert pipe.encode(pipe.decode_order(order)) == order + b"\n"
