@@ -328,7 +328,10 @@ class MemoryStore:
         _keep(self._unfinished, task.id, task.status not in TERMINAL)
 
     def _put_execution(self, execution: Execution) -> None:
-        if execution.id not in self._executions.rows:
+        before = self._executions.rows.get(execution.id)
+        if before is None or before.task_id != execution.task_id:
+            if before is not None:
+                self._attempts[before.task_id].remove(execution.id)
             self._attempts.setdefault(execution.task_id, []).append(execution.id)
         self._executions.put(execution)
         _keep(self._live_executions, execution.id, execution.status in LIVE_EXECUTION)

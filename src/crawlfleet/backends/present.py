@@ -36,7 +36,7 @@ def default_rows(now: float) -> Change:
 class Present:
     """The versions and claims at one point of a batch; a row that is not there has version 0."""
 
-    __slots__ = ("claims", "epoch", "versions")
+    __slots__ = ("claims", "epoch", "open_sessions", "versions")
 
     def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
@@ -44,11 +44,15 @@ class Present:
         """By kind in the order of `KINDS`, then by id."""
         self.claims: dict[tuple[str, str], Claim] = {}
         """By scope and key."""
+        self.open_sessions: dict[str, bool] = {}
+        """The node sessions that have not ended; one that is not there has."""
 
     def accept(self, change: Change) -> Refusal | None:
         """Make `change` part of the present, or say what stands in its way and do nothing."""
         if change.epoch is not None and change.epoch != self.epoch:
             return Refusal(kind=RefusalKind.EPOCH, subject=str(self.epoch))
+        if change.under is not None and not self.open_sessions.get(change.under):
+            return Refusal(kind=RefusalKind.SESSION, subject=change.under)
         undo: list[tuple[dict[Any, Any], Any, Any]] = []
         for known, written in zip(self.versions, rows_by_kind(change), strict=True):
             for row in written:
@@ -66,6 +70,8 @@ class Present:
                 return Refusal(kind=RefusalKind.CLAIM, subject=claim.scope, claim=held)
             undo.append((self.claims, name, held))
             self.claims[name] = claim
+        for session in change.sessions:
+            self.open_sessions[session.id] = session.ended_at is None
         return None
 
 

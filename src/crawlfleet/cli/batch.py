@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 from rich.console import Group, RenderableType
-from rich.progress import Progress
 
 from crawlfleet.cli.command import Desk
 from crawlfleet.cli.output import cell, message_console, state, table
@@ -53,6 +52,8 @@ def read_lines(lines: Iterable[bytes], draft: dict[str, Any]) -> Iterator[Entry]
 
 async def send(desk: Desk, entries: Iterable[Entry], total: int | None) -> BatchReply:
     """Submit all, with a progress bar; an outcome for each, in order."""
+    from rich.progress import Progress
+
     items: list[BatchItem] = []
     deduplicated = 0
     console = message_console()

@@ -64,12 +64,7 @@ def find_connection(
 ) -> Connection:
     """The master that is meant. Raises `MasterUnreachable` when nothing says where it is."""
     url = _complete(access.url or environ.get("CRAWLFLEET_URL") or "")
-    key = (
-        access.key
-        or environ.get("CRAWLFLEET_KEY")
-        or environ.get("CRAWLFLEET_ADMIN_KEY")
-        or ""
-    )
+    key = access.key or environ.get("CRAWLFLEET_KEY") or environ.get("CRAWLFLEET_ADMIN_KEY") or ""
     if url and key:
         return Connection(url=url, key=key)
     loaded = config.load(environ=environ, flags={"data_dir": access.data}, cwd=cwd, home=home)

@@ -112,9 +112,9 @@ def facts(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
     return made
 
 
-def cell(value: object, style: str = "") -> Text:
-    """A value as text; nothing is a dash."""
-    text = "-" if value is None or value == "" else printable(str(value))
+def cell(value: object, style: str = "", *, lines: bool = False) -> Text:
+    """A value as text, over several `lines` if it may; nothing is a dash."""
+    text = "-" if value is None or value == "" else printable(str(value), lines=lines)
     return Text(text, style=style)
 
 
@@ -160,8 +160,7 @@ def printable(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(
-        char if char.isprintable() or (lines and char == "\n") else _escaped(char)
-        for char in text
+        char if char.isprintable() or (lines and char == "\n") else _escaped(char) for char in text
     )
 
 

@@ -1,8 +1,8 @@
 """`submit`: one task, many like it, or a file of them."""
 
 import sys
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         submit,
         try_this=(
             "crawlfleet submit sleep -p seconds=1 --wait",
-            "crawlfleet submit http_fetch -p url=https://example.org --priority 8 --region eu-west",
+            "crawlfleet submit http_fetch -p url=https://example.org",
             "crawlfleet submit sleep -p seconds=0.1 --count 1000",
             "crawlfleet submit --file tasks.jsonl --idempotency-key monday",
         ),
@@ -97,9 +97,7 @@ async def submit(
     node_type: Annotated[
         str | None, typer.Option(help="The kind of node.", rich_help_panel=WHERE)
     ] = None,
-    count: Annotated[
-        int | None, typer.Option(min=1, help="Submit so many of this task.")
-    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Submit so many of this task.")] = None,
     file: Annotated[
         str | None,
         typer.Option(

@@ -7,7 +7,6 @@ from typing import Final
 
 import typer
 from rich.console import Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from crawlfleet.cli.command import Desk, for_each
 from crawlfleet.cli.output import cell, message_console, span, state, table, tree
@@ -59,6 +58,8 @@ def _exit_unless_completed(tasks: Sequence[TaskView]) -> None:
 
 
 async def _ended(desk: Desk, task_ids: Sequence[str]) -> list[TaskView]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     ended: dict[str, TaskView] = {}
     console = message_console()
     with Progress(

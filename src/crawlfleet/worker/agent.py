@@ -64,15 +64,17 @@ class Agent:
     async def run(self) -> AgentEnd:
         """Be a node until drained or stopped."""
         while not self._stopping.is_set():
-            registered = await self._register()
-            if registered is None:
+            answer = await self._register()
+            if answer is None:
                 break
+            asked_at, registered = answer
             log.info("session opened", node_id=registered.node_id, session=registered.session_id)
             session = WorkSession(
                 link=self._link,
                 pool=self._pool,
                 system=self._system,
                 registered=registered,
+                asked_at=asked_at,
                 measure=self._measure,
                 long_poll_s=self._long_poll_s,
                 stopping=self._stopping,
@@ -85,12 +87,16 @@ class Agent:
                 await self._leave(registered.node_id)
         return AgentEnd.STOPPED
 
-    async def _register(self) -> Registered | None:
-        """Register until it succeeds; `None` when the agent is to stop."""
+    async def _register(self) -> tuple[float, Registered] | None:
+        """Register until it succeeds; `None` when the agent is to stop.
+
+        With the answer comes the time at which it was asked for: the session may be as old.
+        """
         pause = FIRST_PAUSE_S
         while not self._stopping.is_set():
+            asked_at = asyncio.get_running_loop().time()
             try:
-                return await self._register_once()
+                return asked_at, await self._register_once()
             except (MasterUnreachable, Conflict) as error:
                 log.warning("cannot register yet", error=str(error), again_in_s=round(pause, 1))
             chance = int.from_bytes(self._system.entropy(4), "big") / 2**32

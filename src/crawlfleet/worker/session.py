@@ -1,7 +1,7 @@
 """One session of a node: take leases, run them, report, and stop in time.
 
 The session is over for this node when its own monotonic clock says that the master may have given
-the work away: `timeout` after it *sent* the last heartbeat that was answered. It then stops every
+the work away: a timeout after it *sent* the last message that was answered. It then stops every
 executor, since somebody else may be doing the same work already. Reports are kept until they are
 answered; those that say the same again do no harm.
 """
@@ -57,6 +57,7 @@ class WorkSession:
         pool: ExecutorPool,
         system: System,
         registered: Registered,
+        asked_at: float,
         measure: Measure,
         long_poll_s: float,
         stopping: asyncio.Event,
@@ -71,7 +72,7 @@ class WorkSession:
         self._measure = measure
         self._long_poll_s = long_poll_s
         self._stopping = stopping
-        self._valid_until = asyncio.get_running_loop().time() + self._valid_s
+        self._valid_until = asked_at + self._valid_s
         self._held: dict[str, Assignment] = {}
         """Executions that are running here, or whose end the master has not confirmed."""
         self._running: dict[str, asyncio.Task[None]] = {}

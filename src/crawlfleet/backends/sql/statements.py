@@ -122,6 +122,12 @@ LIVE_SESSIONS: Final = _text(
     .where(schema.sessions.c.ended_at.is_(None))
     .order_by(schema.sessions.c.id)
 )
+OPEN_SESSIONS: Final = _text(
+    select(schema.sessions.c.id)
+    .where(schema.sessions.c.ended_at.is_(None))
+    .where(schema.sessions.c.id.in_(select(_given("ids").c.value)))
+)
+"""The ids among `:ids` of sessions that have not ended."""
 LIVE_EXECUTIONS: Final = _text(select(executions).where(schema.HOLDING).order_by(executions.c.id))
 ATTEMPTS: Final = _text(
     select(executions)

@@ -159,12 +159,15 @@ class Writer:
         present = Present(self._epoch)
         ids: tuple[set[str], ...] = tuple(set() for _ in VERSIONED)
         names: set[tuple[str, str]] = set()
+        sessions: set[str] = set()
         for change in chain.from_iterable(batches):
             for wanted, rows in zip(ids, rows_by_kind(change), strict=True):
                 if rows:
                     wanted.update(row.id for row in rows)
             if change.claims:
                 names.update((claim.scope, claim.key) for claim in change.claims)
+            if change.under is not None:
+                sessions.add(change.under)
         for mapping, wanted, known in zip(VERSIONED, ids, present.versions, strict=True):
             if wanted:
                 found = self._run(statements.versions(mapping.table), ids=as_json(wanted))
@@ -173,6 +176,9 @@ class Writer:
             for row in self._run(statements.CLAIMS_NAMED, names=as_json(names)):
                 claim = CLAIM.decode(row)
                 present.claims[claim.scope, claim.key] = claim
+        if sessions:
+            found = self._run(statements.OPEN_SESSIONS, ids=as_json(sessions))
+            present.open_sessions.update((id, True) for (id,) in found)
         return present
 
     def _write(self, group: _Group) -> None:

@@ -76,7 +76,7 @@ class WatchedStore:
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         async with self._turn:
-            await asyncio.sleep(self._chance.uniform(0.0, 0.01))
+            await asyncio.sleep(self._chance.choice((0.0, 0.002, 0.1)))
             await self._perhaps_die(self._rates().crash_before_commit)
             committed = await self._store.commit(changes)
             for change, refusal in zip(changes, committed.refusals, strict=True):
@@ -216,11 +216,21 @@ class SimulatedPool:
 
     task_types = ("work",)
 
-    def __init__(self, chance: random.Random, completed: set[str]) -> None:
+    def __init__(self, chance: random.Random, *, acting: set[str], completed: set[str]) -> None:
         self._chance = chance
+        self._acting = acting
         self._completed = completed
 
     async def run(
+        self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
+    ) -> Attempt:
+        self._acting.add(assignment.execution_id)
+        try:
+            return await self._work(assignment, on_started)
+        finally:
+            self._acting.discard(assignment.execution_id)
+
+    async def _work(
         self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
     ) -> Attempt:
         work = msgspec.json.decode(assignment.parameters, type=Work)

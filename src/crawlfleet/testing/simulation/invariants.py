@@ -11,7 +11,7 @@ from typing import Final
 from crawlfleet.core.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
 from crawlfleet.core.resources import add, fits
 from crawlfleet.model.change import Change
-from crawlfleet.model.node import Node
+from crawlfleet.model.node import Node, Session
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import (
     LIVE_EXECUTION,
@@ -45,6 +45,9 @@ class Invariants:
         self._ends: dict[str, Counter[ExecutionStatus]] = defaultdict(Counter)
         self._requeued: Counter[str] = Counter()
         self._ended_sessions: set[str] = set()
+        self._dedup_holders: dict[tuple[str, str], str] = {}
+        self.acting: set[str] = set()
+        """Executions whose executor is at work right now, whatever the master believes."""
 
     def observe(self, change: Change) -> None:
         """Take one accepted change into account."""
@@ -54,12 +57,22 @@ class Invariants:
             _demand(session.id not in self._ended_sessions, f"{session.id} changed after its end")
             if session.ended_at is not None:
                 self._ended_sessions.add(session.id)
+                self._check_fenced(session)
         for execution in change.executions:
             self._see_execution(execution)
         for task in change.tasks:
             self._see_task(task, change)
         for execution in change.executions:
             self._see_lease(execution)
+
+    def _check_fenced(self, session: Session) -> None:
+        """A node stops acting before the master can declare it silent."""
+        if session.end_cause.startswith("silent"):
+            for execution in self._live[session.node_id].values():
+                _demand(
+                    execution.session_id != session.id or execution.id not in self.acting,
+                    f"{execution.id} still acts when its session ends for silence",
+                )
 
     def reserved(self, node_id: str) -> Resources:
         """What the live executions of a node have reserved, by this account."""
@@ -124,6 +137,7 @@ class Invariants:
     def _see_task(self, task: Task, change: Change) -> None:
         before = self.tasks.get(task.id)
         self.tasks[task.id] = task
+        self._check_dedup(task)
         moves = [event for event in change.events if event.subject == task.id and event.to_state]
         if before is None:
             _demand(len(moves) == 1, f"{task.id} was made without its event")
@@ -141,6 +155,18 @@ class Invariants:
             _demand(moves[0].cause.startswith("retried by"), f"{task.id} left its end by itself")
             self._requeued[task.id] += 1
         self._check_attempts(task)
+
+    def _check_dedup(self, task: Task) -> None:
+        if task.dedup_key is None:
+            return
+        key = (task.project_id, task.dedup_key)
+        holder = self._dedup_holders.get(key)
+        if task.status in TERMINAL:
+            if holder == task.id:
+                del self._dedup_holders[key]
+            return
+        _demand(holder in {None, task.id}, f"{task.id} and {holder} live with one dedup_key")
+        self._dedup_holders[key] = task.id
 
     def _check_attempts(self, task: Task) -> None:
         lives = self._requeued[task.id] + 1

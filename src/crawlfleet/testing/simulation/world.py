@@ -44,7 +44,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """How large a world is and how rough."""
 
     nodes: int = 4
-    tasks: int = 40
+    tasks: int = 60
     rough_s: float = 240.0
     """For so long things fail; then they get time to settle."""
     rates: Rates = Rates(
@@ -240,7 +240,9 @@ class _World:
         while True:
             agent = Agent(
                 link=link,
-                pool=SimulatedPool(self._fork(), self._completed),
+                pool=SimulatedPool(
+                    self._fork(), acting=self._watch.acting, completed=self._completed
+                ),
                 identity=identity,
                 system=SimulatedSystem(self._fork(), skew_s=self._chance.uniform(-3600, 3600)),
                 registration=Registration(
@@ -285,8 +287,8 @@ class _World:
     async def _submit(self) -> None:
         left = self._scenario.tasks
         while left:
-            await asyncio.sleep(self._chance.uniform(0.0, 4.0))
-            number = min(self._chance.randint(1, 5), left)
+            await asyncio.sleep(self._chance.uniform(0.0, 8.0))
+            number = min(self._chance.choice((1, 2, 5, 30)), left)
             requests = [self._request() for _ in range(number)]
             outcomes = await self._ask(
                 lambda master, batch=requests: master.tasks.submit_batch(batch, by="people")

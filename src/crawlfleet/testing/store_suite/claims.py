@@ -63,10 +63,7 @@ class ClaimTests(Harness):
     @on_store
     async def test_second_claim_in_the_same_batch_is_refused(self, store: Store) -> None:
         committed = await store.commit(
-            [
-                Change(tasks=(make_task(n),), claims=(make_claim(f"task-{n:04}"),))
-                for n in (1, 2, 3)
-            ]
+            [Change(tasks=(make_task(n),), claims=(make_claim(f"task-{n:04}"),)) for n in (1, 2, 3)]
         )
         first, second, third = committed.refusals
         assert first is None
@@ -98,7 +95,5 @@ class ClaimTests(Harness):
     @on_store
     async def test_version_is_checked_before_claims(self, store: Store) -> None:
         await must(store, Change(tasks=(make_task(),), claims=(make_claim("a"),)))
-        refusal = await commit_one(
-            store, Change(tasks=(make_task(),), claims=(make_claim("b"),))
-        )
+        refusal = await commit_one(store, Change(tasks=(make_task(),), claims=(make_claim("b"),)))
         assert is_refused(refusal, RefusalKind.VERSION, "task-0001")

@@ -1,6 +1,6 @@
 """Rows to commit: small ones to begin with, and ones that use every field."""
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -20,96 +20,88 @@ from crawlfleet.model.task import (
 )
 from crawlfleet.ports.store import Claim
 
+S = TypeVar("S", bound=msgspec.Struct)
+
 NOW: Final = 1_763_193_600.123456
-AWKWARD: Final = 'ünïcödé 爬虫 😀 \'"\\\n\t%s ?1 :ids'
+AWKWARD: Final = "ünïcödé 爬虫 😀 '\"\\\n\t%s ?1 :ids"
 """Text that a careless store quotes, cuts or interprets."""
 
 
+def _make(struct: type[S], given: dict[str, Any], /, **usual: Any) -> S:
+    return struct(**(usual | given))
+
+
 def make_task(number: int = 1, **fields: Any) -> Task:
-    fields = {
-        "id": f"task-{number:04}",
-        "project_id": "default",
-        "task_type": "web_crawl",
-        "created_at": NOW,
-        "updated_at": NOW,
-    } | fields
-    return Task(**fields)
+    return _make(
+        Task,
+        fields,
+        id=f"task-{number:04}",
+        project_id="default",
+        task_type="web_crawl",
+        created_at=NOW,
+        updated_at=NOW,
+    )
 
 
 def make_execution(number: int = 1, **fields: Any) -> Execution:
-    fields = {
-        "id": f"exec-{number:04}",
-        "task_id": "task-0001",
-        "node_id": "node-0001",
-        "session_id": "sess-0001",
-        "token": number,
-        "start_time": NOW,
-    } | fields
-    return Execution(**fields)
+    return _make(
+        Execution,
+        fields,
+        id=f"exec-{number:04}",
+        task_id="task-0001",
+        node_id="node-0001",
+        session_id="sess-0001",
+        token=number,
+        start_time=NOW,
+    )
 
 
 def make_node(number: int = 1, **fields: Any) -> Node:
-    fields = {
-        "id": f"node-{number:04}",
-        "name": f"node {number}",
-        "created_at": NOW,
-        "updated_at": NOW,
-    } | fields
-    return Node(**fields)
+    row_id, name = f"node-{number:04}", f"node {number}"
+    return _make(Node, fields, id=row_id, name=name, created_at=NOW, updated_at=NOW)
 
 
 def make_session(number: int = 1, **fields: Any) -> Session:
-    fields = {
-        "id": f"sess-{number:04}",
-        "node_id": "node-0001",
-        "started_at": NOW,
-        "deadline": NOW + 12,
-        "last_heartbeat": NOW,
-    } | fields
-    return Session(**fields)
+    return _make(
+        Session,
+        fields,
+        id=f"sess-{number:04}",
+        node_id="node-0001",
+        started_at=NOW,
+        deadline=NOW + 12,
+        last_heartbeat=NOW,
+    )
 
 
 def make_key(number: int = 1, **fields: Any) -> ApiKey:
-    fields = {
-        "id": f"key-{number:04}",
-        "name": f"key {number}",
-        "role": Role.OPERATOR,
-        "secret_hash": "abc",
-        "created_at": NOW,
-    } | fields
-    return ApiKey(**fields)
+    row_id, name = f"key-{number:04}", f"key {number}"
+    usual = {"role": Role.OPERATOR, "secret_hash": "abc", "created_at": NOW}
+    return _make(ApiKey, fields, id=row_id, name=name, **usual)
 
 
 def make_project(number: int = 1, **fields: Any) -> Project:
-    fields = {"id": f"proj-{number:04}", "name": "p", "created_at": NOW, "updated_at": NOW} | fields
-    return Project(**fields)
+    return _make(Project, fields, id=f"proj-{number:04}", name="p", created_at=NOW, updated_at=NOW)
 
 
 def make_cluster(number: int = 1, **fields: Any) -> Cluster:
-    fields = {
-        "id": f"clus-{number:04}",
-        "project_id": "default",
-        "name": f"cluster {number}",
-        "created_at": NOW,
-        "updated_at": NOW,
-    } | fields
-    return Cluster(**fields)
+    return _make(
+        Cluster,
+        fields,
+        id=f"clus-{number:04}",
+        project_id="default",
+        name=f"cluster {number}",
+        created_at=NOW,
+        updated_at=NOW,
+    )
 
 
 def make_event(subject: str = "task-0001", **fields: Any) -> Event:
-    fields = {"kind": "task.pending", "subject": subject, "at": NOW, "cause": "a test"} | fields
-    return Event(**fields)
+    return _make(Event, fields, kind="task.pending", subject=subject, at=NOW, cause="a test")
 
 
 def make_claim(holder: str = "task-0001", **fields: Any) -> Claim:
-    fields = {
-        "scope": "dedup:default",
-        "key": "k",
-        "holder": holder,
-        "at": NOW,
-        "expires_at": NOW + 60,
-    } | fields
-    return Claim(**fields)
+    usual = {"scope": "dedup:default", "key": "k", "at": NOW, "expires_at": NOW + 60}
+    return _make(Claim, fields, holder=holder, **usual)
 
 
 ERROR: Final = TaskError(error_class=ErrorClass.NETWORK, message=AWKWARD, details="line 1\nline 2")

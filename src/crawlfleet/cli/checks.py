@@ -1,0 +1,197 @@
+"""What `doctor` looks at on this machine; each check says what it saw and what to do."""
+
+import os
+import platform
+import resource
+import shutil
+import socket
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from crawlfleet import config, plugins
+from crawlfleet.errors import PluginError
+
+OLDEST_PYTHON: Final = (3, 11)
+OLDEST_SQLITE: Final = (3, 35)
+"""The first with `RETURNING`."""
+FEW_FILES: Final = 1024
+ENOUGH_FILES: Final = 4096
+LITTLE_DISK: Final = 100e6
+SCARCE_DISK: Final = 1e9
+SLOW_SYNC_S: Final = 0.05
+BUILT: Final = 1_750_000_000.0
+"""An instant shortly before this program was written (June 2025)."""
+GROUPS: Final = (plugins.EXECUTORS, plugins.STRATEGIES, plugins.FILTERS, plugins.STORES)
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that was looked at."""
+
+    name: str
+    verdict: Verdict
+    message: str
+    remedy: str = ""
+
+
+def ok(name: str, message: str) -> Check:
+    """All is well here."""
+    return Check(name=name, verdict=Verdict.OK, message=message)
+
+
+def warning(name: str, message: str, remedy: str) -> Check:
+    """It works, but not as well as it could."""
+    return Check(name=name, verdict=Verdict.WARNING, message=message, remedy=remedy)
+
+
+def problem(name: str, message: str, remedy: str) -> Check:
+    """It will not work like this."""
+    return Check(name=name, verdict=Verdict.PROBLEM, message=message, remedy=remedy)
+
+
+def machine() -> Iterator[Check]:
+    """What holds for every fleet on this machine."""
+    yield python()
+    yield from packages()
+    yield event_loop()
+    yield open_files()
+    yield sqlite()
+
+
+def python() -> Check:
+    version = platform.python_version()
+    if sys.version_info < OLDEST_PYTHON:
+        return problem("python", version, "install Python 3.11 or newer")
+    return ok("python", version)
+
+
+def packages() -> Iterator[Check]:
+    """Whether every installed plug-in can be imported."""
+    for group in GROUPS:
+        name = f"plug-ins: {group.rpartition('.')[2]}"
+        try:
+            loaded = plugins.load(group)
+        except PluginError as error:
+            yield problem(name, str(error), "repair or remove the package that offers it")
+        else:
+            yield ok(name, ", ".join(loaded) or "none")
+
+
+def event_loop() -> Check:
+    if find_spec("uvloop") is None:
+        return warning("event loop", "uvloop is missing", "pip install uvloop, for more speed")
+    return ok("event loop", "uvloop")
+
+
+def open_files() -> Check:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = sys.maxsize if soft == resource.RLIM_INFINITY else soft
+    shown = "no limit" if limit == sys.maxsize else f"{limit} (at most {hard})"
+    remedy = f"raise it with `ulimit -n {ENOUGH_FILES * 16}`; each connection needs one"
+    if limit < FEW_FILES:
+        return problem("open files", shown, remedy)
+    return (
+        ok("open files", shown) if limit >= ENOUGH_FILES else warning("open files", shown, remedy)
+    )
+
+
+def sqlite() -> Check:
+    version = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        return problem("sqlite", version, "install a Python with SQLite 3.35 or newer")
+    return ok("sqlite", f"{version}, commits with synchronous=FULL")
+
+
+def clock(store: Path | None) -> Check:
+    """Whether the clock runs in the present, and not behind what was written earlier."""
+    now = time.time()
+    shown = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+    remedy = "set the clock, and let NTP keep it"
+    if now < BUILT:
+        return problem("clock", f"{shown} is in the past", remedy)
+    if store is not None and store.exists() and store.stat().st_mtime > now + 60:
+        return problem("clock", f"{shown} is before the last write to {store}", remedy)
+    return ok("clock", shown)
+
+
+def folder(path: Path) -> Iterator[Check]:
+    """Whether the data folder can be written to, how fast, and how much fits in."""
+    nearest = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        remedy = "choose another with --data or data_dir, or change its owner"
+        yield problem("data folder", f"{nearest} cannot be written to", remedy)
+        return
+    yield ok("data folder", str(path) if nearest == path else f"{path} (will be made)")
+    yield _space(nearest)
+    yield _durability(nearest)
+
+
+def _space(path: Path) -> Check:
+    free = shutil.disk_usage(path).free
+    shown = f"{free / 1e9:.1f} GB free"
+    remedy = "make room, or choose another data folder"
+    if free < LITTLE_DISK:
+        return problem("disk space", shown, remedy)
+    return warning("disk space", shown, remedy) if free < SCARCE_DISK else ok("disk space", shown)
+
+
+def _durability(path: Path) -> Check:
+    """How long a write takes that survives a power cut: the floor under every commit."""
+    with tempfile.TemporaryFile(dir=path) as file:
+        begun = time.perf_counter()
+        file.write(b"\0" * 4096)
+        file.flush()
+        os.fsync(file.fileno())
+        took = time.perf_counter() - begun
+    shown = f"{took * 1000:.1f} ms for a durable write"
+    if took > SLOW_SYNC_S:
+        return warning("disk speed", shown, "put the data folder on a faster, local disk")
+    return ok("disk speed", shown)
+
+
+def port(host: str, number: int) -> Check:
+    """Whether a master could listen where the settings say. Only asked when none runs."""
+    name = f"port {number}"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, number))
+        except OSError as error:
+            remedy = "stop it or choose another with --port; if it is a fleet, give --url and --key"
+            return problem(name, f"{host}: {error.strerror}", remedy)
+    return ok(name, f"free on {host}")
+
+
+def store(file: Path) -> Check:
+    """Whether the store's file is a sound database; changes nothing."""
+    if not file.exists():
+        return ok("store", f"{file} (will be made)")
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            [(tables,)] = database.execute("SELECT count(*) FROM sqlite_master").fetchall()
+    except sqlite3.Error as error:
+        remedy = "restore it from a copy, or begin anew with `crawlfleet reset`"
+        return problem("store", f"{file} cannot be opened: {error}", remedy)
+    return ok("store", f"{file}, {tables} tables and indexes")
+
+
+def configured(loaded: config.Loaded) -> Check:
+    """Where the settings came from."""
+    changed = [f"{n} from {o}" for n, o in loaded.origins.items() if o != config.DEFAULT]
+    return ok("settings", ", ".join(changed) or "all are defaults")

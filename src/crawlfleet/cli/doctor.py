@@ -1,0 +1,147 @@
+"""`doctor`: looks at the machine, the settings and the fleet, and says what to do."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from crawlfleet import config
+from crawlfleet.cli import checks
+from crawlfleet.cli.checks import Check, Verdict, ok, problem, warning
+from crawlfleet.cli.command import AsJson, ConfigFile, DataFolder, add_command
+from crawlfleet.cli.configuration import load_settings
+from crawlfleet.cli.connection import Access, Connection, find_connection
+from crawlfleet.cli.output import Output, cell, table
+from crawlfleet.cli.reset import claimed, store_file
+from crawlfleet.cli.trouble import FAILED
+from crawlfleet.errors import (
+    ConfigError,
+    Conflict,
+    CrawlfleetError,
+    MasterUnreachable,
+    Refused,
+    Unauthenticated,
+)
+from crawlfleet.model.settings import Settings
+
+SIGNS: Final = {
+    Verdict.OK: ("✓", "green"),
+    Verdict.WARNING: ("!", "yellow"),
+    Verdict.PROBLEM: ("✗", "red"),
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    add_command(
+        app,
+        "doctor",
+        doctor,
+        try_this=("crawlfleet doctor", "crawlfleet doctor --data ./fleet --json"),
+    )
+
+
+def doctor(
+    url: Annotated[str | None, typer.Option(help="Address of the master.")] = None,
+    key: Annotated[str | None, typer.Option(help="API key.")] = None,
+    data: DataFolder = None,
+    config_file: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the machine, the settings and the fleet; fails if something will not work."""
+    found = list(_examine(Access(url=url, key=key, data=data), config_file))
+    Output(json=as_json).show(found, lambda: draw_checks(found))
+    if any(check.verdict is Verdict.PROBLEM for check in found):
+        raise typer.Exit(FAILED)
+
+
+def draw_checks(found: Sequence[Check]) -> RenderableType:
+    """Checks, one a line, and what follows from them."""
+    problems = sum(check.verdict is Verdict.PROBLEM for check in found)
+    warnings = sum(check.verdict is Verdict.WARNING for check in found)
+    rows = (
+        [
+            Text(*SIGNS[check.verdict]),
+            cell(check.name),
+            cell(check.message),
+            cell(check.remedy, "bold") if check.remedy else Text(),
+        ]
+        for check in found
+    )
+    summary = f"{problems} problems, {warnings} warnings" if problems + warnings else "all is well"
+    return Group(table(("", "what", "seen", "what to do"), rows), cell(summary))
+
+
+def _examine(access: Access, file: Path | None) -> Iterator[Check]:
+    yield from checks.machine()
+    try:
+        loaded = load_settings(file, access.data)
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            yield problem("settings", line, "correct it where it comes from")
+        return
+    settings = loaded.settings
+    yield checks.configured(loaded)
+    yield from checks.folder(config.data_dir(settings))
+    store = _embedded_store(settings)
+    yield checks.clock(store)
+    fleet = _fleet(access)
+    if not any(check.name == "master" and check.verdict is Verdict.OK for check in fleet):
+        yield from _room_for_a_master(settings, store)
+    yield from fleet
+
+
+def _room_for_a_master(settings: Settings, store: Path | None) -> Iterator[Check]:
+    """Whether one could be started here."""
+    if settings.server.port:
+        yield checks.port(settings.server.host, settings.server.port)
+    if store is None:
+        yield ok("store", "on a server; not looked at from here")
+        return
+    try:
+        with claimed(store):
+            yield checks.store(store)
+    except Conflict as error:
+        yield warning("store", str(error), "a master holds it, but is not reachable from here")
+
+
+def _embedded_store(settings: Settings) -> Path | None:
+    try:
+        return store_file(settings)
+    except ConfigError:
+        return None
+
+
+def _fleet(access: Access) -> list[Check]:
+    """What can be seen of a running fleet."""
+    try:
+        connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())
+    except MasterUnreachable:
+        return [warning("master", "none is running here", "start one with `crawlfleet up`")]
+    except ConfigError as error:
+        return [problem("master", str(error), "give --url and --key")]
+    return asyncio.run(_ask(connection))
+
+
+async def _ask(connection: Connection) -> list[Check]:
+    from crawlfleet.client import Client
+
+    try:
+        async with Client(connection.url, connection.key) as client:
+            status = await client.status()
+    except (Unauthenticated, Refused) as error:
+        remedy = "give a valid key with --key or CRAWLFLEET_KEY"
+        return [problem("master", f"{connection.url}: {error}", remedy)]
+    except CrawlfleetError as error:
+        remedy = "start it with `crawlfleet up`, or correct --url"
+        return [problem("master", str(error), remedy)]
+    online = status.totals.nodes.get("online", 0)
+    seen = ok("master", f"{connection.url} answers, version {status.version}")
+    if online:
+        return [seen, ok("nodes", f"{online} online")]
+    return [seen, warning("nodes", "none is online", "start one with `crawlfleet worker`")]

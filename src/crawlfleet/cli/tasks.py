@@ -1,0 +1,266 @@
+"""`tasks`: look at tasks and change what becomes of them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from crawlfleet.cli import waiting
+from crawlfleet.cli.arguments import Pairs, ParameterSource, parse_parameters
+from crawlfleet.cli.command import Desk, add_fleet_command
+from crawlfleet.cli.ordering import Ids, order_each
+from crawlfleet.cli.output import cell, facts, heading, moment, since, span, state, table, tree
+from crawlfleet.model.views import EventView, ExecutionView, TaskView
+
+VERBS: Final = {
+    "cancel": "End tasks; what runs of them is stopped.",
+    "pause": "Take tasks out of the queue, or off their nodes.",
+    "resume": "Put paused tasks back into the queue.",
+}
+FAILED_STATES: Final = "failed,timeout"
+
+TaskId = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Look at tasks, and change what becomes of them."
+    )
+    app.add_typer(group, name="tasks")
+    add_fleet_command(
+        group,
+        "list",
+        list_tasks,
+        try_this=(
+            "crawlfleet tasks list --status failed,timeout --limit 20",
+            "crawlfleet tasks list --dead --json",
+        ),
+    )
+    add_fleet_command(group, "show", show, try_this=["crawlfleet tasks show task-01j…"])
+    add_fleet_command(
+        group, "executions", executions, try_this=["crawlfleet tasks executions task-01j…"]
+    )
+    add_fleet_command(
+        group, "events", events, try_this=["crawlfleet tasks events task-01j… --json"]
+    )
+    for verb, help in VERBS.items():
+        try_this = [f"crawlfleet tasks {verb} task-01j… task-01k…"]
+        add_fleet_command(group, verb, _order(verb), try_this=try_this, help=help)
+    add_fleet_command(
+        group,
+        "retry",
+        retry,
+        try_this=("crawlfleet tasks retry task-01j…", "crawlfleet tasks retry --all-failed"),
+    )
+    add_fleet_command(
+        group, "priority", reprioritise, try_this=["crawlfleet tasks priority task-01j… 9"]
+    )
+    add_fleet_command(
+        group, "clone", clone, try_this=["crawlfleet tasks clone task-01j… -p seconds=2"]
+    )
+    add_fleet_command(group, "wait", wait, try_this=["crawlfleet tasks wait task-01j… task-01k…"])
+
+
+async def list_tasks(
+    desk: Desk,
+    status: Annotated[
+        list[str] | None,
+        typer.Option(help="Only tasks in this state; may be repeated, or parted by commas."),
+    ] = None,
+    project: Annotated[str | None, typer.Option(help="Only tasks of this project.")] = None,
+    type: Annotated[str | None, typer.Option("--type", help="Only tasks of this type.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only tasks on this node.")] = None,
+    dead: Annotated[bool, typer.Option("--dead", help="Only the dead-letter list.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+) -> None:
+    """List tasks, newest first."""
+    given = {
+        "status": ",".join(status or ()),
+        "project_id": project,
+        "task_type": type,
+        "assigned_node": node,
+        "dead": "true" if dead else None,
+    }
+    filters = {name: value for name, value in given.items() if value}
+    found = [task async for task in desk.fleet.tasks(limit=limit, **filters)]
+    desk.output.show(found, lambda: draw_tasks(found))
+    if len(found) == limit:
+        desk.output.remark(f"the newest {limit}; --limit shows more")
+
+
+async def show(desk: Desk, id: TaskId) -> None:
+    """Show a task with its attempts and all that happened to it (--json: the task alone)."""
+    task = await desk.fleet.task(id)
+    if desk.output.json:
+        desk.output.show(task, lambda: "")
+        return
+    attempts, happened = await desk.fleet.executions(id), await desk.fleet.events(id)
+    desk.output.show(task, lambda: draw_task(task, attempts, happened))
+
+
+async def executions(desk: Desk, id: TaskId) -> None:
+    """List the attempts of a task, oldest first."""
+    attempts = await desk.fleet.executions(id)
+    desk.output.show(attempts, lambda: draw_executions(attempts))
+
+
+async def events(desk: Desk, id: TaskId) -> None:
+    """List what happened to a task, in order."""
+    happened = await desk.fleet.events(id)
+    desk.output.show(happened, lambda: draw_events(happened))
+
+
+def _order(verb: str) -> Callable[..., Awaitable[None]]:
+    async def order(desk: Desk, ids: Ids) -> None:
+        await order_each(desk, ids, lambda id: desk.fleet.act(id, verb), draw_tasks)
+
+    return order
+
+
+async def retry(
+    desk: Desk,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]")] = None,
+    all_failed: Annotated[
+        bool, typer.Option("--all-failed", help="All tasks that failed or took too long.")
+    ] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="All of the dead-letter list.")] = False,
+) -> None:
+    """Send tasks that did not succeed back to the queue."""
+    chosen = list(ids or ())
+    if not chosen and not all_failed and not dead:
+        raise typer.BadParameter("name tasks, or use --all-failed or --dead", param_hint="ID")
+    if all_failed:
+        chosen += [task.id async for task in desk.fleet.tasks(status=FAILED_STATES)]
+    if dead:
+        chosen += [task.id async for task in desk.fleet.tasks(dead="true")]
+    await order_each(desk, chosen, lambda id: desk.fleet.act(id, "retry"), draw_tasks)
+
+
+async def reprioritise(
+    desk: Desk,
+    id: TaskId,
+    priority: Annotated[int, typer.Argument(help="1 to 10; 10 is most urgent.")],
+) -> None:
+    """Change the priority of a task that waits."""
+    task = await desk.fleet.reprioritise(id, priority)
+    desk.output.show(task, lambda: draw_tasks([task]))
+
+
+async def clone(
+    desk: Desk,
+    id: TaskId,
+    pairs: Pairs = None,
+    parameters: ParameterSource = None,
+    priority: Annotated[int | None, typer.Option(help="1 to 10; 10 is most urgent.")] = None,
+) -> None:
+    """Submit the same task again; -p changes single parameters, --parameters all of them."""
+    changes: dict[str, Any] = {} if priority is None else {"priority": priority}
+    changed = parse_parameters(parameters, pairs)
+    if parameters is None and changed:
+        changed = {**(await desk.fleet.task(id)).parameters, **changed}
+    if parameters is not None or changed:
+        changes["parameters"] = changed
+    receipt = await desk.fleet.clone(id, **changes)
+    desk.output.show(receipt, lambda: cell(receipt.id))
+
+
+async def wait(desk: Desk, ids: Ids) -> None:
+    """Wait until tasks have ended; fails unless all completed."""
+    await waiting.wait_for_all(desk, ids)
+
+
+def draw_tasks(tasks: Sequence[TaskView]) -> Table:
+    """Tasks, one a line."""
+    columns = ("id", "type", "status", "priority", "retries", "age", "node")
+    return table(
+        columns,
+        (
+            [
+                cell(task.id),
+                cell(task.task_type),
+                state(task.status),
+                cell(task.priority),
+                cell(f"{task.retry_count}/{task.max_retries}"),
+                since(task.created_at),
+                cell(task.assigned_node),
+            ]
+            for task in tasks
+        ),
+    )
+
+
+def draw_task(
+    task: TaskView, attempts: Sequence[ExecutionView], happened: Sequence[EventView]
+) -> RenderableType:
+    """All that is known about a task."""
+    parts: list[RenderableType] = [
+        facts(
+            [
+                ("id", cell(task.id)),
+                ("type", cell(task.task_type)),
+                ("status", state(task.status)),
+                ("project", cell(task.project_id)),
+                ("priority", cell(task.priority)),
+                ("retries", cell(f"{task.retry_count} of {task.max_retries}")),
+                ("node", cell(task.assigned_node) if task.assigned_node else None),
+                ("submitted", moment(task.created_at)),
+                ("started", moment(task.started_at) if task.started_at else None),
+                ("ended", moment(task.completed_at) if task.completed_at else None),
+                ("time limit", cell(span(task.timeout)) if task.timeout else None),
+                ("strategy", cell(task.schedule_strategy) if task.schedule_strategy else None),
+                ("error", cell(task.error.message, "red") if task.error else None),
+                ("given up", cell(task.dead_reason, "red") if task.dead_reason else None),
+                ("parameters", tree(task.parameters)),
+                ("result", tree(task.result) if task.result is not None else None),
+            ]
+        )
+    ]
+    if attempts:
+        parts += [heading("Executions"), draw_executions(attempts)]
+    if happened:
+        parts += [heading("Events"), draw_events(happened)]
+    return Group(*parts)
+
+
+def draw_executions(attempts: Sequence[ExecutionView]) -> Table:
+    """Attempts, one a line."""
+    return table(
+        ("id", "status", "started", "took", "node", "error"),
+        (
+            [
+                cell(each.id),
+                state(each.status),
+                moment(each.running_at or each.start_time),
+                _took(each),
+                cell(each.node_id),
+                cell(each.error.message if each.error else None),
+            ]
+            for each in attempts
+        ),
+    )
+
+
+def draw_events(happened: Sequence[EventView]) -> Table:
+    """Events, one a line."""
+    return table(
+        ("at", "event", "from", "to", "cause"),
+        (
+            [
+                moment(event.at),
+                cell(event.kind),
+                state(event.from_state or ""),
+                state(event.to_state or ""),
+                cell(event.cause),
+            ]
+            for event in happened
+        ),
+    )
+
+
+def _took(attempt: ExecutionView) -> RenderableType:
+    if attempt.running_at is None or attempt.end_time is None:
+        return cell(None)
+    return cell(span((attempt.end_time - attempt.running_at).total_seconds()))

@@ -1,0 +1,173 @@
+"""Random histories: a store must answer every step as the memory store does."""
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.model.node import NodeStatus
+from crawlfleet.model.task import ExecutionStatus, TaskStatus
+from crawlfleet.ports.store import Change, Store, TaskFilter
+from crawlfleet.testing.store_suite.harness import Harness
+from crawlfleet.testing.store_suite.samples import (
+    NOW,
+    make_claim,
+    make_cluster,
+    make_event,
+    make_execution,
+    make_key,
+    make_node,
+    make_project,
+    make_session,
+    make_task,
+)
+
+HISTORIES = 20
+STEPS = 60
+IDS = 6
+"""Few ids, so that the steps meet each other."""
+
+
+class _Chance:
+    """Draws steps; half of the versions are guessed from what was drawn before."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._versions: dict[str, int] = {}
+        self._epoch = 0
+
+    def _row(self, make: Any, **choices: list[Any]) -> Any:
+        row = make(self._random.randrange(IDS))
+        usual = self._versions.get(row.id, 0) + 1
+        version = usual if self._random.random() < 0.85 else self._random.randrange(0, usual + 3)
+        self._versions[row.id] = version
+        fields = {name: self._random.choice(values) for name, values in choices.items()}
+        return msgspec.structs.replace(row, version=version, **fields)
+
+    def _some(self, make: Any, share: float, **choices: list[Any]) -> tuple[Any, ...]:
+        count = self._random.choice([1, 1, 2]) if self._random.random() < share else 0
+        return tuple(self._row(make, **choices) for _ in range(count))
+
+    def _change(self) -> Change:
+        ids = [None, *(f"node-{n:04}" for n in range(3))]
+        times = [None, NOW, NOW + 5, NOW + 10]
+        return Change(
+            projects=self._some(make_project, 0.1),
+            clusters=self._some(make_cluster, 0.1),
+            nodes=self._some(make_node, 0.2, status=list(NodeStatus)),
+            sessions=self._some(make_session, 0.2, ended_at=times),
+            tasks=self._some(
+                make_task,
+                0.7,
+                status=list(TaskStatus),
+                completed_at=times,
+                assigned_node=ids,
+                project_id=["default", "p"],
+                dead_reason=[None, None, "poison"],
+                workflow_id=[None, "w"],
+            ),
+            executions=self._some(
+                make_execution,
+                0.4,
+                status=list(ExecutionStatus),
+                task_id=[f"task-{n:04}" for n in range(IDS)],
+                token=[1, 2, 3],
+            ),
+            keys=self._some(make_key, 0.1),
+            claims=tuple(self._claim() for _ in range(self._random.choice([0, 0, 1, 2]))),
+            events=tuple(self._event() for _ in range(self._random.choice([0, 1, 2]))),
+            epoch=self._random.choice([None, None, self._epoch, self._epoch - 1]),
+        )
+
+    def _claim(self) -> Any:
+        at = NOW + self._random.randrange(10)
+        return make_claim(
+            self._random.choice(["a", "b", "c"]),
+            key=self._random.choice(["k1", "k2", "k3"]),
+            at=at,
+            expires_at=at + self._random.randrange(8),
+        )
+
+    def _event(self) -> Any:
+        return make_event(self._random.choice(["a", "b"]), at=NOW + self._random.randrange(10))
+
+    def step(self) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """The name of a method of the store, and its arguments."""
+        draw = self._random.randrange(12)
+        if draw == 0:
+            self._epoch += 1
+            return "lead", ("me",), {}
+        if draw == 1:
+            return "move_cursor", ("c", self._random.randrange(20)), {}
+        if draw in (2, 3):
+            method = "remove_finished" if draw == 2 else "remove_events"
+            before = NOW + self._random.randrange(8)
+            return method, (), {"before": before, "limit": self._random.randrange(4)}
+        return "commit", ([self._change() for _ in range(self._random.randrange(1, 6))],), {}
+
+
+async def _everything(store: Store) -> list[Any]:
+    """All that can be read of a store, in an order that does not depend on it."""
+    ids = [f"task-{n:04}" for n in range(IDS)]
+    filters = [
+        TaskFilter(),
+        TaskFilter(dead=True),
+        TaskFilter(status=(TaskStatus.PENDING, TaskStatus.FAILED)),
+        TaskFilter(project_id="p"),
+        TaskFilter(workflow_id="w", dead=False),
+        TaskFilter(assigned_node="node-0001"),
+    ]
+    return [
+        [await store.project(f"proj-{n:04}") for n in range(IDS)],
+        await store.clusters(),
+        await store.nodes(),
+        await store.nodes([NodeStatus.ONLINE]),
+        [await store.session(f"sess-{n:04}") for n in range(IDS)],
+        await store.live_sessions(),
+        await store.tasks(ids),
+        [await store.find_tasks(wanted, after=None, limit=4) for wanted in filters],
+        await store.count_tasks(),
+        await store.count_tasks("p"),
+        [portion async for portion in store.unfinished_tasks()],
+        [await store.executions(task_id) for task_id in ids],
+        await store.live_executions(),
+        await store.keys(),
+        await store.events(after=0, limit=1000),
+        await store.events(after=3, limit=5, subject="a"),
+        await store.cursor("c"),
+    ]
+
+
+class HistoryTests(Harness):
+    def test_random_histories_end_as_in_the_memory_store(self, tmp_path: Path) -> None:
+        for seed in range(HISTORIES):
+            folder = tmp_path / str(seed)
+            folder.mkdir()
+            asyncio.run(self._compare(seed, self.make_store(folder)))
+
+    async def _compare(self, seed: int, store: Store) -> None:
+        chance, model = _Chance(seed), MemoryStore()
+        await model.open()
+        await store.open()
+        try:
+            for number in range(STEPS):
+                method, args, named = chance.step()
+                expected = await getattr(model, method)(*args, **named)
+                actual = await getattr(store, method)(*args, **named)
+                assert actual == expected, f"history {seed}, step {number}: {method}"
+                if number % 10 == 9:
+                    wanted = await _everything(model)
+                    for mine, theirs in zip(await _everything(store), wanted, strict=True):
+                        assert _timeless(mine) == _timeless(theirs), f"history {seed}, {number}"
+        finally:
+            await store.close()
+
+
+def _timeless(rows: Any) -> Any:
+    """Without the default rows, whose time of creation is the store's own."""
+    if isinstance(rows, list):
+        return [row for row in rows if getattr(row, "id", None) != "default"]
+    return rows

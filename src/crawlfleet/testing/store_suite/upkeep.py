@@ -1,0 +1,139 @@
+"""Cursors, removal of what is old, and a store that is closed."""
+
+import asyncio
+import math
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.task import TERMINAL, TaskStatus
+from crawlfleet.ports.store import Change, Store
+from crawlfleet.testing.store_suite.harness import Harness, commit_one, must, on_store
+from crawlfleet.testing.store_suite.samples import (
+    NOW,
+    make_claim,
+    make_event,
+    make_execution,
+    make_task,
+)
+
+
+class UpkeepTests(Harness):
+    @on_store
+    async def test_cursor_moves_forward_only(self, store: Store) -> None:
+        await store.move_cursor("outbox", 5)
+        await store.move_cursor("outbox", 3)
+        await store.move_cursor("other", 1)
+        assert await store.cursor("outbox") == 5
+        assert await store.cursor("other") == 1
+        await store.move_cursor("outbox", 6)
+        assert await store.cursor("outbox") == 6
+
+    @on_store
+    async def test_finished_tasks_go_with_their_attempts(self, store: Store) -> None:
+        done = make_task(1, status=TaskStatus.COMPLETED, completed_at=NOW)
+        await must(
+            store,
+            Change(tasks=(done, make_task(2))),
+            Change(executions=(make_execution(1), make_execution(2, task_id="task-0002"))),
+        )
+        assert await store.remove_finished(before=NOW + 1, limit=10) == 1
+        assert await store.tasks(["task-0001"]) == []
+        assert await store.executions("task-0001") == []
+        assert await store.tasks(["task-0002"]) == [make_task(2)]
+        assert len(await store.executions("task-0002")) == 1
+        assert [row.id for row in await store.live_executions()] == ["exec-0002"]
+        await must(store, Change(tasks=(make_task(1),), executions=(make_execution(1),)))
+
+    @on_store
+    async def test_only_ended_tasks_that_are_old_enough_go(self, store: Store) -> None:
+        tasks = [
+            make_task(n, status=status, completed_at=NOW) for n, status in enumerate(TaskStatus)
+        ]
+        recent = make_task(100, status=TaskStatus.COMPLETED, completed_at=NOW + 10)
+        endless = make_task(101, status=TaskStatus.COMPLETED)
+        await must(store, Change(tasks=(*tasks, recent, endless)))
+        assert await store.remove_finished(before=NOW, limit=100) == 0
+        assert await store.remove_finished(before=NOW + 10, limit=100) == len(TERMINAL)
+        left = await store.count_tasks()
+        assert set(left) == set(TaskStatus) - TERMINAL | {TaskStatus.COMPLETED}
+        assert left[TaskStatus.COMPLETED] == 2
+
+    @on_store
+    async def test_removal_takes_the_earliest_first_and_keeps_to_its_limit(
+        self, store: Store
+    ) -> None:
+        tasks = [make_task(n, status=TaskStatus.FAILED, completed_at=NOW - n) for n in range(1, 11)]
+        await must(store, Change(tasks=tuple(tasks)))
+        assert await store.remove_finished(before=NOW, limit=0) == 0
+        assert await store.remove_finished(before=NOW, limit=3) == 3
+        left = await store.tasks([task.id for task in tasks])
+        assert left == tasks[:7]
+        assert await store.remove_finished(before=NOW, limit=100) == 7
+
+    @on_store
+    async def test_removal_forgets_claims_that_had_expired_and_no_others(
+        self, store: Store
+    ) -> None:
+        done = make_task(1, status=TaskStatus.COMPLETED, completed_at=NOW)
+        await must(
+            store,
+            Change(
+                tasks=(done,),
+                claims=(
+                    make_claim(key="old", expires_at=NOW + 1),
+                    make_claim(key="alive", expires_at=NOW + 100),
+                    make_claim(key="endless", expires_at=math.inf),
+                ),
+            ),
+        )
+        assert await store.remove_finished(before=NOW + 50, limit=10) == 1
+        for key, free in (("old", True), ("alive", False), ("endless", False)):
+            refusal = await commit_one(store, Change(claims=(make_claim("b", key=key),)))
+            assert (refusal is None) is free
+
+    @on_store
+    async def test_old_events_go_from_the_beginning_of_the_log(self, store: Store) -> None:
+        changes = [Change(events=(make_event(f"s{n % 2}", at=NOW + n),)) for n in range(10)]
+        await must(store, *changes)
+        log = await store.events(after=0, limit=100)
+        assert await store.remove_events(before=NOW + 6, limit=4) == 4
+        assert await store.remove_events(before=NOW + 6, limit=4) == 2
+        assert await store.remove_events(before=NOW + 6, limit=4) == 0
+        assert await store.events(after=0, limit=100) == log[6:]
+        assert await store.events(after=0, limit=100, subject="s0") == log[6::2]
+
+    @on_store
+    async def test_numbers_of_removed_events_are_not_given_again(self, store: Store) -> None:
+        await must(store, Change(events=(make_event(), make_event())))
+        assert await store.remove_events(before=NOW + 1, limit=10) == 2
+        committed = await store.commit([Change(events=(make_event(),))])
+        assert committed.last_seq == 3
+        assert [event.seq for event in await store.events(after=2, limit=10)] == [3]
+
+    @on_store
+    async def test_closed_store_refuses_everything(self, store: Store) -> None:
+        await store.close()
+        await store.close()
+        for call in (
+            store.commit([]),
+            store.lead("a"),
+            store.tasks(["a"]),
+            store.cursor("a"),
+            store.move_cursor("a", 1),
+            store.remove_events(before=0, limit=1),
+        ):
+            with pytest.raises(StoreUnavailable):
+                await call
+
+    @on_store
+    async def test_closed_store_can_be_opened_again(self, store: Store) -> None:
+        await must(store, Change(tasks=(make_task(),)))
+        await store.close()
+        await store.open()
+        assert await store.tasks(["task-0001"]) == [make_task()]
+        await must(store, Change(tasks=(make_task(2),)))
+
+    def test_store_that_was_never_opened_can_be_closed(self, tmp_path: Path) -> None:
+        asyncio.run(self.make_store(tmp_path).close())

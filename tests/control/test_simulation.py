@@ -1,0 +1,215 @@
+"""The promises hold in random worlds full of faults, and the simulator can tell when they do not."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from crawlfleet.backends.present import Present
+from crawlfleet.control.leases import Leases
+from crawlfleet.control.state import FleetState
+from crawlfleet.core import admission, attempts
+from crawlfleet.core.fleet import Fleet
+from crawlfleet.core.recovery import Retry
+from crawlfleet.model.change import Change
+from crawlfleet.ports.store import Refusal, RefusalKind
+from crawlfleet.testing.simulation import Violation, simulate
+from crawlfleet.testing.simulation.clock import Stalled
+from crawlfleet.worker.session import WorkSession
+
+SEEDS = 2_000 if os.environ.get("CRAWLFLEET_SOAK") else 240
+PORTION = 20
+SEEDS_TO_FIND_A_DEFECT = 80
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS, PORTION))
+def test_every_promise_holds_whatever_fails(first: int) -> None:
+    for seed in range(first, first + PORTION):
+        outcome = simulate(seed)
+        assert sum(outcome.by_status.values()) > 0
+
+
+def test_a_rough_world_loses_nothing() -> None:
+    outcome = simulate(1)
+    assert outcome.master_lives > 1, "the master must have died in this world"
+    assert outcome.by_status["completed"] > 0
+
+
+def test_the_same_seed_makes_the_same_world_in_another_process() -> None:
+    program = "from crawlfleet.testing.simulation import simulate; print(simulate(7).fingerprint)"
+    worlds = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(worlds) == 1
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def reports_are_believed_under_any_token(patch: pytest.MonkeyPatch) -> None:
+    def believe(self: Leases, report: object, pending: Change | None) -> object:
+        held = self._state.leases
+        same_task = [each for each in held.values() if each.task.id == report.task_id]
+        return same_task[0] if same_task else None
+
+    patch.setattr(Leases, "_current", believe)
+
+
+def placement_forgets_what_is_reserved(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Fleet, "reserve", lambda *_: None)
+    patch.setattr(Fleet, "release", lambda *_: None)
+
+
+def freed_resources_are_not_given_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Fleet, "release", lambda *_: None)
+
+
+def work_of_a_lost_node_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leases, "_losses", lambda *_: [])
+
+
+def failures_are_retried_for_ever(patch: pytest.MonkeyPatch) -> None:
+    def again(task: object, *_: object, now: float, **__: object) -> Retry:
+        return Retry(at=now, retry_count=task.retry_count, loss_count=task.loss_count)
+
+    patch.setattr(attempts, "after_failure", again)
+
+
+def delayed_retries_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FleetState, "next_delayed", lambda self: None)
+
+
+def state_changes_without_its_event(patch: pytest.MonkeyPatch) -> None:
+    whole = attempts._both
+
+    def half(*args: object, **fields: object) -> Change | None:
+        change = whole(*args, **fields)
+        return change and Change(tasks=change.tasks, executions=change.executions)
+
+    patch.setattr(attempts, "_both", half)
+
+
+def ended_sessions_get_work(patch: pytest.MonkeyPatch) -> None:
+    accept = Present.accept
+
+    def without_guard(self: Present, change: Change) -> Refusal | None:
+        return accept(
+            self, Change(**{**{n: getattr(change, n) for n in ROWS}, "epoch": change.epoch})
+        )
+
+    patch.setattr(Present, "accept", without_guard)
+
+
+ROWS = (
+    "projects",
+    "clusters",
+    "nodes",
+    "sessions",
+    "tasks",
+    "executions",
+    "keys",
+    "claims",
+    "events",
+)
+
+
+def versions_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    accept = Present.accept
+
+    def anything(self: Present, change: Change) -> Refusal | None:
+        refusal = accept(self, change)
+        return None if refusal and refusal.kind is RefusalKind.VERSION else refusal
+
+    patch.setattr(Present, "accept", anything)
+
+
+def dedup_keys_are_not_claimed(patch: pytest.MonkeyPatch) -> None:
+    admit = admission.admit
+
+    def unclaimed(*args: object, **fields: object) -> Change:
+        change = admit(*args, **fields)
+        return Change(tasks=change.tasks, events=change.events)
+
+    patch.setattr(admission, "admit", unclaimed)
+
+
+def submissions_are_acknowledged_unwritten(patch: pytest.MonkeyPatch) -> None:
+    commit = FleetState.commit
+
+    async def forgetful(self: FleetState, changes: list[Change]) -> list[Refusal | None]:
+        new = [each for each in changes if each.tasks and each.tasks[0].version == 1]
+        if len(new) == 1 == len(changes):
+            return [None]
+        return await commit(self, changes)
+
+    patch.setattr(FleetState, "commit", forgetful)
+
+
+def a_restarted_master_forgets_what_runs(patch: pytest.MonkeyPatch) -> None:
+    load = FleetState.load
+
+    async def without_leases(self: FleetState) -> None:
+        await load(self)
+        for lease in [*self.leases.values()]:
+            self._drop_lease(lease.execution)
+
+    patch.setattr(FleetState, "load", without_leases)
+
+
+def silent_nodes_go_on_working(patch: pytest.MonkeyPatch) -> None:
+    async def never(self: WorkSession) -> None:
+        await self._stopping.wait()
+
+    patch.setattr(WorkSession, "_expire", never)
+
+
+def freed_slots_wake_nobody(patch: pytest.MonkeyPatch) -> None:
+    drop = FleetState._drop_lease
+
+    def quietly(self: FleetState, execution: object) -> None:
+        woken = self.signals.dispatch.is_set()
+        drop(self, execution)
+        if not woken:
+            self.signals.dispatch.clear()
+
+    patch.setattr(FleetState, "_drop_lease", quietly)
+
+
+DEFECTS = [
+    reports_are_believed_under_any_token,
+    placement_forgets_what_is_reserved,
+    freed_resources_are_not_given_back,
+    work_of_a_lost_node_stays_where_it_was,
+    failures_are_retried_for_ever,
+    delayed_retries_are_forgotten,
+    state_changes_without_its_event,
+    ended_sessions_get_work,
+    versions_are_not_checked,
+    dedup_keys_are_not_claimed,
+    submissions_are_acknowledged_unwritten,
+    a_restarted_master_forgets_what_runs,
+    silent_nodes_go_on_working,
+    freed_slots_wake_nobody,
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
+def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(SEEDS_TO_FIND_A_DEFECT):
+        try:
+            simulate(seed)
+        except (Violation, Stalled):
+            return
+    pytest.fail(f"{plant.__name__} went unnoticed in {SEEDS_TO_FIND_A_DEFECT} worlds")
