@@ -19,7 +19,7 @@ from crawlfleet.client.transport import Transport
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
-from crawlfleet.core.rules import Rules
+from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import Registration
@@ -47,23 +47,23 @@ def open_store(url: str) -> Store:
 
 def control_plane(settings: Settings, store: Store) -> ControlPlane:
     """A control plane over a store, with all strategies and filters that are installed."""
-    strategies = plugins.load(plugins.STRATEGIES)
-    if settings.dispatch.default_strategy not in strategies:
+    rules = default_rules(
+        default_strategy=settings.dispatch.default_strategy,
+        strategies=plugins.load(plugins.STRATEGIES),
+        filters=plugins.load(plugins.FILTERS),
+        ageing_s=settings.dispatch.ageing_s,
+    )
+    if rules.default_strategy not in rules.strategies:
         raise ConfigError(
-            f"dispatch.default_strategy: {settings.dispatch.default_strategy!r} is not a strategy; "
-            f"use one of {', '.join(sorted(strategies))}"
+            f"dispatch.default_strategy: {rules.default_strategy!r} is not a strategy; "
+            f"use one of {', '.join(sorted(rules.strategies))}"
         )
     return ControlPlane(
         store=store,
         system=Machine(),
         settings=settings,
-        rules=Rules(
-            default_strategy=settings.dispatch.default_strategy,
-            strategies=strategies,
-            filters=plugins.load(plugins.FILTERS),
-            ageing_s=settings.dispatch.ageing_s,
-        ),
-        admission=AdmissionRules(strategies=strategies, parameter_types=_parameter_types()),
+        rules=rules,
+        admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
         sinks=[EventLog()],
     )
 

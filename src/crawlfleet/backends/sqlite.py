@@ -16,6 +16,7 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 
@@ -26,7 +27,7 @@ from crawlfleet.backends.sql.migrations import prepare
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.trouble import explain
 from crawlfleet.backends.sql.writer import Changes, Operation, Writer, as_json
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
@@ -118,6 +119,17 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=STATEMENTS,
     )
+
+
+def from_url(url: str) -> "SqliteStore":
+    """The store of a URL such as `sqlite:////absolute/path/file.db`."""
+    path = unquote(url.removeprefix("sqlite://"))
+    if not path.startswith("/") or path == "/":
+        raise ConfigError(
+            f"store: {url!r} names no file; use sqlite:/// and the path of the file, "
+            "such as sqlite:////var/lib/crawlfleet/crawlfleet.db"
+        )
+    return SqliteStore(path=path.removeprefix("/"))
 
 
 class SqliteStore:

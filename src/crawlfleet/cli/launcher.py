@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from crawlfleet.cli.connection import Connection, remove_connection, write_connection
+import typer
 from rich.console import Console
 
 from crawlfleet import config
@@ -23,14 +24,17 @@ from crawlfleet.cli.credentials import admin_key
 from crawlfleet.cli.demo import Demo
 from crawlfleet.cli.live import LiveTable
 from crawlfleet.client import Client
-from crawlfleet.errors import MasterUnreachable
+from crawlfleet.errors import CrawlfleetError, MasterUnreachable
 from crawlfleet.model.settings import Settings
+from crawlfleet.worker import leash
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
 HEALTHY_AFTER_S: Final = 10.0
 STOP_DEADLINE_S: Final = 10.0
 READY_DEADLINE_S: Final = 30.0
+MOST_FAILED_STARTS: Final = 3
+"""A master that ends so often before it was ever ready will not come up by itself."""
 
 
 class Launcher:
@@ -45,6 +49,7 @@ class Launcher:
         self._demo = demo
         self._join_token = secrets.token_hex(32)
         self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._failed_starts = 0
         self._stop = asyncio.Event()
         self._console = Console(stderr=True)
 
@@ -60,8 +65,9 @@ class Launcher:
             async with Client(self._url, key) as client:
                 await self._until_ready(client)
                 write_connection(self._folder, Connection(url=self._url, key=key, pid=os.getpid()))
-                self._console.print(f"[bold green]crawlfleet[/] is up: {self._url}/?key={key}")
-                self._console.print(f"data in {self._folder}; stop with Ctrl-C")
+                # Behind the #, so that the key is sent to no server and stands in no server's log.
+                typer.echo(f"crawlfleet is up: {self._url}/#key={key}")
+                typer.echo(f"data in {self._folder}; stop with Ctrl-C")
                 keepers += [
                     asyncio.create_task(
                         self._keep(f"worker-{number}", self._worker_command(number), key)
@@ -105,6 +111,7 @@ class Launcher:
             code = await process.wait()
             if self._stop.is_set() or (code == 0 and name != "master"):
                 return
+            self._failed_starts += 1
             pause = FIRST_PAUSE_S if loop.time() - begun > HEALTHY_AFTER_S else pause
             self._console.print(f"[yellow]{name} ended with {code}; starting it again[/]")
             await asyncio.sleep(pause)
@@ -112,6 +119,8 @@ class Launcher:
 
     async def _start(self, name: str, command: list[str], key: str) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-I", "-S", leash.__file__, str(os.getpid())),
             *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
@@ -124,11 +133,7 @@ class Launcher:
         return process
 
     def _environment(self, name: str, key: str) -> Mapping[str, str]:
-        environment = {
-            **os.environ,
-            "CRAWLFLEET_JOIN_TOKEN": self._join_token,
-            "CRAWLFLEET_PARENT": str(os.getpid()),
-        }
+        environment = {**os.environ, "CRAWLFLEET_JOIN_TOKEN": self._join_token}
         environment.pop("CRAWLFLEET_ADMIN_KEY", None)
         if name == "master":
             environment["CRAWLFLEET_ADMIN_KEY"] = key
@@ -144,12 +149,17 @@ class Launcher:
         return [sys.executable, "-m", "crawlfleet", "worker", *me, *self._flags]
 
     async def _until_ready(self, client: Client) -> None:
-        async with asyncio.timeout(READY_DEADLINE_S):
-            while not self._stop.is_set():
-                with contextlib.suppress(MasterUnreachable):
-                    await client.status()
-                    return
-                await asyncio.sleep(0.05)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READY_DEADLINE_S
+        while not self._stop.is_set():
+            with contextlib.suppress(MasterUnreachable):
+                await client.status()
+                return
+            if self._failed_starts >= MOST_FAILED_STARTS or loop.time() > deadline:
+                raise CrawlfleetError(
+                    f"the master does not start; see above and {self._folder / 'logs'}"
+                )
+            await asyncio.sleep(0.05)
 
     async def _end(self, keepers: list[asyncio.Task[None]]) -> None:
         """Workers first, so that they can give back what they hold; then the master."""

@@ -61,7 +61,6 @@ def master(
     settings = _settings(config_file, {"server.host": host, "server.port": port, "data_dir": data})
     folder = config.data_dir(settings)
     _configure_log(settings, "master.log", telemetry.Component.MASTER)
-    _stay_with_parent()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(
             serve_master(
@@ -87,7 +86,6 @@ def worker(
         raise ConfigError("set CRAWLFLEET_JOIN_TOKEN to a join token of the master")
     label = settings.worker.name or "worker"
     _configure_log(settings, f"{label}.log", telemetry.Component.WORKER)
-    _stay_with_parent()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(
             run_worker(
@@ -123,15 +121,6 @@ def _configure_log(settings: Settings, file: str, component: telemetry.Component
         files=settings.log.files,
         component=component,
     )
-
-
-def _stay_with_parent() -> None:
-    """Die with the launcher that started this process, if one did."""
-    parent = os.environ.pop("CRAWLFLEET_PARENT", None)
-    if parent is not None:
-        from crawlfleet.worker.leash import tie
-
-        tie(int(parent))
 
 
 def _loop_factory() -> Any:

@@ -27,7 +27,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, TaskStatus
+from crawlfleet.model.task import LIVE_EXECUTION
 
 metadata: Final = MetaData()
 
@@ -55,7 +55,7 @@ def _real(name: str, *, null: bool = False) -> Column[float]:
     return Column(name, Double, nullable=null)
 
 
-def among(column: Column[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
+def among(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
     """`column IN (…)` with the states written out, as a partial index needs to be recognised."""
     return column.in_([literal_column(f"'{state}'") for state in sorted(states)])
 
@@ -207,9 +207,8 @@ executions: Final = Table(
     _number("version"),
 )
 Index("ix_executions_task", executions.c.task_id, executions.c.token)
-_partial_index(
-    "ix_executions_live", executions.c.id, where=among(executions.c.status, LIVE_EXECUTION)
-)
+HOLDING: Final = among(executions.c.status, LIVE_EXECUTION)
+_partial_index("ix_executions_live", executions.c.id, where=HOLDING)
 
 keys: Final = Table(
     "crawler_keys",
@@ -268,7 +267,3 @@ leadership: Final = Table(
     _number("removed_seq"),
 )
 """One row: the present leader, and the event number that no new event may fall below."""
-
-UNFINISHED: Final = among(tasks.c.status, set(TaskStatus) - TERMINAL)
-FINISHED: Final = among(tasks.c.status, TERMINAL)
-HOLDING: Final = among(executions.c.status, LIVE_EXECUTION)

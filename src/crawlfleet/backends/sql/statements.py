@@ -31,7 +31,16 @@ from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
 from crawlfleet.backends.sql import schema
-from crawlfleet.backends.sql.schema import claims, cursors, events, executions, leadership, tasks
+from crawlfleet.backends.sql.schema import (
+    among,
+    claims,
+    cursors,
+    events,
+    executions,
+    leadership,
+    tasks,
+)
+from crawlfleet.model.task import TERMINAL, TaskStatus
 
 NAMED: Final = sqlite.dialect(paramstyle="named")
 POSITIONAL: Final = sqlite.dialect(paramstyle="qmark")
@@ -134,7 +143,11 @@ ATTEMPTS: Final = _text(
     .where(executions.c.task_id == bindparam("task_id"))
     .order_by(executions.c.token, executions.c.id)
 )
-UNFINISHED_IDS: Final = _text(select(func.json_group_array(tasks.c.id)).where(schema.UNFINISHED))
+UNFINISHED_IDS: Final = _text(
+    select(func.json_group_array(tasks.c.id)).where(
+        among(tasks.c.status, set(TaskStatus) - TERMINAL)
+    )
+)
 
 FILTERS: Final = ("workflow_id", "assigned_node", "status", "project_id", "task_type")
 """The columns that tasks can be found by, the most selective index first."""
@@ -214,7 +227,8 @@ ENDED_IDS: Final = _text(
     select(func.json_group_array(literal_column("id"))).select_from(
         _limited(
             select(tasks.c.id)
-            .where(tasks.c.completed_at < bindparam("before"), schema.FINISHED)
+            .where(tasks.c.completed_at < bindparam("before"))
+            .where(among(_unindexed(tasks.c.status), TERMINAL))
             .order_by(tasks.c.completed_at, tasks.c.id)
         ).subquery()
     )

@@ -122,7 +122,7 @@ class FaultyLink:
         self._join_token = join_token
         self._token = join_token
         self._latency_s = latency_s
-        self._calls: set[asyncio.Task[Any]] = set()
+        self._calls: dict[asyncio.Task[Any], None] = {}
         self.cut = False
         """No message passes, in either direction."""
 
@@ -194,8 +194,8 @@ class FaultyLink:
 
     def _start(self, work: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.create_task(work)
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        self._calls[task] = None
+        task.add_done_callback(lambda done: self._calls.pop(done, None))
         return task
 
 

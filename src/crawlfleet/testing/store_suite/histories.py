@@ -2,15 +2,17 @@
 
 import asyncio
 import random
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.backends.present import rows_by_kind
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.task import ExecutionStatus, TaskStatus
-from crawlfleet.ports.store import Change, Store, TaskFilter
+from crawlfleet.ports.store import Change, Committed, Store, TaskFilter
 from crawlfleet.testing.store_suite.harness import Harness
 from crawlfleet.testing.store_suite.samples import (
     NOW,
@@ -32,17 +34,26 @@ IDS = 6
 
 
 class _Chance:
-    """Draws steps; half of the versions are guessed from what was drawn before."""
+    """Draws steps, most of which fit what was accepted before."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
+        self._accepted: dict[str, int] = {}
         self._versions: dict[str, int] = {}
         self._epoch = 0
+
+    def learn(self, changes: list[Change], committed: Committed) -> None:
+        """Take note of which changes of the batch drawn last were made."""
+        for change, refusal in zip(changes, committed.refusals, strict=True):
+            if refusal is None:
+                for row in chain.from_iterable(rows_by_kind(change)):
+                    self._accepted[row.id] = row.version
+        self._versions = dict(self._accepted)
 
     def _row(self, make: Any, **choices: list[Any]) -> Any:
         row = make(self._random.randrange(IDS))
         usual = self._versions.get(row.id, 0) + 1
-        version = usual if self._random.random() < 0.85 else self._random.randrange(0, usual + 3)
+        version = self._random.choices([usual, 1, usual - 1, usual + 1], [0.9, 0.06, 0.02, 0.02])[0]
         self._versions[row.id] = version
         fields = {name: self._random.choice(values) for name, values in choices.items()}
         return msgspec.structs.replace(row, version=version, **fields)
@@ -79,7 +90,7 @@ class _Chance:
             keys=self._some(make_key, 0.1),
             claims=tuple(self._claim() for _ in range(self._random.choice([0, 0, 1, 2]))),
             events=tuple(self._event() for _ in range(self._random.choice([0, 1, 2]))),
-            epoch=self._random.choice([None, None, self._epoch, self._epoch - 1]),
+            epoch=self._random.choice([None] * 6 + [self._epoch] * 3 + [self._epoch - 1]),
         )
 
     def _claim(self) -> Any:
@@ -158,6 +169,8 @@ class HistoryTests(Harness):
                 expected = await getattr(model, method)(*args, **named)
                 actual = await getattr(store, method)(*args, **named)
                 assert actual == expected, f"history {seed}, step {number}: {method}"
+                if method == "commit":
+                    chance.learn(args[0], expected)
                 if number % 10 == 9:
                     wanted = await _everything(model)
                     for mine, theirs in zip(await _everything(store), wanted, strict=True):

@@ -1,0 +1,80 @@
+"""What people and scripts are told when a command fails."""
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from crawlfleet.cli.trouble import Program
+from crawlfleet.errors import (
+    Conflict,
+    CrawlfleetError,
+    FieldProblem,
+    InvalidRequest,
+    MasterUnreachable,
+    NotFound,
+    Unauthenticated,
+)
+
+PROBLEMS = InvalidRequest(
+    [
+        FieldProblem(field="priority", value=11, message="is too high", remedy="use 1 to 10"),
+        FieldProblem(field="timeout", message="is missing", remedy="give seconds"),
+    ]
+)
+
+
+def fail(error: Exception, *flags: str) -> Result:
+    app = typer.Typer(cls=Program, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def program(debug: bool = False) -> None:
+        """A program."""
+
+    @app.command()
+    def go() -> None:
+        raise error
+
+    return CliRunner().invoke(app, [*flags, "go"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "advice"),
+    [
+        (NotFound("task", "task-1"), 1, "crawlfleet tasks list"),
+        (NotFound("node", "node-1"), 1, "crawlfleet nodes list"),
+        (Conflict("the task is completed"), 1, ""),
+        (Unauthenticated("this key is not known here"), 1, "--key"),
+        (MasterUnreachable("nobody there"), 3, "crawlfleet up"),
+        (PROBLEMS, 1, "use 1 to 10"),
+        (typer.BadParameter("no"), 2, ""),
+        (typer.Exit(7), 7, ""),
+    ],
+)
+def test_each_error_has_its_exit_code_and_advice(error: Exception, code: int, advice: str) -> None:
+    result = fail(error)
+    assert result.exit_code == code
+    assert advice in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def test_each_field_problem_has_its_own_line() -> None:
+    lines = fail(PROBLEMS).stderr.splitlines()
+    assert lines == [
+        "error: priority = 11: is too high",
+        "  → use 1 to 10",
+        "error: timeout: is missing",
+        "  → give seconds",
+    ]
+
+
+def test_a_defect_is_called_one() -> None:
+    result = fail(KeyError("x"))
+    assert result.exit_code == 1
+    assert "KeyError: 'x'" in result.stderr
+    assert "--debug" in result.stderr
+
+
+@pytest.mark.parametrize("error", [CrawlfleetError("x"), ValueError("y")])
+def test_debug_lets_the_error_through(error: Exception) -> None:
+    assert fail(error, "--debug").exception is error

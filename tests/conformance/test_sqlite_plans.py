@@ -1,0 +1,85 @@
+"""No read walks through a table or sorts what an index has in order already."""
+
+import sqlite3
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.backends.sql import statements
+from crawlfleet.backends.sql.migrations import prepare
+from crawlfleet.backends.sql.schema import sessions, tasks
+from crawlfleet.backends.sql.statements import FILTERS
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    path: Path = tmp_path_factory.mktemp("plans") / "store.db"
+    prepare(path)
+    opened = sqlite3.connect(path)
+    yield opened
+    opened.close()
+
+
+def plan(connection: sqlite3.Connection, statement: str) -> str:
+    values = dict.fromkeys(
+        (*FILTERS, "after", "limit", "ids", "names", "states", "task_id", "subject", "before"), 1
+    )
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values | {"consumer": "c"})
+    return "; ".join(row[3] for row in rows)
+
+
+INDEX_OF = {
+    "workflow_id": "ix_tasks_workflow",
+    "assigned_node": "ix_tasks_node",
+    "status": "ix_tasks_status",
+    "project_id": "ix_tasks_project",
+}
+
+
+@pytest.mark.parametrize("dead", [None, True, False])
+@pytest.mark.parametrize(
+    "given",
+    [given for count in range(len(FILTERS) + 1) for given in combinations(FILTERS, count)],
+    ids="+".join,
+)
+def test_tasks_are_found_by_the_most_selective_index(
+    connection: sqlite3.Connection, given: tuple[str, ...], dead: bool | None
+) -> None:
+    for after in (False, True):
+        for newest_first in (False, True):
+            how = plan(connection, statements.find_tasks(given, dead, after, newest_first))
+            assert "TEMP B-TREE" not in how
+            if dead:
+                assert "ix_tasks_dead" in how
+            elif given and given[0] in INDEX_OF:
+                assert f"SEARCH crawler_tasks USING INDEX {INDEX_OF[given[0]]}" in how
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (statements.LIVE_SESSIONS, "ix_sessions_live"),
+        (statements.LIVE_EXECUTIONS, "ix_executions_live"),
+        (statements.ATTEMPTS, "SEARCH crawler_task_executions USING INDEX ix_executions_task"),
+        (statements.UNFINISHED_IDS, "SEARCH crawler_tasks USING COVERING INDEX ix_tasks_status"),
+        (statements.count_tasks(False), "COVERING INDEX ix_tasks_status"),
+        (statements.count_tasks(True), "COVERING INDEX ix_tasks_status"),
+        (statements.find_events(False), "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
+        (statements.find_events(True), "SEARCH crawler_events USING INDEX ix_events_subject"),
+        (statements.by_ids(tasks), "SEARCH crawler_tasks USING INDEX sqlite_autoindex"),
+        (statements.versions(sessions), "SEARCH crawler_node_sessions USING INDEX"),
+        (statements.CLAIMS_NAMED, "SEARCH crawler_claims USING PRIMARY KEY"),
+        (statements.CURSOR, "SEARCH crawler_cursors USING PRIMARY KEY"),
+        (statements.ENDED_IDS, "SEARCH crawler_tasks USING INDEX ix_tasks_completed"),
+        (statements.REMOVE_TASKS, "SEARCH crawler_tasks USING"),
+        (statements.REMOVE_ATTEMPTS, "SEARCH crawler_task_executions USING"),
+        (statements.REMOVE_CLAIMS, "SEARCH crawler_claims USING COVERING INDEX ix_claims_expiry"),
+        (statements.REMOVE_EVENTS, "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
+    ],
+)
+def test_each_read_uses_its_index(
+    connection: sqlite3.Connection, statement: str, index: str
+) -> None:
+    assert index in plan(connection, statement)
