@@ -33,7 +33,7 @@ def test_a_sound_machine_without_a_fleet_is_told_how_to_start_one(run: Run) -> N
 def test_checks_are_a_table_for_people(run: Run) -> None:
     shown = run("doctor").stdout
     assert "✓  python" in shown
-    assert "0 problems, 1 warnings" in shown
+    assert "no problems, 1 warning" in shown
 
 
 def test_every_wrong_setting_is_a_problem(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from crawlfleet.backends.sql import migrations
 from crawlfleet.backends.sql.migrations import HEAD, SCRIPTS, prepare
 from crawlfleet.backends.sqlite import SqliteStore
-from crawlfleet.errors import StoreTooNew
+from crawlfleet.errors import StoreTooNew, StoreUnavailable
 from crawlfleet.ports.store import Change
 from crawlfleet.testing.store_suite.samples import make_task
 
@@ -100,7 +100,7 @@ def test_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None
     make_old_store(path)
     before = schema_of(path)
     scripts = tomorrow(tmp_path, more='op.execute("SELECT nonsense")')
-    with pytest.raises(sqlite3.OperationalError, match="nonsense"):
+    with pytest.raises(StoreUnavailable, match=r"is as it was.*\n*.*nonsense"):
         prepare(path, scripts=scripts, head="9999")
     assert schema_of(path) == before
     assert revision_of(path) == HEAD

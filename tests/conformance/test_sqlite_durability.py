@@ -5,6 +5,7 @@ and, where strace may be used, by the system calls themselves.
 """
 
 import asyncio
+import multiprocessing
 import random
 import re
 import shutil
@@ -12,58 +13,42 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
+import committer
 import pytest
 
 from crawlfleet.backends.sqlite import SqliteStore
 
-KILLS = 12
-COMMITTER = """
-import asyncio, os, sys
-from crawlfleet.backends.sqlite import SqliteStore
-from crawlfleet.ports.store import Change
-from crawlfleet.testing.store_suite.samples import make_claim, make_event, make_execution, make_task
-
-async def commit(store, number):
-    task = make_task(number, id=f"task-{number:08}")
-    attempt = make_execution(number, id=f"exec-{number:08}", task_id=task.id)
-    event = make_event(task.id)
-    claim = make_claim(task.id, key=task.id)
-    change = Change(tasks=(task,), executions=(attempt,), events=(event,), claims=(claim,))
-    committed = await store.commit([change])
-    assert committed.refusals == (None,), committed
-    os.write(1, f"{number}\\n".encode())
-
-async def main(path, first, count, width):
-    store = SqliteStore(path=path)
-    await store.open()
-    for start in range(first, first + count, width):
-        await asyncio.gather(*(commit(store, n) for n in range(start, start + width)))
-
-asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
-"""
+KILLS = 15
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["crawlfleet.backends.sqlite", "pytest"])
 
 
-def start(path: Path, first: int, count: int, width: int, *prefix: str) -> subprocess.Popen[bytes]:
-    arguments = [str(path), str(first), str(count), str(width)]
-    return subprocess.Popen(
-        [*prefix, sys.executable, "-c", COMMITTER, *arguments], stdout=subprocess.PIPE
-    )
+def start_child(path: Path, first: int) -> tuple[multiprocessing.Process, object]:
+    answers, other_end = CHILDREN.Pipe(duplex=False)
+    child = CHILDREN.Process(target=committer.run_in_child, args=(str(path), first, other_end))
+    child.start()
+    other_end.close()
+    return child, answers
 
 
 def commit_until_killed(path: Path, first: int, delay_s: float) -> list[int]:
     """The numbers that were acknowledged before the process was killed."""
-    child = start(path, first, 1_000_000, 8)
-    assert child.stdout is not None
-    lines = [child.stdout.readline()]
-    killer = threading.Timer(delay_s, child.send_signal, (signal.SIGKILL,))
+    child, answers = start_child(path, first)
+    numbers = [int(answers.recv_bytes())]
+    killer = threading.Timer(delay_s, child.kill)
     killer.start()
-    lines += child.stdout.readlines()
+    try:
+        while True:
+            numbers.append(int(answers.recv_bytes()))
+    except (EOFError, OSError):
+        pass
     killer.join()
-    assert child.wait(10) == -signal.SIGKILL
-    child.stdout.close()
-    return [int(line) for line in lines if line.endswith(b"\n")]
+    child.join(10)
+    assert child.exitcode == -signal.SIGKILL
+    return numbers
 
 
 async def read_back(path: Path) -> set[int]:
@@ -91,7 +76,7 @@ def test_acknowledged_changes_survive_kill_9_whole(tmp_path: Path) -> None:
     acknowledged: set[int] = set()
     first = 0
     for _ in range(KILLS):
-        acknowledged.update(commit_until_killed(path, first, chance.uniform(0, 0.15)))
+        acknowledged.update(commit_until_killed(path, first, chance.uniform(0, 0.1)))
         present = asyncio.run(read_back(path))
         assert acknowledged <= present
         first = max(present) + 1
@@ -100,16 +85,14 @@ def test_acknowledged_changes_survive_kill_9_whole(tmp_path: Path) -> None:
 
 def test_process_killed_while_it_makes_the_store_leaves_a_usable_file(tmp_path: Path) -> None:
     chance = random.Random(11)
-    for number in range(4):
+    for number in range(8):
         path = tmp_path / f"{number}.db"
-        child = start(path, 0, 8, 1)
-        assert child.stdout is not None
-        while not path.exists() and child.poll() is None:
-            pass
-        threading.Event().wait(chance.uniform(0, 0.01))
+        child, _ = start_child(path, 0)
+        while not path.exists() and child.is_alive():
+            time.sleep(0.0002)
+        time.sleep(chance.uniform(0, 0.01))
         child.kill()
-        child.wait(10)
-        child.stdout.close()
+        child.join(10)
         asyncio.run(read_back(path))
 
 
@@ -136,12 +119,12 @@ def test_every_answer_comes_after_the_log_has_reached_the_disk(tmp_path: Path) -
     if strace is None:
         pytest.skip("needs strace")
     trace = tmp_path / "trace"
-    calls = "trace=fsync,fdatasync,pwrite64,write"
-    child = start(tmp_path / "store.db", 0, 20, 1, strace, "-f", "-y", "-e", calls, "-o", trace)
-    output, _ = child.communicate(timeout=60)
-    if child.returncode != 0:
+    traced = [strace, "-f", "-y", "-e", "trace=fsync,fdatasync,pwrite64,write", "-o", trace]
+    program = [sys.executable, committer.__file__, tmp_path / "store.db", "0", "20", "1"]
+    child = subprocess.run([*traced, *program], capture_output=True, timeout=60, check=False)
+    if b"ptrace" in child.stderr:
         pytest.skip("strace may not be used here")
-    assert len(output.splitlines()) == 20
+    assert child.stdout.split() == [str(number).encode() for number in range(20)]
     dirty = answers = syncs = 0
     for line in trace.read_text().splitlines():
         if "store.db-wal>" in line and "pwrite64(" in line:

@@ -73,8 +73,14 @@ def draw_checks(found: Sequence[Check]) -> RenderableType:
         ]
         for check in found
     )
-    summary = f"{problems} problems, {warnings} warnings" if problems + warnings else "all is well"
+    summary = f"{_counted(problems, 'problem')}, {_counted(warnings, 'warning')}"
+    if not problems + warnings:
+        summary = "all is well"
     return Group(table(("", "what", "seen", "what to do"), rows), cell(summary))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def _examine(access: Access, file: Path | None) -> Iterator[Check]:

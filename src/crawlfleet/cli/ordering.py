@@ -11,7 +11,7 @@ from crawlfleet.cli.trouble import FAILED, report
 from crawlfleet.errors import CrawlfleetError, MasterUnreachable
 
 V = TypeVar("V")
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", show_default=False)]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", show_default=False)]
 
 
 async def order_each(

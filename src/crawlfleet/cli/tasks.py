@@ -122,7 +122,7 @@ def _order(verb: str) -> Callable[..., Awaitable[None]]:
 
 async def retry(
     desk: Desk,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID")] = None,
     all_failed: Annotated[
         bool, typer.Option("--all-failed", help="All tasks that failed or took too long.")
     ] = False,

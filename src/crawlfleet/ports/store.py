@@ -32,7 +32,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: RefusalKind
     subject: str
-    """The id of the row whose version did not fit, or the scope of the claim."""
+    """The id of the row whose version did not fit, the scope of the claim, or the present epoch."""
     claim: Claim | None = None
     """The living claim that was in the way."""
 
@@ -83,6 +83,8 @@ class Store(Protocol):
         """Make each change that fits, all in one durable transaction, in the order given.
 
         A change sees the effect of those before it in the batch. A refused change leaves no trace.
+        Epoch, versions and claims are checked in this order. Raises `InvalidRequest`, and makes
+        nothing, when a value cannot be stored at all (text that is not UTF-8, a huge integer).
         """
         ...
 
@@ -121,7 +123,7 @@ class Store(Protocol):
         ...
 
     async def executions(self, task_id: str) -> list[Execution]:
-        """The attempts of a task, oldest first."""
+        """The attempts of a task, oldest first, which is the order of their tokens."""
         ...
 
     async def live_executions(self) -> list[Execution]:
@@ -143,12 +145,16 @@ class Store(Protocol):
         ...
 
     async def remove_finished(self, *, before: float, limit: int) -> int:
-        """Remove up to `limit` tasks that ended before then, with their attempts and claims.
+        """Remove up to `limit` tasks that ended before then, first those that ended first.
 
-        Returns how many tasks went.
+        Their attempts go with them, and so do claims that had expired by then, whoever held them;
+        a claim that is alive stays until it expires. Returns how many tasks went.
         """
         ...
 
     async def remove_events(self, *, before: float, limit: int) -> int:
-        """Remove up to `limit` events older than that; returns how many went."""
+        """Remove those of the `limit` first events that are older than that.
+
+        Returns how many went. Their numbers are not given again.
+        """
         ...

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from crawlfleet.backends.sql.schema import metadata
-from crawlfleet.errors import ConfigError, StoreTooNew
+from crawlfleet.errors import ConfigError, StoreTooNew, StoreUnavailable
 
 HEAD: Final = "0001"
 SCRIPTS: Final = Path(__file__).parent
@@ -30,7 +30,8 @@ VERSION_TABLE: Final = (
 def prepare(path: Path, *, scripts: Path = SCRIPTS, head: str = HEAD) -> None:
     """Create the schema in `path`, or migrate what is there.
 
-    Raises `StoreTooNew`, `ConfigError` for a file of somebody else, or sqlite3's own errors.
+    Raises `StoreTooNew`, `ConfigError` for a file of somebody else, `StoreUnavailable` when a
+    migration fails, or sqlite3's own errors.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         found = _find_revision(connection, path)
@@ -96,6 +97,7 @@ def _migrate(path: Path, scripts: Path, head: str) -> None:
     from alembic import command
     from alembic.config import Config
     from sqlalchemy import NullPool, create_engine, event
+    from sqlalchemy.exc import SQLAlchemyError
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(path, isolation_level=None)
@@ -105,6 +107,12 @@ def _migrate(path: Path, scripts: Path, head: str) -> None:
     event.listen(engine, "begin", lambda opened: opened.exec_driver_sql("BEGIN IMMEDIATE"))
     config = Config()
     config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, head)
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, head)
+    except SQLAlchemyError as error:
+        raise StoreUnavailable(
+            f"the store {path} could not be migrated to the revision {head} and is as it was: "
+            f"{error}. Go on with the version that wrote it, and report this"
+        ) from error
