@@ -94,3 +94,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(UV_INSTALL) --require-hashes -r requirements.lock
 	@$(UV_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
+
+.PHONY: docs
+docs: $(READY) ## Draw the diagrams of the docs from the tables in the code
+	$(BIN)/python docs/diagrams.py

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from crawlfleet.cli import create_app
+from crawlfleet.cli.program import create_app
 
 Run = Callable[..., Result]
 

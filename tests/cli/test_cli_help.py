@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import Result
 
 from crawlfleet import __version__
-from crawlfleet.cli import create_app
+from crawlfleet.cli.program import create_app
 
 Run = Callable[..., Result]
 
@@ -80,7 +80,7 @@ def test_without_a_fleet_commands_say_how_to_start_one(run: Run) -> None:
 
 def test_help_needs_no_heavy_module_and_little_time() -> None:
     program = (
-        "import sys; from crawlfleet.cli import create_app\n"
+        "import sys; from crawlfleet.cli.program import create_app\n"
         "try: create_app()(['--help'])\n"
         "except SystemExit: print(*sorted(sys.modules))"
     )

@@ -4,6 +4,7 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
@@ -112,7 +113,7 @@ def test_a_piped_table_has_whole_ids_and_one_line_for_each_row(
 ) -> None:
     Output(json=False).show([TASK] * 3, lambda: draw_tasks([TASK] * 3))
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["id", "type", "status", "priority", "retries", "age", "node"]
+    assert head.split() == ["id", "type", "status", "prio", "retries", "age", "node"]
     assert len(rows) == 3
     assert all(row.startswith(TASK_ID) and NODE_ID in row for row in rows)
     assert not any("\x1b" in row for row in rows)
@@ -160,10 +161,17 @@ def test_a_task_is_shown_with_its_story_and_without_markup() -> None:
 
 def test_nodes_show_what_they_do_and_measure() -> None:
     listed, whole = text_of(draw_nodes([NODE])), text_of(draw_node(NODE))
+    assert "online" in listed
+    assert "healthy" not in listed
     assert "2/4" in listed
     assert "25%" in listed
     assert "cpu_cores 2, slots 4" in whole
     assert whole.count(TASK_ID) == 2
+
+
+def test_a_node_that_is_not_well_stands_out_in_the_list() -> None:
+    node = msgspec.structs.replace(NODE, health="degraded")
+    assert "online, degraded" in text_of(draw_nodes([node]))
 
 
 def test_status_names_only_states_that_occur() -> None:

@@ -24,7 +24,19 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 
 def plan(connection: sqlite3.Connection, statement: str) -> str:
     values = dict.fromkeys(
-        (*FILTERS, "after", "limit", "ids", "names", "states", "task_id", "subject", "before"), 1
+        (
+            *FILTERS,
+            "after",
+            "limit",
+            "ids",
+            "names",
+            "states",
+            "task_id",
+            "subject",
+            "before",
+            "never",
+        ),
+        1,
     )
     rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values | {"consumer": "c"})
     return "; ".join(row[3] for row in rows)
@@ -75,6 +87,8 @@ def test_tasks_are_found_by_the_most_selective_index(
         (statements.ENDED_IDS, "SEARCH crawler_tasks USING INDEX ix_tasks_completed"),
         (statements.REMOVE_TASKS, "SEARCH crawler_tasks USING"),
         (statements.REMOVE_ATTEMPTS, "SEARCH crawler_task_executions USING"),
+        (statements.REMOVE_ENDLESS_CLAIMS, "SEARCH crawler_claims USING INDEX ix_claims_holder"),
+        (statements.OPEN_SESSIONS, "SEARCH crawler_node_sessions USING"),
         (statements.REMOVE_CLAIMS, "SEARCH crawler_claims USING COVERING INDEX ix_claims_expiry"),
         (statements.REMOVE_EVENTS, "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
     ],

@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from placement_worlds import (
     NOW,
+    amounts,
+    capacities,
     fleet_of,
     fleets,
     make_node,
@@ -23,6 +25,7 @@ from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import _best, default_rules, explain, plan, requirement_of
 from crawlfleet.core.resources import add, fits
+from crawlfleet.core.strategies import BUILT_IN
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
@@ -50,6 +53,28 @@ def test_no_node_gets_more_than_it_has_of_anything(
         assert fits(total, fleet.free(node_id))
     assert len({task_id for task_id, _ in made.assignments}) == len(made.assignments)
     assert state_of(fleet, ids) == before
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    sizes=st.lists(capacities, min_size=1, max_size=3),
+    demands=st.lists(amounts, min_size=2, max_size=4, unique=True),
+    times=st.integers(2, 12),
+    strategy=st.sampled_from(sorted(BUILT_IN)),
+)
+def test_several_groups_together_fill_nodes_to_the_brim_and_not_beyond(
+    sizes: list[Resources], demands: list[Resources], times: int, strategy: str
+) -> None:
+    fleet = fleet_of(*(make_node(f"n{n}", resources=size) for n, size in enumerate(sizes)))
+    tasks = [need(demand=demand) for demand in demands for _ in range(times)]
+    made = planned(queue_of(*tasks), fleet, default_rules(default_strategy=strategy))
+    for task_id, node_id in made.assignments:
+        demand = tasks[int(task_id[1:])].demand
+        assert fits(demand, fleet.free(node_id))
+        fleet.reserve(node_id, demand)
+    for requirement in made.unplaced:
+        assert not any(fits(requirement.demand, fleet.free(f"n{n}")) for n in range(len(sizes)))
+    assert len(made.assignments) == len(tasks) or made.unplaced
 
 
 @bounded
@@ -277,3 +302,9 @@ def test_the_best_of_a_large_fleet_are_the_best(
     score = np.random.default_rng(seed).integers(levels, size=nodes).astype(np.float64)
     best = _best(score, wanted)
     assert best.tolist() == np.argsort(score, kind="stable")[:wanted].tolist()
+
+
+def test_a_sample_that_misleads_does_no_harm() -> None:
+    score = np.ones(6000)
+    score[::23] = 0.0
+    assert _best(score, 300).tolist() == np.argsort(score, kind="stable")[:300].tolist()

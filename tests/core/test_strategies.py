@@ -191,6 +191,22 @@ def test_least_loaded_looks_at_measured_and_at_reserved_load() -> None:
     assert nodes_chosen(planned(queue_of(need()), fleet)) == ["c"]
 
 
+def test_load_counts_what_earlier_groups_of_a_plan_took() -> None:
+    fleet = fleet_of(*(make_node(id, resources=Resources(slots=10)) for id in "ab"))
+    asked = [*[need()] * 3, *[need(node_type="standard")] * 3]
+    assert Counter(nodes_chosen(planned(queue_of(*asked), fleet))) == {"a": 3, "b": 3}
+    rules = default_rules(default_strategy="bin_pack")
+    assert Counter(nodes_chosen(planned(queue_of(*asked), fleet, rules))) == {"a": 6}
+
+
+def test_being_able_counts_more_than_having_done() -> None:
+    able = {"technologies": ["react"]}
+    fleet = fleet_of(make_node("done"), make_node("able", capabilities=able))
+    fleet.remember_success("done", FEATURES[1:])
+    asked = need(strategy="content_based", content_features=FEATURES[1:])
+    assert nodes_chosen(planned(queue_of(asked), fleet)) == ["able"]
+
+
 def test_round_robin_goes_on_where_it_stopped() -> None:
     fleet = fleet_of(*(make_node(id, resources=BIG) for id in "abc"))
     rules = default_rules(default_strategy="round_robin")

@@ -16,6 +16,7 @@ from msgspec.structs import force_setattr
 
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.change import NEVER
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
@@ -274,7 +275,7 @@ class MemoryStore:
         for kind, removed in ((TASKS, gone), (EXECUTIONS, attempts)):
             for row_id in removed:
                 del self._present.versions[kind][row_id]
-        self._remove_claims(before, limit * CLAIMS_PER_TASK)
+        self._remove_claims(set(gone), before, limit * CLAIMS_PER_TASK)
         return len(gone)
 
     async def remove_events(self, *, before: float, limit: int) -> int:
@@ -290,8 +291,15 @@ class MemoryStore:
                 del self._events_of[subject]
         return len(gone)
 
-    def _remove_claims(self, before: float, limit: int) -> None:
+    def _remove_claims(self, holders: set[str], before: float, limit: int) -> None:
         claims = self._present.claims
+        endless = [
+            name
+            for name, claim in claims.items()
+            if claim.expires_at == NEVER and claim.holder in holders
+        ]
+        for name in endless:
+            del claims[name]
         expired = sorted(
             (claim.expires_at, name) for name, claim in claims.items() if claim.expires_at <= before
         )

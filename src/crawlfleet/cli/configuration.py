@@ -107,6 +107,7 @@ def draw_settings(views: list[SettingView]) -> Table:
             ]
             for view in views
         ),
+        flexible=("value",),
     )
 
 

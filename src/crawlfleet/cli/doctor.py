@@ -76,7 +76,7 @@ def draw_checks(found: Sequence[Check]) -> RenderableType:
     summary = f"{_counted(problems, 'problem')}, {_counted(warnings, 'warning')}"
     if not problems + warnings:
         summary = "all is well"
-    return Group(table(("", "what", "seen", "what to do"), rows), cell(summary))
+    return Group(table(("", "what", "seen", "what to do"), rows, flexible=("seen",)), cell(summary))
 
 
 def _counted(number: int, noun: str) -> str:

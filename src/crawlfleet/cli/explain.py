@@ -61,5 +61,5 @@ def draw_explanation(explanation: TaskExplanation) -> RenderableType:
             ]
             for verdict in placement.details
         )
-        parts += [heading("Nodes"), table(("id", "name", "why not"), rows)]
+        parts += [heading("Nodes"), table(("id", "name", "why not"), rows, flexible=("name",))]
     return Group(*parts)

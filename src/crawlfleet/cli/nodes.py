@@ -7,10 +7,12 @@ import msgspec
 import typer
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.ordering import Ids, order_each
 from crawlfleet.cli.output import cell, facts, moment, since, state, table, tree
+from crawlfleet.model.node import Health
 from crawlfleet.model.views import NodeView
 
 VERBS: Final = {
@@ -61,13 +63,12 @@ def _order(verb: str) -> Callable[..., Awaitable[None]]:
 def draw_nodes(nodes: Sequence[NodeView]) -> Table:
     """Nodes, one a line."""
     return table(
-        ("id", "name", "status", "health", "running", "cpu", "memory", "heard", "region"),
+        ("id", "name", "status", "running", "cpu", "memory", "heard", "region"),
         (
             [
                 cell(node.id),
                 cell(node.name),
-                state(node.status),
-                state(node.health),
+                _condition(node),
                 cell(f"{len(node.active_tasks)}/{node.resources.slots:g}"),
                 _share(node, "cpu_usage"),
                 _share(node, "memory_usage"),
@@ -76,6 +77,7 @@ def draw_nodes(nodes: Sequence[NodeView]) -> Table:
             ]
             for node in nodes
         ),
+        flexible=("name",),
     )
 
 
@@ -102,6 +104,13 @@ def draw_node(node: NodeView) -> RenderableType:
             ("running", cell("\n".join(node.active_tasks), lines=True)),
         ]
     )
+
+
+def _condition(node: NodeView) -> Text:
+    """The state, and the health where that is news."""
+    if node.health in {Health.UNKNOWN, Health.HEALTHY}:
+        return state(node.status)
+    return Text.assemble(state(node.status), ", ", state(node.health))
 
 
 def _share(node: NodeView, name: str) -> RenderableType:

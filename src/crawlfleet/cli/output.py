@@ -1,24 +1,23 @@
 """How commands answer: JSON for programs, tables for people.
 
-On a terminal a table fits its width and states have colours. Elsewhere there are no colours, no
-lines and no limit to the width, so that `grep`, `cut` and `awk` see whole ids. Texts that come
-from a fleet are never taken for markup, and cannot steer the terminal.
+On a terminal a table fits its width and states have colours. Elsewhere there are no colours and
+no limit to the width, so that `grep`, `cut` and `awk` see whole ids. Texts that come from a fleet
+are never taken for markup, and cannot steer the terminal.
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 import typer
-from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 ENDLESS: Final = 100_000
-ID_WIDTH: Final = 30
+LEAST_WIDTH: Final = 4
 STYLES: Final = {
     "completed": "green",
     "processing": "cyan",
@@ -87,17 +86,21 @@ def _console(terminal: bool, *, stderr: bool) -> Console:
     )
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
-    """Rows under column names. The first column is never cut."""
-    terminal = sys.stdout.isatty()
-    made = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
-    for number, name in enumerate(columns):
-        # On a terminal an id in a later column may be cut; elsewhere nothing ever is.
-        made.add_column(name, no_wrap=number == 0 or name.endswith("node"), overflow="ellipsis")
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Iterable[RenderableType]],
+    *,
+    flexible: Collection[str] = (),
+) -> Table:
+    """Rows under column names. Where there is no room, `flexible` columns and the last give in."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        gives_in = name in flexible or name == columns[-1]
+        made.add_column(
+            name, no_wrap=not gives_in, overflow="ellipsis", min_width=LEAST_WIDTH * gives_in
+        )
     for row in rows:
         made.add_row(*row)
-    if made.columns and made.columns[0].header == "id":
-        made.columns[0].min_width = ID_WIDTH if made.row_count else None
     return made
 
 

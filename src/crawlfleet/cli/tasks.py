@@ -174,7 +174,7 @@ async def wait(desk: Desk, ids: Ids) -> None:
 
 def draw_tasks(tasks: Sequence[TaskView]) -> Table:
     """Tasks, one a line."""
-    columns = ("id", "type", "status", "priority", "retries", "age", "node")
+    columns = ("id", "type", "status", "prio", "retries", "age", "node")
     return table(
         columns,
         (
@@ -228,18 +228,19 @@ def draw_task(
 def draw_executions(attempts: Sequence[ExecutionView]) -> Table:
     """Attempts, one a line."""
     return table(
-        ("id", "status", "started", "took", "node", "error"),
+        ("id", "status", "age", "took", "node", "error"),
         (
             [
                 cell(each.id),
                 state(each.status),
-                moment(each.running_at or each.start_time),
+                since(each.start_time),
                 _took(each),
                 cell(each.node_id),
                 cell(each.error.message if each.error else None),
             ]
             for each in attempts
         ),
+        flexible=("node",),
     )
 
 

@@ -6,6 +6,7 @@
 from typing import Any, Final
 
 import typer
+from rich.text import Text
 from typer.core import TyperGroup
 
 from crawlfleet.cli.output import message_console, printable
@@ -71,8 +72,7 @@ def report(error: CrawlfleetError, subject: str = "") -> None:
 def say(text: str, remedy: str = "") -> None:
     """Write to standard error that something is wrong."""
     console = message_console()
-    console.print("error:", style="bold red", end=" ")
-    console.print(printable(text, lines=True))
+    console.print(Text.assemble(("error:", "bold red"), " ", printable(text, lines=True)))
     if remedy:
         console.print(f"  → {printable(remedy)}", style="dim")
 

@@ -19,6 +19,7 @@ log = logger(Component.MASTER)
 CONSUMER: Final = "outbox"
 PORTION: Final = 1000
 CURSOR_EVERY_S: Final = 1.0
+"""One save for all that happens within a second: it costs a commit."""
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 
 
@@ -35,17 +36,23 @@ class Outbox:
     async def run(self) -> None:
         """Carry what is new whenever the log has grown."""
         self._position = self._saved = await self._store.cursor(CONSUMER)
+        loop = asyncio.get_running_loop()
         wake = self._state.signals.events
+        save_at = loop.time()
         while True:
-            await wake.wait()
+            unsaved = self._position > self._saved
+            try:
+                async with asyncio.timeout_at(save_at if unsaved else None):
+                    await wake.wait()
+            except TimeoutError:
+                log.debug("saving the outbox's position", position=self._position)
             wake.clear()
             try:
                 while await self._carry():
                     pass
-                if self._position > self._saved:
-                    # One save for all that happens within a second.
-                    await asyncio.sleep(CURSOR_EVERY_S)
+                if self._position > self._saved and loop.time() >= save_at:
                     await self.save()
+                    save_at = loop.time() + CURSOR_EVERY_S
             except StoreUnavailable as error:
                 log.warning("outbox waits for the store", error=str(error))
                 wake.set()

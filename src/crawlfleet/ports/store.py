@@ -32,7 +32,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: RefusalKind
     subject: str
-    """The id of the row whose version did not fit, the scope of the claim, or the present epoch."""
+    """The id of the row or session that did not fit, the claim's scope, or the present epoch."""
     claim: Claim | None = None
     """The living claim that was in the way."""
 
@@ -83,8 +83,8 @@ class Store(Protocol):
         """Make each change that fits, all in one durable transaction, in the order given.
 
         A change sees the effect of those before it in the batch. A refused change leaves no trace.
-        Epoch, versions and claims are checked in this order. Raises `InvalidRequest`, and makes
-        nothing, when a value cannot be stored at all (text that is not UTF-8, a huge integer).
+        Epoch, session, versions and claims are checked in this order. Raises `InvalidRequest`, and
+        makes nothing, when a value cannot be stored (text that is not UTF-8, a huge integer).
         """
         ...
 
@@ -147,8 +147,9 @@ class Store(Protocol):
     async def remove_finished(self, *, before: float, limit: int) -> int:
         """Remove up to `limit` tasks that ended before then, first those that ended first.
 
-        Their attempts go with them, and so do claims that had expired by then, whoever held them;
-        a claim that is alive stays until it expires. Returns how many tasks went.
+        Their attempts go with them, and so do their claims that never expire, and all claims that
+        had expired by then; a claim that still has an end stays until then. Returns how many
+        tasks went.
         """
         ...
 

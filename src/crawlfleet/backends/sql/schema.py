@@ -249,6 +249,7 @@ claims: Final = Table(
     sqlite_with_rowid=False,
 )
 Index("ix_claims_expiry", claims.c.expires_at)
+Index("ix_claims_holder", claims.c.holder)
 
 cursors: Final = Table(
     "crawler_cursors",

@@ -235,6 +235,11 @@ ENDED_IDS: Final = _text(
 )
 REMOVE_TASKS: Final = _text(delete(tasks).where(_among_ids(tasks.c.id)))
 REMOVE_ATTEMPTS: Final = _text(delete(executions).where(_among_ids(executions.c.task_id)))
+REMOVE_ENDLESS_CLAIMS: Final = _text(
+    delete(claims)
+    .where(_among_ids(claims.c.holder))
+    .where(_unindexed(claims.c.expires_at) == bindparam("never"))
+)
 REMOVE_CLAIMS: Final = _text(
     delete(claims).where(
         tuple_(claims.c.scope, claims.c.key).in_(

@@ -18,6 +18,7 @@ from crawlfleet.backends.sql import statements
 from crawlfleet.backends.sql.rows import CLAIM, EVENT, VERSIONED, RowMap
 from crawlfleet.backends.sql.trouble import explain
 from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.change import NEVER
 from crawlfleet.model.event import Event
 from crawlfleet.ports.store import Change, Claim, Committed
 
@@ -115,6 +116,7 @@ class Writer:
         found = self._run(statements.ENDED_IDS, before=before, limit=max(limit, 0)).fetchone()[0]
         self._run(statements.REMOVE_TASKS, ids=found)
         self._run(statements.REMOVE_ATTEMPTS, ids=found)
+        self._run(statements.REMOVE_ENDLESS_CLAIMS, ids=found, never=NEVER)
         claims = max(limit, 0) * CLAIMS_PER_TASK
         self._run(statements.REMOVE_CLAIMS, before=before, limit=claims)
         return len(_read_ids(found))

@@ -289,3 +289,52 @@ class CommitTests(Harness):
         await must(store, Change(tasks=(make_task(1),)))
         await store.lead("a")
         await must(store, Change(tasks=(make_task(2),)))
+
+    @on_store
+    async def test_change_under_a_session_needs_it_open(self, store: Store) -> None:
+        await must(store, Change(sessions=(make_session(),)))
+        await must(store, Change(tasks=(make_task(1),), under="sess-0001"))
+        await must(store, Change(sessions=(make_session(version=2, ended_at=1.0),)))
+        for session in ("sess-0001", "never opened"):
+            change = Change(
+                tasks=(make_task(2),), events=(make_event(),), claims=(make_claim(),), under=session
+            )
+            refusal = await commit_one(store, change)
+            assert is_refused(refusal, RefusalKind.SESSION, session)
+        assert await store.tasks(["task-0002"]) == []
+        assert await store.events(after=0, limit=9) == []
+        await must(store, Change(claims=(make_claim("another"),)))
+
+    @on_store
+    async def test_session_can_open_and_end_within_a_batch(self, store: Store) -> None:
+        work = [Change(tasks=(make_task(n),), under="sess-0001") for n in range(3)]
+        opened = Change(sessions=(make_session(),))
+        ended = Change(sessions=(make_session(version=2, ended_at=1.0),), under="sess-0001")
+        committed = await store.commit([work[0], opened, work[1], ended, work[2]])
+        made = [refusal is None for refusal in committed.refusals]
+        assert made == [False, True, True, True, False]
+        assert [task.id for task in await store.tasks(["task-0000", "task-0001", "task-0002"])] == [
+            "task-0001"
+        ]
+
+    @on_store
+    async def test_end_of_a_session_that_is_refused_does_not_end_it(self, store: Store) -> None:
+        await must(store, Change(sessions=(make_session(),)))
+        ended = make_session(version=2, ended_at=1.0)
+        bad = Change(sessions=(ended,), tasks=(make_task(version=7),))
+        committed = await store.commit([bad, Change(tasks=(make_task(),), under="sess-0001")])
+        assert is_refused(committed.refusals[0], RefusalKind.VERSION, "task-0001")
+        assert committed.refusals[1] is None
+
+    @on_store
+    async def test_epoch_is_checked_before_the_session_and_that_before_versions(
+        self, store: Store
+    ) -> None:
+        epoch = await store.lead("a")
+        bad = Change(tasks=(make_task(version=9),), under="nope", epoch=epoch + 1)
+        kinds = []
+        for change in (bad, replace(bad, epoch=epoch), replace(bad, epoch=epoch, under=None)):
+            refusal = await commit_one(store, change)
+            assert refusal is not None
+            kinds.append(refusal.kind)
+        assert kinds == [RefusalKind.EPOCH, RefusalKind.SESSION, RefusalKind.VERSION]

@@ -10,6 +10,7 @@ import msgspec
 
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.backends.present import rows_by_kind
+from crawlfleet.model.change import NEVER
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.task import ExecutionStatus, TaskStatus
 from crawlfleet.ports.store import Change, Committed, Store, TaskFilter
@@ -90,16 +91,17 @@ class _Chance:
             keys=self._some(make_key, 0.1),
             claims=tuple(self._claim() for _ in range(self._random.choice([0, 0, 1, 2]))),
             events=tuple(self._event() for _ in range(self._random.choice([0, 1, 2]))),
+            under=self._random.choice([None] * 8 + ["sess-0000", "sess-0001"]),
             epoch=self._random.choice([None] * 6 + [self._epoch] * 3 + [self._epoch - 1]),
         )
 
     def _claim(self) -> Any:
         at = NOW + self._random.randrange(10)
         return make_claim(
-            self._random.choice(["a", "b", "c"]),
+            f"task-{self._random.randrange(IDS):04}",
             key=self._random.choice(["k1", "k2", "k3"]),
             at=at,
-            expires_at=at + self._random.randrange(8),
+            expires_at=self._random.choice([NEVER, *(at + wait for wait in range(8))]),
         )
 
     def _event(self) -> Any:

@@ -1,12 +1,12 @@
 """Cursors, removal of what is old, and a store that is closed."""
 
 import asyncio
-import math
 from pathlib import Path
 
 import pytest
 
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.change import NEVER
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite.harness import Harness, commit_one, must, on_store
@@ -73,7 +73,7 @@ class UpkeepTests(Harness):
         assert await store.remove_finished(before=NOW, limit=100) == 7
 
     @on_store
-    async def test_removal_forgets_claims_that_had_expired_and_no_others(
+    async def test_removal_forgets_claims_that_had_expired_or_lasted_as_long_as_the_task(
         self, store: Store
     ) -> None:
         done = make_task(1, status=TaskStatus.COMPLETED, completed_at=NOW)
@@ -83,15 +83,20 @@ class UpkeepTests(Harness):
                 tasks=(done,),
                 claims=(
                     make_claim(key="old", expires_at=NOW + 1),
+                    make_claim("another", key="older", expires_at=NOW + 1),
                     make_claim(key="alive", expires_at=NOW + 100),
-                    make_claim(key="endless", expires_at=math.inf),
+                    make_claim(key="endless", expires_at=NEVER),
+                    make_claim("another", key="of another", expires_at=NEVER),
                 ),
             ),
         )
         assert await store.remove_finished(before=NOW + 50, limit=10) == 1
-        for key, free in (("old", True), ("alive", False), ("endless", False)):
-            refusal = await commit_one(store, Change(claims=(make_claim("b", key=key),)))
-            assert (refusal is None) is free
+        free = [
+            key
+            for key in ("old", "older", "alive", "endless", "of another")
+            if await commit_one(store, Change(claims=(make_claim("b", key=key),))) is None
+        ]
+        assert free == ["old", "older", "endless"]
 
     @on_store
     async def test_old_events_go_from_the_beginning_of_the_log(self, store: Store) -> None:

@@ -20,6 +20,7 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_claims_expiry", "crawler_claims", ["expires_at"])
+    op.create_index("ix_claims_holder", "crawler_claims", ["holder"])
     op.create_table(
         "crawler_clusters",
         sa.Column("id", sa.Text(), nullable=False),

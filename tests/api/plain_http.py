@@ -1,0 +1,235 @@
+"""A real master, spoken to in plain HTTP: nothing of our own client is in between."""
+
+import asyncio
+import http.client
+import json
+import secrets
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from crawlfleet import compose
+from crawlfleet.model.key import Role
+from crawlfleet.model.settings import Settings
+from crawlfleet.testing.local_fleet import LocalFleet, running
+
+ADMIN: Final = "(the admin's key)"
+ANSWER_WITHIN_S: Final = 30.0
+MAX_BODY_MB: Final = 2.0
+TABLES: Final = {
+    "projects": "*",
+    "crawler_tasks": "*",
+    "crawler_nodes": "*",
+    "crawler_node_sessions": "*",
+    "crawler_task_executions": "*",
+    "crawler_events": "*",
+    "crawler_claims": "*",
+    "crawler_keys": "*",
+}
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+    def expect(self, status: int) -> Any:
+        """The JSON of an answer that must have this status."""
+        assert self.status == status, (self.status, self.content[:1000])
+        return self.json
+
+
+class Master:
+    """A master process without workers, with a key for every role."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.fleet = LocalFleet(
+            folder,
+            workers=0,
+            **{
+                # Nodes of these tests beat when a test says so, and not else.
+                "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "60",
+                "CRAWLFLEET_SESSION_TIMEOUT_S": "600",
+                "CRAWLFLEET_SERVER_MAX_BODY_MB": str(MAX_BODY_MB),
+                **settings,
+            },
+        )
+        self.keys = {role: secrets.token_hex(32) for role in Role} | {Role.ADMIN: self.fleet.key}
+        self._connection: http.client.HTTPConnection | None = None
+
+    def prepare(self) -> None:
+        """Put the keys into the store, before the master opens it."""
+        settings = Settings(data_dir=str(self.fleet.folder))
+        asyncio.run(self._make_keys(settings))
+
+    async def _make_keys(self, settings: Settings) -> None:
+        store = compose.open_store(f"sqlite:///{self.fleet.folder / 'crawlfleet.db'}")
+        async with compose.control_plane(settings, store) as control:
+            for role, secret in self.keys.items():
+                await control.keys.ensure(secret, name=f"the {role}", role=role)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = ADMIN,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send `body` as JSON, or as it is when it is bytes; `key` is a secret."""
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json"} if content is not None else {}
+        if key is not None:
+            secret = self.fleet.key if key == ADMIN else key
+            sent["Authorization"] = f"Bearer {secret}"
+        sent.update(headers or {})
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(
+                "127.0.0.1", self.fleet.port, timeout=ANSWER_WITHIN_S
+            )
+        try:
+            self._connection.request(method, path, body=content, headers=sent)
+            response = self._connection.getresponse()
+            return Answer(response.status, _lower(response.getheaders()), response.read())
+        except BaseException:
+            self._connection.close()
+            self._connection = None
+            raise
+
+    def get(self, path: str, **options: Any) -> Any:
+        return self.call("GET", path, **options).expect(200)
+
+    def post(self, path: str, body: Any = None, *, status: int = 200, **options: Any) -> Any:
+        return self.call("POST", path, body, **options).expect(status)
+
+    def send(self, data: bytes) -> Answer:
+        """Send these very bytes on a connection of their own."""
+        with socket.create_connection(
+            ("127.0.0.1", self.fleet.port), timeout=ANSWER_WITHIN_S
+        ) as peer:
+            try:
+                peer.sendall(data)
+            except ConnectionError:
+                pass  # answered and closed before all was sent
+            response = http.client.HTTPResponse(peer)
+            response.begin()
+            return Answer(response.status, _lower(response.getheaders()), response.read())
+
+    def dump(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Everything that the store holds, from its own file."""
+        return {
+            table: self.fleet.query(f"select {columns} from {table} order by 1, 2")
+            for table, columns in TABLES.items()
+        }
+
+    def log(self) -> str:
+        return "".join(
+            path.read_text("utf-8", errors="replace")
+            for path in [self.fleet.folder / "up.log", *self.fleet.folder.glob("logs/*")]
+        )
+
+    def submit(self, task: Mapping[str, Any] | None = None, **fields: Any) -> str:
+        """A new task's id."""
+        request = {"task_type": "sleep", "parameters": {"seconds": 0}, **(task or {}), **fields}
+        return str(self.post("/api/v1/tasks", request, status=201)["id"])
+
+    def task(self, task_id: str) -> Any:
+        return self.get(f"/api/v1/tasks/{task_id}")
+
+    def order(self, task_id: str, verb: str, body: Any = None) -> Answer:
+        return self.call("POST", f"/api/v1/tasks/{task_id}:{verb}", body)
+
+    def node(self, **description: Any) -> "Node":
+        """Register a new node."""
+        return Node(self, **description)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
+class Node:
+    """What a worker says, said by hand."""
+
+    def __init__(self, master: Master, **description: Any) -> None:
+        self.master = master
+        self.description = {"name": "by hand", **description}
+        self.registered = master.post(
+            "/api/v1/nodes:register", self.description, status=201, key=master.keys[Role.NODE]
+        )
+        self.id: str = self.registered["node_id"]
+        self.token: str = self.registered["node_token"]
+        self.session: str = self.registered["session_id"]
+        self.path = f"/api/v1/nodes/{self.id}"
+
+    def say(self, verb: str, body: Any = None) -> Answer:
+        return self.master.call("POST", f"{self.path}:{verb}", body, key=self.token)
+
+    def return_(self, **description: Any) -> Any:
+        """Register again with the saved identity."""
+        self.registered = self.master.post(
+            "/api/v1/nodes:register",
+            {**self.description, "node_id": self.id, **description},
+            status=201,
+            key=self.token,
+        )
+        self.session = self.registered["session_id"]
+        return self.registered
+
+    def beat(self, **fields: Any) -> Any:
+        return self.say("heartbeat", {"session_id": self.session, **fields}).expect(200)
+
+    def lease(self, held: list[str] | None = None, wait_s: float = 5.0) -> Any:
+        request = {"session_id": self.session, "held": held or [], "wait_s": wait_s}
+        return self.say("lease", request).expect(200)
+
+    def take(self) -> Any:
+        """The one assignment that the master has for this node."""
+        (assignment,) = self.lease()["assignments"]
+        return assignment
+
+    def report(self, assignment: Mapping[str, Any], kind: str, **fields: Any) -> str:
+        """The outcome of one report."""
+        report = {name: assignment[name] for name in ("execution_id", "task_id", "token")}
+        report |= {"kind": kind, "at": 1.0, **fields}
+        body = {"session_id": self.session, "reports": [report]}
+        (outcome,) = self.say("report", body).expect(200)["outcomes"]
+        return str(outcome)
+
+    def order(self, verb: str) -> Answer:
+        """What an operator orders about this node."""
+        return self.master.call("POST", f"{self.path}:{verb}")
+
+    def view(self) -> Any:
+        return self.master.get(self.path)
+
+    def leave(self) -> None:
+        self.order("unregister")
+
+
+@contextmanager
+def started(folder: Path, **settings: str) -> Iterator[Master]:
+    """A master that answers, and in any case is gone at the end."""
+    master = Master(folder, **settings)
+    master.prepare()
+    with running(master.fleet):
+        asyncio.run(master.fleet.until_ready())
+        try:
+            yield master
+        finally:
+            master.close()
+
+
+def _lower(headers: list[tuple[str, str]]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers}

@@ -1,0 +1,229 @@
+"""The lease protocol, message by message."""
+
+import asyncio
+
+from crawlfleet.model.messages import ReportKind, ReportOutcome
+from crawlfleet.model.settings import RecoverySettings
+from crawlfleet.model.task import ErrorClass, ExecutionStatus, RetryPolicy, TaskStatus
+from crawlfleet.testing.simulation.clock import run_simulated
+from tests.control.stage import stage
+
+STARTED, SUCCEEDED = ReportKind.STARTED, ReportKind.SUCCEEDED
+RECORDED, STALE = ReportOutcome.RECORDED, ReportOutcome.STALE
+AT_ONCE = RetryPolicy(initial_delay_s=0.0)
+
+
+def test_a_task_runs_from_submission_to_its_result() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit()
+            assignment = await node.take()
+            assert await node.report(assignment, STARTED) == [RECORDED]
+            assert (await on.task(task)).status is TaskStatus.PROCESSING
+            assert await node.report(assignment, SUCCEEDED, data=b'{"n":1}') == [RECORDED]
+            done = await on.task(task)
+            assert done.status is TaskStatus.COMPLETED
+            assert b'"data":{"n":1}' in bytes(done.result)
+            assert b'"success":true' in bytes(done.result)
+
+    run_simulated(scene())
+
+
+def test_start_and_end_in_one_message_are_one_change_with_both_events() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit()
+            assignment = await node.take()
+            before = (await on.task(task)).version
+            assert await node.report(assignment, STARTED, SUCCEEDED) == [RECORDED, RECORDED]
+            after = await on.task(task)
+            assert after.version == before + 1
+            await asyncio.sleep(1)
+            told = [event.kind for event in on.heard.events if event.subject == task.id]
+            assert told == ["task.pending", "task.assigned", "task.processing", "task.completed"]
+
+    run_simulated(scene())
+
+
+def test_a_lost_lease_reply_is_delivered_again() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            await on.submit()
+            first = await node.take()
+            again = await node.take()
+            assert again == first
+            assert (await node.lease(first)).assignments == ()
+
+    run_simulated(scene())
+
+
+def test_a_repeated_report_changes_nothing_and_stops_nothing() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit()
+            assignment = await node.take()
+            assert await node.report(assignment, STARTED) == [RECORDED]
+            assert await node.report(assignment, STARTED) == [RECORDED]
+            await node.report(assignment, SUCCEEDED)
+            done = await on.task(task)
+            assert await node.report(assignment, SUCCEEDED, data=b"2") == [STALE]
+            assert await on.task(task) == done
+
+    run_simulated(scene())
+
+
+def test_a_report_under_an_old_token_is_refused() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit(retry_policy=AT_ONCE)
+            first = await node.take()
+            await node.report(first, ReportKind.FAILED, error=ErrorClass.ERROR)
+            second = await node.take()
+            assert second.token > first.token
+            assert await node.report(first, SUCCEEDED) == [STALE]
+            assert await node.report(second, SUCCEEDED, token=first.token) == [STALE]
+            assert (await on.task(task)).status is TaskStatus.ASSIGNED
+            assert await node.report(second, SUCCEEDED) == [RECORDED]
+
+    run_simulated(scene())
+
+
+def test_one_node_cannot_report_for_another() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, other = await on.node(slots=1), await on.node("other", slots=1)
+            await on.submit()
+            replies = {each: (await each.lease()).assignments for each in (node, other)}
+            owner = next(each for each, got in replies.items() if got)
+            thief = other if owner is node else node
+            assert await thief.report(replies[owner][0], SUCCEEDED) == [STALE]
+
+    run_simulated(scene())
+
+
+def test_a_node_that_registers_anew_loses_what_it_held() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit()
+            assignment = await node.take()
+            on.control.nodes.get(node.id)
+            await on.control.leases.end_session(node.session_id, cause="restarted")
+            assert await node.report(assignment, SUCCEEDED) == [STALE]
+            assert (await on.task(task)).status is TaskStatus.PENDING
+            assert (await node.beat(task.id)).session_lost
+            assert (await node.lease()).session_lost
+
+    run_simulated(scene())
+
+
+def test_a_cancelled_task_is_free_at_once_and_its_room_when_the_node_has_stopped() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=1)
+            task = await on.submit()
+            assignment = await node.take()
+            await node.report(assignment, STARTED)
+            await on.control.tasks.cancel(task.id, by="people")
+            assert (await on.task(task)).status is TaskStatus.CANCELLED
+            (order,) = (await node.lease(assignment)).stop
+            assert order.execution_id == assignment.execution_id
+            assert on.control.state.fleet.free(node.id).slots == 0
+            assert await node.report(assignment, ReportKind.STOPPED) == [RECORDED]
+            assert on.control.state.fleet.free(node.id).slots == 1
+            (execution,) = await on.store.executions(task.id)
+            assert execution.status is ExecutionStatus.CANCELLED
+
+    run_simulated(scene())
+
+
+def test_a_result_that_comes_after_the_cancellation_does_not_count() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit()
+            assignment = await node.take()
+            await on.control.tasks.cancel(task.id, by="people")
+            await node.report(assignment, SUCCEEDED, data=b"1")
+            cancelled = await on.task(task)
+            assert cancelled.status is TaskStatus.CANCELLED
+            assert cancelled.result is None
+
+    run_simulated(scene())
+
+
+def test_a_paused_task_leaves_its_node_and_costs_no_attempt() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit()
+            assignment = await node.take()
+            await on.control.tasks.pause(task.id, by="people")
+            await node.report(assignment, ReportKind.STOPPED)
+            assert (await on.task(task)).status is TaskStatus.PAUSED
+            await on.control.tasks.resume(task.id, by="people")
+            again = await node.take()
+            assert again.task_id == task.id
+            assert (await on.task(task)).retry_count == 0
+
+    run_simulated(scene())
+
+
+def test_a_poison_task_ends_in_the_dead_letter_list_with_its_history() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit(max_retries=2, retry_policy=AT_ONCE)
+            for _ in range(3):
+                assignment = await node.take()
+                await node.report(assignment, STARTED)
+                await node.report(assignment, ReportKind.FAILED, error=ErrorClass.CRASH)
+            dead = await on.task(task)
+            assert dead.status is TaskStatus.FAILED
+            assert dead.dead_reason == "failed 3 times (max_retries 2)"
+            history = await on.store.executions(task.id)
+            assert [each.error.error_class for each in history] == [ErrorClass.CRASH] * 3
+            await on.control.tasks.retry(task.id, by="people")
+            assert (await node.take()).task_id == task.id
+            assert (await on.task(task)).dead_reason is None
+
+    run_simulated(scene())
+
+
+def test_a_task_that_kills_its_nodes_is_given_up() -> None:
+    async def scene() -> None:
+        async with stage(recovery=RecoverySettings(max_losses=2)) as on:
+            task = await on.submit(retry_policy=AT_ONCE)
+            for number in range(3):
+                node = await on.node(f"n{number}")
+                await node.take()
+                await on.control.leases.end_session(node.session_id, cause="it died")
+            dead = await on.task(task)
+            assert dead.status is TaskStatus.FAILED
+            assert "vanished with its node 3 times" in dead.dead_reason
+
+    run_simulated(scene())
+
+
+def test_a_drained_node_finishes_its_work_takes_no_more_and_goes() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            await on.submit()
+            assignment = await node.take()
+            await on.control.nodes.drain(node.id, by="people")
+            waiting = await on.submit()
+            assert (await node.lease(assignment)).assignments == ()
+            await node.report(assignment, SUCCEEDED)
+            last = await node.lease()
+            assert last.session_lost
+            assert last.draining
+            assert on.control.nodes.get(node.id).status == "offline"
+            assert (await on.task(waiting)).status is TaskStatus.PENDING
+
+    run_simulated(scene())
