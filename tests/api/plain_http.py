@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from crawlfleet import compose
 from crawlfleet.model.key import Role
 from crawlfleet.model.settings import Settings

@@ -9,7 +9,7 @@ DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
-def _diagrams():  # noqa: ANN202
+def _diagrams():
     spec = importlib.util.spec_from_file_location("diagrams", DOCS / "diagrams.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -105,6 +105,7 @@ def used(place: Path) -> Path:
     folder = place / "fleet"
     (folder / "logs").mkdir(parents=True)
     (folder / "logs" / "master.log").write_text("{}")
+    (folder / "nodes").mkdir()
     for name in ("crawlfleet.db", "crawlfleet.db-wal", "crawlfleet.db.lock", "admin.key", "mine"):
         (folder / name).write_text("")
     return folder
@@ -114,7 +115,12 @@ def test_reset_removes_the_store_and_logs_but_nothing_else(used: Path, run: Run)
     result = run("reset", "--data", "fleet", "--yes", "--json")
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)["removed"]) == 3
-    assert {path.name for path in used.iterdir()} == {"admin.key", "mine", "crawlfleet.db.lock"}
+    assert {path.name for path in used.iterdir()} == {
+        "admin.key",
+        "crawlfleet.db.lock",
+        "mine",
+        "nodes",
+    }
     assert "nothing to remove" in run("reset", "--data", "fleet").stdout
 
 

@@ -201,7 +201,7 @@ def test_an_explanation_names_filters_and_each_nodes_reasons() -> None:
         status="pending",
         summary=placement.summary,
         placement=placement,
-        waiting_ahead=7,
+        ready_tasks=7,
         ready_at=NOW.timestamp(),
     )
     shown = text_of(draw_explanation(explanation))

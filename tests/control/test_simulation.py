@@ -1,4 +1,4 @@
-"""The promises hold in random worlds full of faults, and the simulator can tell when they do not."""
+"""The promises hold in random worlds full of faults; when they do not, the simulator can tell."""
 
 import os
 import subprocess

@@ -11,7 +11,7 @@ from crawlfleet.model.task import ErrorClass, RetryPolicy, Task, TaskError
 LIMITS = RecoverySettings(max_losses=3)
 
 
-def verdict(kind: ErrorClass, *, retries: int = 0, losses: int = 0, **fields: object):  # noqa: ANN202
+def verdict(kind: ErrorClass, *, retries: int = 0, losses: int = 0, **fields: object):
     task = Task(
         id="task-1",
         project_id="p",

@@ -77,9 +77,7 @@ def test_killing_the_whole_fleet_again_and_again_loses_and_repeats_nothing(
 
 
 @pytest.mark.parametrize("victim", ["master", "worker", "executor"])
-def test_killing_one_kind_of_process_loses_and_repeats_nothing(
-    victim: str, tmp_path: Path
-) -> None:
+def test_killing_one_kind_of_process_loses_and_repeats_nothing(victim: str, tmp_path: Path) -> None:
     chance = random.Random(victim)
     fleet = LocalFleet(tmp_path / "fleet")
     with running(fleet):

@@ -111,10 +111,18 @@ def open_files() -> Check:
 
 
 def sqlite() -> Check:
+    """The library's version, and how durable the store asks it to be.
+
+    The second is read from the store's own code: a setting of a connection cannot be seen from
+    another one.
+    """
+    from crawlfleet.backends.sqlite import WRITER_PRAGMAS
+
     version = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         return problem("sqlite", version, "install a Python with SQLite 3.35 or newer")
-    return ok("sqlite", f"{version}, commits with synchronous=FULL")
+    asked = [pragma for pragma in WRITER_PRAGMAS if pragma.startswith("synchronous")]
+    return ok("sqlite", ", ".join([version, *(f"the store sets {pragma}" for pragma in asked)]))
 
 
 def clock(store: Path | None) -> Check:

@@ -39,7 +39,7 @@ def draw_explanation(explanation: TaskExplanation) -> RenderableType:
                 ),
                 (
                     "ahead of it",
-                    None if explanation.waiting_ahead is None else cell(explanation.waiting_ahead),
+                    None if explanation.ready_tasks is None else cell(explanation.ready_tasks),
                 ),
             ]
         ),

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from crawlfleet.cli.connection import Connection, remove_connection, write_connection
 import typer
 from rich.console import Console
 
 from crawlfleet import config
+from crawlfleet.cli.connection import Connection, remove_connection, write_connection
 from crawlfleet.cli.credentials import admin_key
 from crawlfleet.cli.demo import Demo
 from crawlfleet.cli.live import LiveTable

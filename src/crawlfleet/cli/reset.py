@@ -20,8 +20,7 @@ from crawlfleet.model.settings import Settings
 
 SQLITE: Final = "sqlite:///"
 STORE_ENDINGS: Final = ("", "-wal", "-shm")
-FOLDERS: Final = ("logs", "nodes")
-"""What else a fleet writes there: logs, and identities that mean nothing without the store."""
+LOGS: Final = "logs"
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,4 +94,4 @@ def claimed(store: Path) -> Iterator[None]:
 
 def _belongings(folder: Path, store: Path) -> list[Path]:
     files = [store.with_name(store.name + ending) for ending in STORE_ENDINGS]
-    return [*files, *(folder / name for name in FOLDERS)]
+    return [*files, folder / LOGS]

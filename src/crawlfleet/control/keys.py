@@ -5,7 +5,6 @@ Secrets are 256 random bits, so a plain SHA-256 is enough to store them: there i
 
 import hashlib
 import hmac
-from typing import Final
 
 import msgspec
 
@@ -15,8 +14,6 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.ids import KEY, make_id
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.ports.system import System
-
-SECRET_BYTES: Final = 32
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,24 +32,31 @@ class Keys:
         self._system = system
 
     async def ensure(self, secret: str, *, name: str, role: Role) -> None:
-        """Make this secret a valid key; nothing happens when it already is one."""
+        """Make this secret the only valid key of that name; earlier ones are revoked."""
         digest = hash_secret(secret)
-        known = self._state.keys.get(digest)
-        if known is not None and known.role is role:
-            return
         now = self._system.now()
-        key = ApiKey(
-            id=make_id(KEY, now, self._system.entropy),
-            name=name,
-            role=role,
-            secret_hash=digest,
-            created_at=now,
-        )
-        await self._state.commit([Change(keys=(key,))])
-
-    def new_secret(self) -> str:
-        """64 hex characters that nobody can guess."""
-        return self._system.entropy(SECRET_BYTES).hex()
+        earlier = [
+            key
+            for key in self._state.keys.values()
+            if key.name == name and key.revoked_at is None and key.secret_hash != digest
+        ]
+        changes = [Change(keys=(_revoked(key, now),)) for key in earlier]
+        known = self._state.keys.get(digest)
+        if known is None:
+            key = ApiKey(
+                id=make_id(KEY, now, self._system.entropy),
+                name=name,
+                role=role,
+                secret_hash=digest,
+                created_at=now,
+            )
+            changes.append(Change(keys=(key,)))
+        elif known.revoked_at is not None or known.role is not role:
+            valid = msgspec.structs.replace(
+                known, name=name, role=role, revoked_at=None, version=known.version + 1
+            )
+            changes.append(Change(keys=(valid,)))
+        await self._state.commit(changes)
 
     def authenticate(self, secret: str) -> Principal:
         """Who holds this secret; raises `Unauthenticated` if nobody does (any more)."""
@@ -68,6 +72,10 @@ class Keys:
         if node is not None and hmac.compare_digest(node.token_hash, digest):
             return Principal(role=Role.NODE, name=node.name, node_id=node.id)
         raise Unauthenticated("this key is not known here")
+
+
+def _revoked(key: ApiKey, now: float) -> ApiKey:
+    return msgspec.structs.replace(key, revoked_at=now, version=key.version + 1)
 
 
 def hash_secret(secret: str) -> str:

@@ -6,7 +6,7 @@ so a reply that got lost costs nothing. Reports are recorded once, under their t
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -34,6 +34,8 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.RECOVER)
+LONGEST_POLL_S: Final = 60.0
+"""Longer, and somebody between here and the node would take the connection for dead."""
 
 
 class Leases:
@@ -46,7 +48,8 @@ class Leases:
 
     async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
         """What the session has to do and does not hold yet; waits for news up to `wait_s`."""
-        deadline = asyncio.get_running_loop().time() + request.wait_s
+        wait_s = min(request.wait_s, LONGEST_POLL_S)
+        deadline = asyncio.get_running_loop().time() + wait_s
         while True:
             session = self._session(node_id, request.session_id)
             if session is None:

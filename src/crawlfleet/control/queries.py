@@ -108,7 +108,7 @@ class Queries:
             status=str(task.status),
             summary=placement.summary,
             placement=placement,
-            waiting_ahead=max(len(self._state.queue) - 1, 0),
+            ready_tasks=len(self._state.queue),
         )
 
 

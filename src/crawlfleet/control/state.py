@@ -13,6 +13,7 @@ from typing import Final
 
 from crawlfleet.control.signals import Signals
 from crawlfleet.core.attempts import Lease
+from crawlfleet.core.feasibility import sorted_pairs
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import requirement_of
@@ -275,6 +276,9 @@ class FleetState:
             self._delayed_until.pop(task.id, None)
             if task.status in TERMINAL:
                 self.signals.ended.publish(task)
+            if task.status is TaskStatus.COMPLETED and task.assigned_node:
+                pairs = sorted_pairs(task.content_features)
+                self.fleet.remember_success(task.assigned_node, pairs)
         elif task.not_before > self._system.now():
             self.queue.discard(task.id)
             if self._delayed_until.get(task.id) != task.not_before:

@@ -183,5 +183,5 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     status: str
     summary: str
     placement: Explanation | None = None
-    waiting_ahead: int | None = None
+    ready_tasks: int | None = None
     ready_at: float | None = None

@@ -19,6 +19,7 @@ import psutil  # type: ignore[import-untyped]
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
 
+
 class LocalFleet:
     """`crawlfleet up` as a user starts it."""
 

@@ -34,6 +34,8 @@ log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
 LAST_REPORTS_S: Final = 3.0
 REPORTS_AT_ONCE: Final = 500
+REMEMBERED: Final = 10_000
+"""Far more than can be under way at once; forgetting one costs a refused report at worst."""
 SAFETY_SHARE: Final = 0.15
 """Stop acting this share of the timeout early: stopping takes time, and clocks drift."""
 
@@ -76,7 +78,7 @@ class WorkSession:
         self._held: dict[str, Assignment] = {}
         """Executions that are running here, or whose end the master has not confirmed."""
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._seen: set[str] = set()
+        self._seen: dict[str, None] = {}
         self._reports: list[Report] = []
         self._something_to_report = asyncio.Event()
 
@@ -188,9 +190,15 @@ class WorkSession:
         id = assignment.execution_id
         if id in self._seen:
             return
-        self._seen.add(id)
+        self._remember(id)
         self._held[id] = assignment
         self._running[id] = asyncio.create_task(self._execute(assignment), name=id)
+
+    def _remember(self, execution_id: str) -> None:
+        """Known from now on: a late copy of its assignment must not start it again."""
+        self._seen[execution_id] = None
+        if len(self._seen) > REMEMBERED:
+            del self._seen[next(iter(self._seen))]
 
     async def _execute(self, assignment: Assignment) -> None:
         async def started() -> None:
@@ -231,7 +239,7 @@ class WorkSession:
                 self._running[order.execution_id].cancel()
             elif order.execution_id not in self._held:
                 # Ordered to stop before it was ever delivered: it must not begin later.
-                self._seen.add(order.execution_id)
+                self._remember(order.execution_id)
                 if all(each.execution_id != order.execution_id for each in self._reports):
                     self._say(order, ReportKind.STOPPED)
 

@@ -163,7 +163,7 @@ class FaultyLink:
         if self._chance.random() < rates.repeated:
             self._start(self._again(call, master))
         try:
-            answer = await self._start(_awaited(call, master))
+            answer: T = await self._start(_awaited(call, master))
         except asyncio.CancelledError:
             if self._master() is master:
                 raise

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hashlib
 import random
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
@@ -218,7 +217,7 @@ class _World:
     def _new_master(self, store: WatchedStore) -> ControlPlane:
         rules = default_rules()
         return ControlPlane(
-            store=store,  # type: ignore[arg-type]
+            store=store,
             system=SimulatedSystem(self._fork(), skew_s=self._chance.uniform(-20.0, 20.0)),
             settings=self._settings,
             rules=rules,
@@ -290,9 +289,7 @@ class _World:
             await asyncio.sleep(self._chance.uniform(0.0, 8.0))
             number = min(self._chance.choice((1, 2, 5, 30)), left)
             requests = [self._request() for _ in range(number)]
-            outcomes = await self._ask(
-                lambda master, batch=requests: master.tasks.submit_batch(batch, by="people")
-            )
+            outcomes = await self._order("tasks", "submit_batch", requests)
             if outcomes is not None:
                 left -= number
                 self._accepted += [each.task.id for each in outcomes if each.task is not None]
@@ -323,20 +320,21 @@ class _World:
             id = self._chance.choice(self._accepted)
             verb = self._chance.choice(("cancel", "pause", "resume", "resume", "retry", "hurry"))
             if verb == "hurry":
-                await self._ask(lambda m, id=id: m.tasks.reprioritise(id, 10, by="people"))
+                await self._order("tasks", "reprioritise", id, 10)
             else:
-                await self._ask(lambda m, id=id, verb=verb: getattr(m.tasks, verb)(id, by="people"))
+                await self._order("tasks", verb, id)
             if self._watch.nodes and self._chance.random() < 0.1:
                 node = self._chance.choice(sorted(self._watch.nodes))
                 order = self._chance.choice(("drain", "maintain", "resume", "resume"))
-                await self._ask(lambda m, n=node, o=order: getattr(m.nodes, o)(n, by="people"))
+                await self._order("nodes", order, node)
 
-    async def _ask(self, question: Callable[[ControlPlane], Awaitable[Any]]) -> Any:
-        """Ask the master something; a "no", a dead master and a lost answer are all fine."""
+    async def _order(self, service: str, verb: str, *arguments: Any) -> Any:
+        """Ask the master to do something; a "no", a dead master and a lost answer are all fine."""
         master = self._master
         if master is None:
             return None
-        asking = asyncio.ensure_future(question(master))
+        order = getattr(getattr(master, service), verb)
+        asking = asyncio.ensure_future(order(*arguments, by="people"))
         dying = asyncio.create_task(self._master_died.wait())
         await asyncio.wait({asking, dying}, return_when=asyncio.FIRST_COMPLETED)
         dying.cancel()
@@ -364,9 +362,9 @@ class _World:
     async def _resume_all(self) -> None:
         for task in [*self._watch.tasks.values()]:
             if task.status is TaskStatus.PAUSED:
-                await self._ask(lambda m, id=task.id: m.tasks.resume(id, by="people"))
+                await self._order("tasks", "resume", task.id)
         for node_id in [*self._watch.nodes]:
-            await self._ask(lambda m, id=node_id: m.nodes.resume(id, by="people"))
+            await self._order("nodes", "resume", node_id)
 
     async def _is_settled(self) -> bool:
         await self._resume_all()
