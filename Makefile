@@ -28,7 +28,7 @@ help: ## Show this list
 
 .PHONY: run
 run: $(READY) ## Start a fleet on this machine, with work to watch
-	$(BIN)/crawlfleet up --demo $(ARGS)
+	$(BIN)/crawlfleet up --demo --data .run $(ARGS)
 
 .PHONY: test
 test: $(READY) servers ## Run every test

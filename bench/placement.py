@@ -1,7 +1,8 @@
 """How fast tasks are placed: every strategy, from ten nodes to ten thousand.
 
 `python -m bench.placement [--quick] [--json FILE]`. Nodes are 70 % full on average; 240 different
-requirements; the queue is made anew for each measurement, so that nothing is sorted beforehand.
+requirements; the queue is made anew for each measurement, so that nothing is sorted beforehand. The
+clock is that of the thread, which is the clock on the wall when the machine has nothing else to do.
 Beside it the naive peer: for each task a loop over all nodes in Python, as schedulers often do.
 """
 
@@ -116,9 +117,9 @@ def measure(strategy: str, nodes: int, tasks: int, fleet: Fleet) -> dict[str, ob
     best, placed = float("inf"), 0
     for _ in range(REPEATS):
         queue = queue_of(tasks, Random(2))
-        started = time.perf_counter()
+        started = time.thread_time()
         made = plan(queue, fleet, rules, now=NOW + 60, seed=3, limit=tasks)
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.thread_time() - started)
         placed = len(made.assignments)
     return {
         "strategy": strategy,
@@ -133,7 +134,7 @@ def measure(strategy: str, nodes: int, tasks: int, fleet: Fleet) -> dict[str, ob
 def measure_cycle(nodes: int, tasks: int, batch: int, fleet: Fleet) -> float:
     """Tasks per second through add, plan by plan in batches, discard and reserve."""
     rules, kinds, random = default_rules(), requirements(), Random(2)
-    started = time.perf_counter()
+    started = time.thread_time()
     queue = ReadyQueue()
     asked = {}
     for number in range(tasks):
@@ -146,7 +147,7 @@ def measure_cycle(nodes: int, tasks: int, batch: int, fleet: Fleet) -> float:
             queue.discard(task_id)
             fleet.reserve(node_id, asked[task_id].demand)
         done += len(made)
-    return done / (time.perf_counter() - started)
+    return done / (time.thread_time() - started)
 
 
 def measure_single(nodes: int, fleet: Fleet) -> float:
@@ -155,9 +156,9 @@ def measure_single(nodes: int, fleet: Fleet) -> float:
     queue = ReadyQueue()
     queue.add("task", requirements()[1], priority=5, created_at=NOW)
     for _ in range(200):
-        started = time.perf_counter()
+        started = time.thread_time()
         plan(queue, fleet, rules, now=NOW, seed=3, limit=1)
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.thread_time() - started)
     return best * 1e6
 
 
@@ -179,7 +180,7 @@ def naive(nodes: int, tasks: int) -> float:
         ((random.randint(1, 10), number, kinds[number % len(kinds)]) for number in range(tasks)),
         key=lambda task: (-task[0], task[1]),
     )
-    started = time.perf_counter()
+    started = time.thread_time()
     for _, _, kind in wanted:
         able = [node for node in fleet if _naive_fit(node, kind)]
         if able:
@@ -187,7 +188,7 @@ def naive(nodes: int, tasks: int) -> float:
             chosen["load"] += 1e-6
             for name in ("cpu_cores", "memory_mb", "slots"):
                 chosen["free"][name] -= getattr(kind.demand, name)
-    return tasks / (time.perf_counter() - started)
+    return tasks / (time.thread_time() - started)
 
 
 def _naive_fit(node: dict, kind: Requirement) -> bool:
@@ -211,7 +212,7 @@ def main() -> None:
     if options.quick:
         sizes = [(10, 1_000), (1_000, 10_000), (10_000, 100_000)]
     console = Console(width=150)
-    table = Table(title="decisions per second, best of 3, 240 requirements, nodes 70 % full")
+    table = Table(title="decisions per CPU-second, best of 3, 240 requirements, nodes 70 % full")
     for title in ("nodes", "tasks", "placed / unplaced", *BUILT_IN):
         table.add_column(title, justify="right")
     figures = []
@@ -231,7 +232,7 @@ def main() -> None:
         for nodes, tasks in ((100, 1_000), (1_000, 500), (10_000, 100))
     }
     for name, rate in peers.items():
-        console.print(f"peer: {name}: {rate:,} decisions/s")
+        console.print(f"peer: {name}: {rate:,} decisions per CPU-second")
     cycles = {}
     for nodes, tasks in ((100, 10_000), (10_000, 10_000 if options.quick else 100_000)):
         fleet = fleet_of(nodes, tasks, Random(1))
@@ -239,7 +240,7 @@ def main() -> None:
         cycles[f"{nodes} nodes"] = rate
         console.print(
             f"add, plan in batches of 1,000, discard, reserve: {tasks:,} tasks on {nodes:,} nodes:"
-            f" {rate:,} tasks/s"
+            f" {rate:,} tasks per CPU-second"
         )
     singles = {nodes: measure_single(nodes, fleet_of(nodes, 0, Random(1))) for nodes in (2, *NODES)}
     for nodes, micros in singles.items():

@@ -24,7 +24,7 @@ from crawlfleet.cli.credentials import admin_key
 from crawlfleet.cli.demo import Demo
 from crawlfleet.cli.live import LiveTable
 from crawlfleet.client import Client
-from crawlfleet.errors import CrawlfleetError, MasterUnreachable
+from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.worker import leash
 
@@ -152,8 +152,16 @@ class Launcher:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_DEADLINE_S
         while not self._stop.is_set():
-            with contextlib.suppress(MasterUnreachable):
+            try:
                 await client.status()
+            except Unauthenticated as error:
+                raise CrawlfleetError(
+                    f"another master already answers at {self._url}; stop it, "
+                    "or choose another port with --port"
+                ) from error
+            except MasterUnreachable:
+                pass
+            else:
                 return
             if self._failed_starts >= MOST_FAILED_STARTS or loop.time() > deadline:
                 raise CrawlfleetError(

@@ -9,28 +9,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from crawlfleet.cli.output import STYLES
 from crawlfleet.client import Client
 from crawlfleet.errors import MasterUnreachable
 from crawlfleet.model.views import FleetStatus, NodeView, TaskView
 
 REFRESH_S: Final = 0.25
-NEWEST: Final = 8
-COLOURS: Final = {
-    "completed": "green",
-    "processing": "cyan",
-    "assigned": "blue",
-    "pending": "yellow",
-    "failed": "red",
-    "timeout": "red",
-    "cancelled": "magenta",
-    "online": "green",
-    "draining": "yellow",
-    "unresponsive": "red",
-}
+MOST_TASKS: Final = 12
 
 
 class LiveTable:
-    """Draws nodes, counts and the newest tasks a few times a second."""
+    """Draws nodes, counts and what is running a few times a second."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -42,7 +31,8 @@ class LiveTable:
                 try:
                     status = await self._client.status()
                     nodes = await self._client.nodes()
-                    tasks = [task async for task in self._client.tasks(limit=NEWEST)]
+                    running = self._client.tasks(limit=MOST_TASKS, status="processing,assigned")
+                    tasks = [task async for task in running]
                 except MasterUnreachable as error:
                     live.update(Text(f"waiting for the master: {error}", style="yellow"))
                 else:
@@ -77,7 +67,7 @@ def _nodes(nodes: list[NodeView]) -> Table:
 
 def _tasks(tasks: list[TaskView]) -> Table:
     table = Table(
-        "task", "type", "priority", "status", "node", title="Newest tasks", title_justify="left"
+        "task", "type", "priority", "status", "node", title="Running now", title_justify="left"
     )
     for task in tasks:
         table.add_row(
@@ -87,4 +77,4 @@ def _tasks(tasks: list[TaskView]) -> Table:
 
 
 def _state(state: str, text: str | None = None) -> Text:
-    return Text(text or state, style=COLOURS.get(state, ""))
+    return Text(text or state, style=STYLES.get(state, ""))
