@@ -96,5 +96,6 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 .PHONY: docs
-docs: $(READY) ## Draw the diagrams of the docs from the tables in the code
+docs: $(READY) ## Draw the diagrams and take the picture of the docs
 	$(BIN)/python docs/diagrams.py
+	$(BIN)/python docs/picture.py

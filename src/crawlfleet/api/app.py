@@ -7,9 +7,11 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.routing import Route as StarletteRoute
 
 from crawlfleet.api import nodes, system, tasks
-from crawlfleet.api.problems import problem, respond
+from crawlfleet.api.problems import place, problem, respond
 from crawlfleet.api.routing import Route, mount
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.model.settings import ServerSettings
@@ -22,18 +24,34 @@ ROUTES: Final[tuple[Route, ...]] = (*tasks.ROUTES, *nodes.ROUTES, *system.ROUTES
 
 def create_app(control: ControlPlane, settings: ServerSettings) -> Starlette:
     """The API over a running control plane."""
-    return Starlette(
+    app = Starlette(
         routes=mount(ROUTES, control, max_body_bytes=int(settings.max_body_mb * 1e6)),
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )
+    # A path has one spelling: a redirect would lose bodies and keys on the way.
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    detail = f"{request.method} {request.url.path} is not part of this API"
-    slug = "method-not-allowed" if status is HTTPStatus.METHOD_NOT_ALLOWED else "no-such-route"
-    return respond(problem(status, slug, detail, request.url.path), dict(error.headers or {}))
+    here, asked = place(request), f"{request.method} {place(request)}"
+    if methods := _methods(request):
+        allowed = ", ".join(methods)
+        detail = f"{asked} is not part of this API; this path takes {allowed}"
+        status = HTTPStatus.METHOD_NOT_ALLOWED
+        return respond(problem(status, "method-not-allowed", detail, here), {"Allow": allowed})
+    detail = f"{asked} is not part of this API; check the path and its verb"
+    return respond(problem(HTTPStatus(error.status_code), "no-such-route", detail, here))
+
+
+def _methods(request: Request) -> list[str]:
+    """What else may be asked of this path; one route knows only its own method."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, StarletteRoute) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return sorted(found)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
@@ -43,6 +61,6 @@ async def _defect(request: Request, error: Exception) -> Response:
             HTTPStatus.INTERNAL_SERVER_ERROR,
             "internal",
             "the master could not do this; its log says why",
-            request.url.path,
+            place(request),
         )
     )

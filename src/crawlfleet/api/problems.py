@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from crawlfleet.errors import (
@@ -20,6 +22,8 @@ from crawlfleet.errors import (
 from crawlfleet.model.views import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
+LONGEST_PLACE: Final = 200
+LONGEST_VALUE: Final = 100
 _KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
     InvalidRequest: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request"),
     NotFound: (HTTPStatus.NOT_FOUND, "not-found"),
@@ -67,8 +71,21 @@ def problem(
         status=int(status),
         detail=detail,
         instance=instance,
-        errors=tuple(errors),
+        errors=tuple(msgspec.structs.replace(e, value=_short(e.value)) for e in errors),
     )
+
+
+def place(request: Request) -> str:
+    """The path that was asked for, as a URL has it and not longer than anybody reads."""
+    return quote(request.scope["path"], safe="/:")[:LONGEST_PLACE]
+
+
+def _short(value: Any) -> Any:
+    """What the sender will recognise; the whole of something large helps nobody."""
+    if isinstance(value, str) and len(value) > LONGEST_VALUE:
+        return f"{value[:LONGEST_VALUE]}…"
+    small = isinstance(value, str | bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+    return value if small else None
 
 
 def respond(document: Problem, headers: dict[str, str] | None = None) -> Response:

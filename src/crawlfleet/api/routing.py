@@ -9,12 +9,13 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
 from crawlfleet.api.decoding import decode_body, decode_query
-from crawlfleet.api.problems import Malformed, is_known, problem, problem_of, respond
+from crawlfleet.api.problems import Malformed, is_known, place, problem, problem_of, respond
 from crawlfleet.control.keys import Principal
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.errors import CrawlfleetError, NotFound, Refused, Unauthenticated
@@ -27,6 +28,21 @@ READERS: Final = frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN})
 OPERATORS: Final = frozenset({Role.OPERATOR, Role.ADMIN})
 NODES: Final = frozenset({Role.NODE, Role.ADMIN})
 ANYONE: Final[frozenset[Role]] = frozenset()
+
+
+class _IdConvertor(Convertor[str]):
+    """An id ends where the verb begins."""
+
+    regex = "[^/:]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("id", _IdConvertor())
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,13 +86,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 def mount(
     routes: Sequence[Route], control: ControlPlane, *, max_body_bytes: int
 ) -> list[StarletteRoute]:
-    """The table as Starlette routes; those with a verb come first, since `{id}` matches more."""
-    ordered = sorted(routes, key=lambda route: (":" not in route.path, route.path))
+    """The table as Starlette routes."""
     return [
         StarletteRoute(
-            route.path, _endpoint(route, control, max_body_bytes), methods=[route.method]
+            route.path.replace("_id}", "_id:id}"),
+            _endpoint(route, control, max_body_bytes),
+            methods=[route.method],
         )
-        for route in ordered
+        for route in routes
     ]
 
 
@@ -87,7 +104,7 @@ def _endpoint(
         try:
             caller = _admitted(request, route, control)
             body = await _body(request, route, max_body_bytes)
-            query = decode_query(dict(request.query_params), route.query)
+            query = decode_query(request.query_params.multi_items(), route.query)
             reply = await route.handler(
                 Call(
                     control=control,
@@ -107,10 +124,10 @@ def _endpoint(
                         HTTPStatus.INTERNAL_SERVER_ERROR,
                         "internal",
                         "the master could not do this; its log says why",
-                        request.url.path,
+                        place(request),
                     )
                 )
-            return respond(problem_of(error, request.url.path))
+            return respond(problem_of(error, place(request)))
         if not isinstance(reply, Reply):
             reply = Reply(body=reply)
         return Response(

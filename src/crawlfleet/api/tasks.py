@@ -1,5 +1,6 @@
 """/api/v1/tasks"""
 
+import re
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -16,6 +17,7 @@ from crawlfleet.api.problems import Malformed, problem, problem_of
 from crawlfleet.api.routing import OPERATORS, READERS, Call, Reply, Route, check_id
 from crawlfleet.control.tasks import Submission
 from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.ids import ALPHABET, BODY_LENGTH, TASK
 from crawlfleet.model.requests import CloneRequest, TaskRequest
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.model.views import (
@@ -30,6 +32,7 @@ from crawlfleet.ports.store import TaskFilter
 
 MAX_BATCH: Final = 10_000
 MAX_WAIT_S: Final = 60.0
+CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
 
 
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +60,7 @@ class GetQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EventQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 
 
@@ -102,7 +105,7 @@ async def find(call: Call) -> TaskPage:
             assigned_node=query.assigned_node,
             dead=query.dead,
         ),
-        after=query.cursor,
+        after=_cursor(query.cursor),
         limit=query.limit,
     )
     return TaskPage(items=[present_task(task) for task in tasks], next_cursor=cursor)
@@ -174,20 +177,34 @@ def _decoded(item: msgspec.Raw) -> TaskRequest | FieldProblem:
     except InvalidRequest as error:
         return error.problems[0]
     except Malformed as error:
-        return FieldProblem(field="(task)", message=str(error), remedy="send a JSON object")
+        return FieldProblem(field="(body)", message=str(error), remedy="send a JSON object")
 
 
 def _item(outcome: Submission) -> BatchItem:
     if outcome.problems:
         return BatchItem(error=problem_of(InvalidRequest(outcome.problems)))
-    if outcome.conflict is not None or outcome.task is None:
-        detail = outcome.conflict or "the task that holds this key is gone; submit again"
-        return BatchItem(error=problem(HTTPStatus.CONFLICT, "conflict", detail))
+    if outcome.task is None:
+        return BatchItem(error=problem(HTTPStatus.CONFLICT, "conflict", outcome.conflict))
     return BatchItem(
         id=outcome.task.id,
         status=str(outcome.task.status),
         deduplicated=outcome.deduplicated,
     )
+
+
+def _cursor(text: str | None) -> str | None:
+    if text is not None and not CURSOR.match(text):
+        raise InvalidRequest(
+            [
+                FieldProblem(
+                    field="cursor",
+                    value=text,
+                    message="is not a cursor",
+                    remedy="send the next_cursor of the page before, or none for the first page",
+                )
+            ]
+        )
+    return text
 
 
 def _states(text: str) -> tuple[TaskStatus, ...]:

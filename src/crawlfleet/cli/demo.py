@@ -24,7 +24,7 @@ class Demo:
     async def run(self, *, quiet: bool) -> int:
         """The exit code: 0 when every task of the batch completed."""
         earlier = (await self._counts()).get("completed", 0)
-        reply = await self._client.submit_batch(_batch())
+        reply = await self._client.submit_batch(demo_batch())
         wanted = len(reply.items)
         self._say(f"demo: submitted {wanted} tasks", quiet)
         try:
@@ -59,7 +59,8 @@ def _alive(counts: dict[str, int]) -> bool:
     return any(counts.get(name) for name in ("waiting", "pending", "assigned", "processing"))
 
 
-def _batch() -> list[dict[str, Any]]:
+def demo_batch() -> list[dict[str, Any]]:
+    """Tasks of many priorities and categories; the same ones each time."""
     chance = random.Random(8)  # noqa: S311 (looks, not secrets)
     return [
         {

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -28,16 +28,19 @@ class LiveTable:
         """Until cancelled."""
         with Live(console=Console(), refresh_per_second=4, transient=False) as live:
             while True:
-                try:
-                    status = await self._client.status()
-                    nodes = await self._client.nodes()
-                    running = self._client.tasks(limit=MOST_TASKS, status="processing,assigned")
-                    tasks = [task async for task in running]
-                except MasterUnreachable as error:
-                    live.update(Text(f"waiting for the master: {error}", style="yellow"))
-                else:
-                    live.update(Group(_totals(status), _nodes(nodes), _tasks(tasks)))
+                live.update(await self.picture())
                 await asyncio.sleep(REFRESH_S)
+
+    async def picture(self) -> RenderableType:
+        """The fleet as it is now."""
+        try:
+            status = await self._client.status()
+            nodes = await self._client.nodes()
+            running = self._client.tasks(limit=MOST_TASKS, status="processing,assigned")
+            tasks = [task async for task in running]
+        except MasterUnreachable as error:
+            return Text(f"waiting for the master: {error}", style="yellow")
+        return Group(_totals(status), _nodes(nodes), _tasks(tasks, nodes))
 
 
 def _totals(status: FleetStatus) -> Table:
@@ -65,13 +68,18 @@ def _nodes(nodes: list[NodeView]) -> Table:
     return table
 
 
-def _tasks(tasks: list[TaskView]) -> Table:
+def _tasks(tasks: list[TaskView], nodes: list[NodeView]) -> Table:
+    names = {node.id: node.name for node in nodes}
     table = Table(
         "task", "type", "priority", "status", "node", title="Running now", title_justify="left"
     )
     for task in tasks:
         table.add_row(
-            task.id, task.task_type, str(task.priority), _state(task.status), task.assigned_node
+            task.id,
+            task.task_type,
+            str(task.priority),
+            _state(task.status),
+            names.get(task.assigned_node or "", task.assigned_node),
         )
     return table
 
