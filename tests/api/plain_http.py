@@ -6,7 +6,7 @@ import json
 import secrets
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -116,10 +116,8 @@ class Master:
         with socket.create_connection(
             ("127.0.0.1", self.fleet.port), timeout=ANSWER_WITHIN_S
         ) as peer:
-            try:
+            with suppress(ConnectionError):  # answered and closed before all was sent
                 peer.sendall(data)
-            except ConnectionError:
-                pass  # answered and closed before all was sent
             response = http.client.HTTPResponse(peer)
             response.begin()
             return Answer(response.status, _lower(response.getheaders()), response.read())

@@ -64,6 +64,22 @@ def test_commits_that_wait_together_share_one_transaction(
     assert len(groups) < 30
 
 
+def test_commit_is_answered_soon_beside_a_loop_that_computes_all_the_time(tmp_path: Path) -> None:
+    async def scenario(store: SqliteStore) -> None:
+        slowest = 0.0
+        for batch in range(40):
+            changes = [Change(tasks=(make_task(batch * 100 + n),)) for n in range(100)]
+            began = time.perf_counter()
+            waiting = asyncio.ensure_future(store.commit(changes))
+            while not waiting.done():
+                sum(range(20_000))
+                await asyncio.sleep(0)
+            slowest = max(slowest, time.perf_counter() - began)
+        assert slowest < 1.0
+
+    run(tmp_path, scenario)
+
+
 def test_operations_and_commits_in_one_group_are_all_answered(tmp_path: Path) -> None:
     async def scenario(store: SqliteStore) -> None:
         answers = await asyncio.gather(

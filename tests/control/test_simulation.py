@@ -1,5 +1,6 @@
 """The promises hold in random worlds full of faults; when they do not, the simulator can tell."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -177,10 +178,9 @@ def freed_slots_wake_nobody(patch: pytest.MonkeyPatch) -> None:
     drop = FleetState._drop_lease
 
     def quietly(self: FleetState, execution: object) -> None:
-        woken = self.signals.dispatch.is_set()
+        heard, self.signals.dispatch = self.signals.dispatch, asyncio.Event()
         drop(self, execution)
-        if not woken:
-            self.signals.dispatch.clear()
+        self.signals.dispatch = heard
 
     patch.setattr(FleetState, "_drop_lease", quietly)
 

@@ -30,7 +30,7 @@ from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
 
-bounded = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def state_of(fleet: Fleet, ids: list[str]) -> list[object]:

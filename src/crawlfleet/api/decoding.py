@@ -24,7 +24,9 @@ def decode_body(body: bytes, type: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise InvalidRequest([field_problem(error, type)]) from None
     except UnicodeDecodeError as error:
-        raise _malformed(f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8") from None
+        raise _malformed(
+            f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8"
+        ) from None
     except msgspec.DecodeError as error:
         raise _malformed(f"the body is not valid JSON: {error}") from None
     except RecursionError:

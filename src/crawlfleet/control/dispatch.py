@@ -13,7 +13,7 @@ import msgspec
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.placement import plan
-from crawlfleet.core.resources import allocate, demand_of
+from crawlfleet.core.resources import allocate, demand_of, subtract
 from crawlfleet.core.rules import Rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
@@ -72,6 +72,8 @@ class Dispatch:
             seed=int.from_bytes(self._system.entropy(4), "big"),
             limit=self._settings.batch,
         )
+        for strategy, fault in proposal.faults.items():
+            log.error("a strategy failed, the default was used", strategy=strategy, error=str(fault))
         if not proposal.assignments:
             return 0
         nodes = dict(proposal.assignments)
@@ -113,7 +115,7 @@ class Dispatch:
                 demand,
                 task.capabilities,
                 fleet.capacity(node_id),
-                fleet.free(node_id),
+                subtract(fleet.free(node_id), demand),
                 fleet.load(node_id),
             ),
             now=self._system.now(),

@@ -5,9 +5,8 @@ drained empty, or falls silent; with it end all its executions, and their tasks 
 queue. The master's clock alone decides; what the node says under an ended session is stale.
 """
 
-import math
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -15,22 +14,22 @@ import msgspec
 from crawlfleet.control.keys import Principal, hash_secret
 from crawlfleet.control.leases import Leases, stop_order
 from crawlfleet.control.state import FleetState
-from crawlfleet.core.admission import NAME
+from crawlfleet.core.admission import MAX_PROBLEMS
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
+from crawlfleet.core.registration import heartbeat_problems, registration_problems
 from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound, Refused
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Registered, Registration
-from crawlfleet.model.node import CONNECTED, Node, Session
-from crawlfleet.model.resources import RESOURCE_NAMES
+from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.settings import SessionSettings
 from crawlfleet.model.task import ExecutionStatus
 from crawlfleet.ports.system import System
 
 TOKEN_BYTES: Final = 32
 DEFAULT_SLOTS: Final = 4.0
-DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}\Z")
+ANEW: Final = "the node registered anew"
 
 
 class Nodes:
@@ -49,14 +48,9 @@ class Nodes:
 
         Raises `InvalidRequest`, or `Refused` for a node that claims to be another.
         """
-        problems = [*self._problems(registration)]
-        if problems:
-            raise InvalidRequest(problems)
+        _accept(registration_problems(registration, self._state.clusters))
         now = self._system.now()
         node, token = self._identity(registration, by, now)
-        if node.session_id is not None:
-            await self._leases.end_session(node.session_id, cause="the node registered anew")
-            node = self._state.nodes[node.id]
         session = Session(
             id=make_id(SESSION, now, self._system.entropy),
             node_id=node.id,
@@ -73,10 +67,15 @@ class Nodes:
         )
         if moved is None:
             raise Conflict(f"{node.id} cannot register while it is {node.status}")
-        change = Change(nodes=(moved[0],), sessions=(session,), events=(moved[1],))
+        earlier = self._state.sessions.get(node.session_id or "")
+        ended = () if earlier is None else (_ended(earlier, now, ANEW),)
+        change = Change(nodes=(moved[0],), sessions=(*ended, session), events=(moved[1],))
         refusal = (await self._state.commit([change]))[0]
         if refusal is not None:
-            raise Conflict(f"{node.id} is registering twice at once; try again")
+            raise Conflict(f"{node.id} has just changed, or registers twice at once; try again")
+        if earlier is not None:
+            # Its session is over; what is left is to give back the work.
+            await self._leases.end_session(earlier.id, cause=ANEW)
         return Registered(
             node_id=node.id,
             registration_time=now,
@@ -89,9 +88,11 @@ class Nodes:
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
         """Move the session's deadline; the reply carries orders and what the node has lost."""
+        _accept(heartbeat_problems(heartbeat))
         now = self._system.now()
         node = self.get(node_id)
-        session = self._state.sessions.get(heartbeat.session_id or node.session_id or "")
+        named = node.session_id if heartbeat.session_id is None else heartbeat.session_id
+        session = self._state.sessions.get(named or "")
         if session is None or session.node_id != node_id:
             return HeartbeatReply(
                 node_id=node_id,
@@ -134,15 +135,17 @@ class Nodes:
 
     async def drain(self, node_id: str, *, by: str) -> Node:
         """Take nothing new, finish what runs, then go offline."""
-        return await self._order(node_id, NodeTrigger.DRAIN_ORDERED, by)
+        return await self._order(node_id, NodeTrigger.DRAIN_ORDERED, NodeStatus.DRAINING, by)
 
     async def maintain(self, node_id: str, *, by: str) -> Node:
         """Take nothing new, but stay connected until resumed."""
-        return await self._order(node_id, NodeTrigger.MAINTENANCE_ORDERED, by)
+        return await self._order(
+            node_id, NodeTrigger.MAINTENANCE_ORDERED, NodeStatus.MAINTENANCE, by
+        )
 
     async def resume(self, node_id: str, *, by: str) -> Node:
         """Take work again, after `drain` or `maintain`."""
-        return await self._order(node_id, NodeTrigger.RESUMED, by)
+        return await self._order(node_id, NodeTrigger.RESUMED, NodeStatus.ONLINE, by)
 
     async def unregister(self, node_id: str, *, by: str) -> Node:
         """The node leaves now; what it was doing goes back to the queue."""
@@ -151,12 +154,14 @@ class Nodes:
             await self._leases.end_session(
                 node.session_id, cause=f"unregistered by {by}", trigger=NodeTrigger.LEFT
             )
-        elif node.status in CONNECTED:
-            return await self._order(node_id, NodeTrigger.LEFT, by)
-        return self.get(node_id)
+            return self.get(node_id)
+        return await self._order(node_id, NodeTrigger.LEFT, NodeStatus.OFFLINE, by)
 
-    async def _order(self, node_id: str, trigger: NodeTrigger, by: str) -> Node:
+    async def _order(self, node_id: str, trigger: NodeTrigger, target: NodeStatus, by: str) -> Node:
+        """Carry out an order; one that was carried out before is no error."""
         node = self.get(node_id)
+        if node.status is target:
+            return node
         moved = move_node(node, trigger, now=self._system.now(), cause=f"{trigger} by {by}")
         if moved is None:
             raise Conflict(f"{node_id} is {node.status}: '{trigger}' does not apply")
@@ -205,47 +210,14 @@ class Nodes:
             resources=capacity,
         )
 
-    def _problems(self, registration: Registration) -> Iterator[FieldProblem]:
-        if not DISPLAY_NAME.match(registration.name):
-            yield FieldProblem(
-                field="name",
-                value=registration.name[:40],
-                message="is not a name for a node",
-                remedy="use 1 to 255 printable characters",
-            )
-        if not 0 <= registration.port <= 65535:
-            yield FieldProblem(
-                field="port",
-                value=registration.port,
-                message="is not a port",
-                remedy="use a number from 0 to 65535",
-            )
-        if not NAME.match(registration.node_type):
-            yield FieldProblem(
-                field="node_type",
-                value=registration.node_type[:40],
-                message="is not a valid name",
-                remedy="use letters, digits, dot, dash and underscore, at most 64",
-            )
-        if registration.cluster_id not in self._state.clusters:
-            yield FieldProblem(
-                field="cluster_id",
-                value=registration.cluster_id[:64],
-                message="is not a cluster",
-                remedy=f"use one of {', '.join(sorted(self._state.clusters))}",
-            )
-        for name in parse_resources(registration.resources)[1]:
-            yield FieldProblem(
-                field=f"resources.{name[:64]}",
-                value=registration.resources[name],
-                message="is not a resource",
-                remedy=f"use one of {', '.join(RESOURCE_NAMES)}",
-            )
-        for name, amount in registration.resources.items():
-            if not (math.isfinite(amount) and 0 <= amount <= 1e9):
-                yield FieldProblem(
-                    field=f"resources.{name[:64]}",
-                    value=amount,
-                    message="is not an amount",
-                    remedy="use a number from 0 to 1000000000",
-                )
+
+def _accept(problems: Iterable[FieldProblem]) -> None:
+    """Raise `InvalidRequest` if there are problems."""
+    if found := list(islice(problems, MAX_PROBLEMS)):
+        raise InvalidRequest(found)
+
+
+def _ended(session: Session, now: float, cause: str) -> Session:
+    return msgspec.structs.replace(
+        session, ended_at=now, end_cause=cause, version=session.version + 1
+    )

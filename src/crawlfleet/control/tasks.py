@@ -41,7 +41,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     created: bool = False
     deduplicated: bool = False
     problems: tuple[FieldProblem, ...] = ()
-    conflict: str | None = None
+    conflict: str = ""
 
 
 class Tasks:
@@ -241,9 +241,14 @@ class Tasks:
         claim = refusal.claim
         if claim is None:
             return Submission(conflict="the id was taken; submit again")
-        holder = next(iter(await self._store.tasks([claim.holder])), None)
         wanted = next((each for each in change.claims if each.scope == claim.scope), None)
         if wanted is not None and wanted.digest == claim.digest:
+            holder = next(iter(await self._store.tasks([claim.holder])), None)
+            if holder is None:
+                return Submission(
+                    conflict=f"the key {claim.key!r} belongs to {claim.holder}, which has ended "
+                    "and was removed; use a new key to do the work again"
+                )
             return Submission(task=holder, deduplicated=not wanted.digest)
         return Submission(
             conflict=f"idempotency_key {claim.key!r} was used for another request "

@@ -4,14 +4,15 @@ Types are checked where the request is decoded; here are ranges, names and what 
 Nothing is guessed or silently corrected: a request is taken as it stands, or refused whole.
 """
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
 
 from crawlfleet.core.attempts import dedup_scope
+from crawlfleet.core.complaints import LONGEST_NAME, field_problem
 from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import NEVER, Change, Claim
@@ -28,6 +29,15 @@ MAX_CATEGORIES: Final = 16
 MAX_ENTRIES: Final = 64
 MAX_RETRIES: Final = 100
 MAX_SECONDS: Final = 366 * 86_400.0
+MAX_AMOUNT: Final = 1e9
+MAX_LEVEL: Final = 1e15
+MAX_NESTING: Final = 100
+"""Parameters are wrapped and decoded in several places, each with a limit of its own."""
+MAX_PROBLEMS: Final = 20
+"""Nobody mends more at once; a request that is wrong all over needs no answer of megabytes."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
 Digest = Callable[[bytes], str]
 
@@ -40,18 +50,19 @@ class AdmissionRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProblem]:
-    """All that is wrong with a request; an empty list means that it may become a task."""
-    return [
-        *_names(request),
-        *_numbers(request),
-        *_retry_policy(request.retry_policy),
-        *_resources(request.min_resources),
-        *_features("capabilities", request.capabilities),
-        *_features("content_features", request.content_features),
-        *_categories(request.categories),
-        *_strategy(request.schedule_strategy, rules.strategies),
-        *_parameters(request, rules.parameter_types),
-    ]
+    """What is wrong with a request; an empty list means that it may become a task."""
+    found = chain(
+        _names(request),
+        _numbers(request),
+        _retry_policy(request.retry_policy),
+        resource_problems("min_resources", request.min_resources),
+        feature_problems("capabilities", request.capabilities),
+        feature_problems("content_features", request.content_features),
+        _categories(request.categories),
+        _strategy(request.schedule_strategy, rules.strategies),
+        _parameters(request, rules.parameter_types),
+    )
+    return list(islice(found, MAX_PROBLEMS))
 
 
 def admit(request: TaskRequest, *, id: str, now: float, cause: str, digest: Digest) -> Change:
@@ -151,9 +162,13 @@ def _names(request: TaskRequest) -> Iterator[FieldProblem]:
         if value is not None and not 1 <= len(value) <= MAX_KEY_LENGTH:
             yield _problem(
                 field,
-                value[:40],
+                value,
                 f"has {len(value)} characters",
                 f"use 1 to {MAX_KEY_LENGTH} characters, or leave it out",
+            )
+        elif value is not None and _CONTROL.search(value):
+            yield _problem(
+                field, value, "has control characters", "use characters that can be printed"
             )
 
 
@@ -174,44 +189,41 @@ def _retry_policy(policy: RetryPolicy) -> Iterator[FieldProblem]:
 
 def _within(field: str, value: float, low: float, high: float) -> Iterator[FieldProblem]:
     if not low <= value <= high:
-        yield _problem(field, value, "is out of range", f"use a number from {low:g} to {high:g}")
+        yield _problem(field, value, "is out of range", f"use a number from {low:.15g} to {high:.15g}")
 
 
-def _resources(amounts: Mapping[str, float]) -> Iterator[FieldProblem]:
+def resource_problems(field: str, amounts: Mapping[str, float]) -> Iterator[FieldProblem]:
+    """What is wrong with amounts that are asked for or offered."""
     for name in parse_resources(amounts)[1]:
         yield _problem(
-            f"min_resources.{name}",
+            f"{field}.{name[:LONGEST_NAME]}",
             amounts[name],
             "is not a resource that nodes have",
             f"use one of {', '.join(RESOURCE_NAMES)}",
         )
     for name, amount in amounts.items():
-        if not (math.isfinite(amount) and 0 <= amount <= 1e9):
-            yield _problem(
-                f"min_resources.{name}",
-                amount,
-                "is not an amount",
-                "use a number from 0 to 1000000000",
-            )
+        yield from _within(f"{field}.{name[:LONGEST_NAME]}", amount, 0, MAX_AMOUNT)
 
 
-def _features(field: str, features: Mapping[str, Any]) -> Iterator[FieldProblem]:
+def feature_problems(field: str, features: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    """What is wrong with capabilities or features that are asked for or offered."""
     if len(features) > MAX_ENTRIES:
         yield _problem(field, len(features), "has too many entries", f"use at most {MAX_ENTRIES}")
     for name, value in features.items():
         if not NAME.match(name):
             yield _problem(
-                f"{field}.{name[:64]}",
+                f"{field}.{name[:LONGEST_NAME]}",
                 value,
                 "is not a valid name",
                 "use letters, digits, dot, dash and underscore, at most 64",
             )
         if not _is_feature(value):
             yield _problem(
-                f"{field}.{name[:64]}",
+                f"{field}.{name[:LONGEST_NAME]}",
                 value,
-                "is neither true/false, a number, a text nor a list of texts",
-                "use a number for a minimum level, a list for 'contains all of', true for a flag",
+                "is neither true/false, a number, a text nor a list of texts, or is too large",
+                f"use a number up to {MAX_LEVEL:g} for a level, true for a flag, or texts of at "
+                f"most {MAX_KEY_LENGTH} characters, one or a list of up to {MAX_ENTRIES}",
             )
 
 
@@ -222,7 +234,7 @@ def _is_feature(value: Any) -> bool:
         )
     if isinstance(value, str):
         return len(value) <= MAX_KEY_LENGTH
-    return isinstance(value, bool | int | float) and math.isfinite(value)
+    return isinstance(value, bool | int | float) and -MAX_LEVEL <= value <= MAX_LEVEL
 
 
 def _categories(categories: tuple[str, ...]) -> Iterator[FieldProblem]:
@@ -267,19 +279,28 @@ def _parameters(
             "parameters", None, "is not an object", 'use an object such as {"seconds": 1}'
         )
         return
+    if nesting_of(raw) > MAX_NESTING:
+        yield _problem(
+            "parameters", None, "is nested too deeply", f"use at most {MAX_NESTING} levels"
+        )
+        return
+    kind = types.get(request.task_type, dict)
     try:
-        msgspec.json.decode(raw, type=types.get(request.task_type, dict))
-    except msgspec.DecodeError as error:
-        yield from _decode_problem(error, request.task_type)
-    except RecursionError:
-        yield _problem("parameters", None, "is nested too deeply", "use a flatter structure")
+        msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        yield field_problem(error, kind, within="parameters")
 
 
-def _decode_problem(error: msgspec.DecodeError, task_type: str) -> Iterator[FieldProblem]:
-    message, _, path = str(error).partition(" - at `$")
-    yield _problem(
-        f"parameters{path.rstrip('`')}",
-        None,
-        message[0].lower() + message[1:],
-        f"see the parameters of {task_type} in docs/guides/executors.md",
-    )
+def nesting_of(raw: bytes) -> int:
+    """How many brackets are open at once in valid JSON; at most, where that is few anyway."""
+    if (most := raw.count(b"{") + raw.count(b"[")) <= MAX_NESTING:
+        return most
+    deepest = depth = 0
+    for token in _BRACKET.finditer(raw):
+        first = token.group()[:1]
+        if first in b"{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif first in b"]}":
+            depth -= 1
+    return deepest

@@ -38,7 +38,7 @@ def field_problem(error: msgspec.ValidationError, type: Any, *, within: str = ""
     found = _PATH.search(text)
     path = found.group(1).lstrip(".") if found else ""
     complaint = _PATH.sub("", text)
-    field = _joined(within, path.replace("[...]", ".*"))
+    field = _joined(within, path.replace("[...]", ".*").lstrip("."))
     named = _NAMED.search(complaint)
     if "unknown field" in complaint and named:
         name = named.group(1)[:LONGEST_NAME]

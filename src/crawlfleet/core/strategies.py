@@ -86,7 +86,7 @@ def content_based(nodes: NodeColumns, requirement: Requirement, seed: int) -> Ra
         return load
     match = nodes.by_class(("content_based", features), lambda kind: _matches(features, kind))
     for feature in features:
-        match += DONE_BEFORE * nodes.has_done(feature)
+        match[nodes.has_done(feature)] += DONE_BEFORE
     return Ranking(load.score - match * TIER, load.step)
 
 

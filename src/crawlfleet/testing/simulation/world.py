@@ -12,7 +12,7 @@ from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.explanation import explain
-from crawlfleet.core.placement import requirement_of
+from crawlfleet.core.placement import plan, requirement_of
 from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
 from crawlfleet.model.key import Role
@@ -351,6 +351,7 @@ class _World:
         while True:
             await asyncio.sleep(self._chance.uniform(0.5, 5.0))
             self._check_bookkeeping()
+            await self._check_nothing_idles()
 
     def _check_bookkeeping(self) -> None:
         if self._master is None or self._stores[-1].dead or self._stores[-1].is_busy:
@@ -358,6 +359,21 @@ class _World:
         for node_id in self._watch.nodes:
             if node_id in self._master.state.fleet:
                 self._watch.check_reservations(node_id, self._master.state.fleet.reserved(node_id))
+
+    async def _check_nothing_idles(self) -> None:
+        """Work that fits a node now must be on its way: nothing waits without a reason."""
+        master, store, commits = self._master, self._stores[-1], self._watch.commits
+        if master is None or not self._placeable(master):
+            return
+        await asyncio.sleep(1.0)
+        unchanged = self._master is master and self._watch.commits == commits
+        if unchanged and not store.dead and self._placeable(master):
+            raise Violation(f"{self._placeable(master)} tasks fit a node, and nobody places them")
+
+    def _placeable(self, master: ControlPlane) -> int:
+        state = master.state
+        proposal = plan(state.queue, state.fleet, default_rules(), now=0.0, seed=0, limit=10)
+        return len(proposal.assignments)
 
     async def _resume_all(self) -> None:
         for task in [*self._watch.tasks.values()]:
