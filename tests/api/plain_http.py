@@ -5,6 +5,7 @@ import http.client
 import json
 import secrets
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,17 +18,19 @@ from crawlfleet.testing.local_fleet import LocalFleet, running
 
 ADMIN: Final = "(the admin's key)"
 ANSWER_WITHIN_S: Final = 30.0
+KEPT_ALIVE_S: Final = 2.0
+"""The master closes a connection that was idle for 5 s."""
 MAX_BODY_MB: Final = 2.0
-TABLES: Final = {
-    "projects": "*",
-    "crawler_tasks": "*",
-    "crawler_nodes": "*",
-    "crawler_node_sessions": "*",
-    "crawler_task_executions": "*",
-    "crawler_events": "*",
-    "crawler_claims": "*",
-    "crawler_keys": "*",
-}
+TABLES: Final = (
+    "projects",
+    "crawler_tasks",
+    "crawler_nodes",
+    "crawler_node_sessions",
+    "crawler_task_executions",
+    "crawler_events",
+    "crawler_claims",
+    "crawler_keys",
+)
 
 
 class Answer(NamedTuple):
@@ -64,6 +67,7 @@ class Master:
         )
         self.keys = {role: secrets.token_hex(32) for role in Role} | {Role.ADMIN: self.fleet.key}
         self._connection: http.client.HTTPConnection | None = None
+        self._used_at = 0.0
 
     def prepare(self) -> None:
         """Put the keys into the store, before the master opens it."""
@@ -92,18 +96,20 @@ class Master:
             secret = self.fleet.key if key == ADMIN else key
             sent["Authorization"] = f"Bearer {secret}"
         sent.update(headers or {})
-        if self._connection is None:
+        if self._connection is None or time.monotonic() - self._used_at > KEPT_ALIVE_S:
+            self.close()
             self._connection = http.client.HTTPConnection(
                 "127.0.0.1", self.fleet.port, timeout=ANSWER_WITHIN_S
             )
         try:
             self._connection.request(method, path, body=content, headers=sent)
             response = self._connection.getresponse()
-            return Answer(response.status, _lower(response.getheaders()), response.read())
+            answer = Answer(response.status, _lower(response.getheaders()), response.read())
         except BaseException:
-            self._connection.close()
-            self._connection = None
+            self.close()
             raise
+        self._used_at = time.monotonic()
+        return answer
 
     def get(self, path: str, **options: Any) -> Any:
         return self.call("GET", path, **options).expect(200)
@@ -124,10 +130,7 @@ class Master:
 
     def dump(self) -> dict[str, list[tuple[Any, ...]]]:
         """Everything that the store holds, from its own file."""
-        return {
-            table: self.fleet.query(f"select {columns} from {table} order by 1, 2")
-            for table, columns in TABLES.items()
-        }
+        return {table: self.fleet.query(f"select * from {table} order by 1, 2") for table in TABLES}
 
     def log(self) -> str:
         return "".join(
@@ -135,9 +138,8 @@ class Master:
             for path in [self.fleet.folder / "up.log", *self.fleet.folder.glob("logs/*")]
         )
 
-    def submit(self, task: Mapping[str, Any] | None = None, **fields: Any) -> str:
+    def submit(self, **request: Any) -> str:
         """A new task's id."""
-        request = {"task_type": "sleep", "parameters": {"seconds": 0}, **(task or {}), **fields}
         return str(self.post("/api/v1/tasks", request, status=201)["id"])
 
     def task(self, task_id: str) -> Any:
@@ -153,6 +155,7 @@ class Master:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+            self._connection = None
 
 
 class Node:
@@ -211,7 +214,7 @@ class Node:
         return self.master.get(self.path)
 
     def leave(self) -> None:
-        self.order("unregister")
+        self.order("unregister").expect(200)
 
 
 @contextmanager

@@ -403,7 +403,8 @@ def world(master: Master) -> World:
     gone.leave()
     complete = master.submit(task_type="mine")
     assert node.report(node.take(), "succeeded") == "recorded"
-    done, paused = master.submit(idempotency_key="taken"), master.submit()
+    plain = {"task_type": "sleep", "parameters": {"seconds": 0}}
+    done, paused = master.submit(**plain, idempotency_key="taken"), master.submit(**plain)
     master.order(done, "cancel").expect(200)
     master.order(paused, "pause").expect(200)
     ids = {

@@ -122,8 +122,9 @@ async def executions(call: Call) -> ExecutionPage:
 
 async def events(call: Call) -> EventPage:
     query: EventQuery = call.query
-    found = await call.control.queries.task_events(_id(call), after=query.after, limit=query.limit)
-    cursor = str(found[-1].seq) if len(found) == query.limit else None
+    found, cursor = await call.control.queries.task_events(
+        _id(call), after=query.after, limit=query.limit
+    )
     return EventPage(items=[present_event(each) for each in found], next_cursor=cursor)
 
 

@@ -73,7 +73,9 @@ class Dispatch:
             limit=self._settings.batch,
         )
         for strategy, fault in proposal.faults.items():
-            log.error("a strategy failed, the default was used", strategy=strategy, error=str(fault))
+            log.error(
+                "a strategy failed, the default was used", strategy=strategy, error=str(fault)
+            )
         if not proposal.assignments:
             return 0
         nodes = dict(proposal.assignments)

@@ -34,6 +34,7 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.RECOVER)
+MOST_BACKLOG: Final = 1024
 LONGEST_POLL_S: Final = 60.0
 """Longer, and somebody between here and the node would take the connection for dead."""
 
@@ -54,6 +55,7 @@ class Leases:
             session = self._session(node_id, request.session_id)
             if session is None:
                 return LeaseReply(session_lost=True)
+            self._state.allow_backlog(node_id, min(max(request.backlog, 0), MOST_BACKLOG))
             news = self._state.signals.session(session.id)
             news.clear()
             reply = self._news(session, frozenset(request.held))

@@ -50,10 +50,14 @@ class Queries:
         await self._tasks.get(task_id)
         return await self._store.executions(task_id)
 
-    async def task_events(self, task_id: str, *, after: int, limit: int) -> list[Event]:
-        """What happened to a task, in order."""
+    async def task_events(
+        self, task_id: str, *, after: int, limit: int
+    ) -> tuple[list[Event], str | None]:
+        """A page of what happened to a task, in order, and where the next one begins."""
         await self._tasks.get(task_id)
-        return await self._store.events(after=after, limit=limit, subject=task_id)
+        found = await self._store.events(after=after, limit=limit + 1, subject=task_id)
+        page = found[:limit]
+        return page, str(page[-1].seq) if len(found) > limit else None
 
     def nodes(self) -> list[NodeState]:
         """All nodes, in order of their registration."""

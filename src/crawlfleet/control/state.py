@@ -11,6 +11,8 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from crawlfleet.control.signals import Signals
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.feasibility import sorted_pairs
@@ -49,6 +51,7 @@ class FleetState:
         self.queue = ReadyQueue()
         self.nodes: dict[str, Node] = {}
         self._node_tokens: dict[str, str] = {}
+        self._backlog: dict[str, int] = {}
         self.clusters: dict[str, Cluster] = {}
         self.sessions: dict[str, Session] = {}
         self.keys: dict[str, ApiKey] = {}
@@ -139,6 +142,13 @@ class FleetState:
         """The live executions of a node, of all its sessions."""
         return (lease for lease in self.leases.values() if lease.execution.node_id == node_id)
 
+    def allow_backlog(self, node_id: str, executions: int) -> None:
+        """Let so many executions lie ready at a node beyond its slots; not kept in the store."""
+        if self._backlog.get(node_id, 0) != executions:
+            self._backlog[node_id] = executions
+            self._put_in_fleet(self.nodes[node_id])
+            self.signals.dispatch.set()
+
     def node_by_token(self, token_hash: str) -> Node | None:
         """The node whose token has this hash."""
         node = self.nodes.get(self._node_tokens.get(token_hash, ""))
@@ -209,7 +219,7 @@ class FleetState:
         for node in change.nodes:
             self._node_tokens[node.token_hash] = node.id
             self.nodes[node.id] = node
-            self.fleet.put(node)
+            self._put_in_fleet(node)
             self.signals.dispatch.set()
             if node.session_id:
                 self.signals.session(node.session_id).set()
@@ -225,6 +235,11 @@ class FleetState:
 
     def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task:
         return changed.get(execution.task_id) or self.leases[execution.id].task
+
+    def _put_in_fleet(self, node: Node) -> None:
+        slots = node.resources.slots + self._backlog.get(node.id, 0)
+        resources = msgspec.structs.replace(node.resources, slots=slots)
+        self.fleet.put(msgspec.structs.replace(node, resources=resources))
 
     def _put_session(self, session: Session) -> None:
         if session.ended_at is None:

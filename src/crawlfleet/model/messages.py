@@ -75,6 +75,8 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     session_id: str
     held: tuple[str, ...] = ()
     wait_s: float = 0.0
+    backlog: int = 0
+    """How many executions beyond its slots may lie ready at the node."""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

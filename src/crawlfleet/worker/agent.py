@@ -76,6 +76,7 @@ class Agent:
                 registered=registered,
                 asked_at=asked_at,
                 measure=self._measure,
+                slots=int(self._registration.resources["slots"]),
                 long_poll_s=self._long_poll_s,
                 stopping=self._stopping,
             )

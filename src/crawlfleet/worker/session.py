@@ -29,6 +29,7 @@ from crawlfleet.model.task import JSON_NULL
 from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.pace import Pace
 
 log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
@@ -36,6 +37,8 @@ LAST_REPORTS_S: Final = 3.0
 REPORTS_AT_ONCE: Final = 500
 REMEMBERED: Final = 10_000
 """Far more than can be under way at once; forgetting one costs a refused report at worst."""
+READY_AT_MOST_S: Final = 0.25
+"""What lies ready for longer is given back: another node may have room for it."""
 SAFETY_SHARE: Final = 0.15
 """Stop acting this share of the timeout early: stopping takes time, and clocks drift."""
 
@@ -61,6 +64,7 @@ class WorkSession:
         registered: Registered,
         asked_at: float,
         measure: Measure,
+        slots: int,
         long_poll_s: float,
         stopping: asyncio.Event,
     ) -> None:
@@ -72,15 +76,20 @@ class WorkSession:
         self._interval_s = registered.heartbeat_interval_s
         self._valid_s = registered.session_timeout_s * (1.0 - SAFETY_SHARE)
         self._measure = measure
+        self._slots = slots
         self._long_poll_s = long_poll_s
         self._stopping = stopping
         self._valid_until = asked_at + self._valid_s
         self._held: dict[str, Assignment] = {}
         """Executions that are running here, or whose end the master has not confirmed."""
+        self._ready: dict[str, Assignment] = {}
+        """Held, in order, until a slot is free."""
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._pace = Pace(asked_at)
         self._seen: dict[str, None] = {}
         self._reports: list[Report] = []
         self._something_to_report = asyncio.Event()
+        self._giving_back: asyncio.TimerHandle | None = None
 
     async def run(self) -> SessionEnd:
         """Work until the session ends; when it returns, no executor of it is running."""
@@ -131,7 +140,10 @@ class WorkSession:
     async def _take(self) -> SessionEnd:
         while True:
             request = LeaseRequest(
-                session_id=self._session_id, held=tuple(self._held), wait_s=self._long_poll_s
+                session_id=self._session_id,
+                held=tuple(self._held),
+                wait_s=self._long_poll_s,
+                backlog=self._pace.backlog(asyncio.get_running_loop().time()),
             )
             try:
                 lease = await self._link.lease(self._node_id, request)
@@ -192,7 +204,36 @@ class WorkSession:
             return
         self._remember(id)
         self._held[id] = assignment
+        if len(self._running) < self._slots:
+            self._run(assignment)
+        else:
+            self._ready[id] = assignment
+            self._give_back_later()
+
+    def _run(self, assignment: Assignment) -> None:
+        id = assignment.execution_id
         self._running[id] = asyncio.create_task(self._execute(assignment), name=id)
+
+    def _run_next(self) -> None:
+        while self._ready and len(self._running) < self._slots:
+            self._run(self._ready.pop(next(iter(self._ready))))
+
+    def _give_back_later(self) -> None:
+        """Look again soon: what is not begun by then should go where it can be."""
+        if self._giving_back is None:
+            loop = asyncio.get_running_loop()
+            newest = next(reversed(self._ready))
+            self._giving_back = loop.call_later(READY_AT_MOST_S, self._give_back, newest)
+
+    def _give_back(self, newest: str) -> None:
+        self._giving_back = None
+        if newest in self._ready:
+            self._pace.hold_back()
+            for assignment in self._ready.values():
+                self._say(assignment, ReportKind.RELEASED)
+            self._ready.clear()
+        elif self._ready:
+            self._give_back_later()
 
     def _remember(self, execution_id: str) -> None:
         """Known from now on: a late copy of its assignment must not start it again."""
@@ -214,6 +255,8 @@ class WorkSession:
             self._say(assignment, kind, attempt)
         finally:
             self._running.pop(assignment.execution_id, None)
+            self._pace.count_end()
+            self._run_next()
 
     def _say(
         self, about: Assignment | StopOrder, kind: ReportKind, attempt: Attempt | None = None
@@ -237,6 +280,8 @@ class WorkSession:
         for order in orders:
             if order.execution_id in self._running:
                 self._running[order.execution_id].cancel()
+            elif self._ready.pop(order.execution_id, None):
+                self._say(order, ReportKind.STOPPED)
             elif order.execution_id not in self._held:
                 # Ordered to stop before it was ever delivered: it must not begin later.
                 self._remember(order.execution_id)
@@ -250,10 +295,16 @@ class WorkSession:
 
     def _forget(self, execution_id: str) -> None:
         self._held.pop(execution_id, None)
+        self._ready.pop(execution_id, None)
         if (running := self._running.get(execution_id)) is not None:
             running.cancel()
 
     async def _stop_executors(self) -> None:
+        if self._giving_back is not None:
+            self._giving_back.cancel()
+        for assignment in self._ready.values():
+            self._say(assignment, ReportKind.RELEASED)
+        self._ready.clear()
         await _cancel([*self._running.values()])
 
     async def _send_last_reports(self) -> None:

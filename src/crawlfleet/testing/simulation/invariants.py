@@ -8,6 +8,7 @@ import itertools
 from collections import Counter, defaultdict
 from typing import Final
 
+from crawlfleet.control.leases import MOST_BACKLOG
 from crawlfleet.core.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
 from crawlfleet.core.resources import add, fits
 from crawlfleet.model.change import Change
@@ -129,8 +130,10 @@ class Invariants:
             f"{execution.task_id} has {len(owners)} live leases at once: {sorted(owners)}",
         )
         node = self.nodes[execution.node_id]
+        # What lies ready beyond the slots is bounded too, and holds its other resources.
+        room = add(node.resources, Resources(slots=MOST_BACKLOG))
         _demand(
-            fits(self.reserved(node.id), node.resources),
+            fits(self.reserved(node.id), room),
             f"{node.id} was given {self.reserved(node.id)}, more than it has: {node.resources}",
         )
 

@@ -1,0 +1,41 @@
+"""How much work a node should have lying ready so that it need not wait for the master.
+
+A node that finishes thousands of short tasks a second would spend its time waiting for the next
+assignment; one with long tasks must not hoard what others could begin. So the backlog is what
+the node finished lately within the time of a round trip, and zero for anything slow.
+"""
+
+from typing import Final
+
+HORIZON_S: Final = 0.1
+"""Work for so long lies ready: a few round trips to the master and its disk."""
+MOST: Final = 256
+NEWEST_SHARE: Final = 0.5
+"""The weight of the newest measurement against all before it."""
+
+
+class Pace:
+    """Measures how fast executions end."""
+
+    def __init__(self, now: float) -> None:
+        self._since = now
+        self._ended = 0
+        self._per_s = 0.0
+
+    def count_end(self) -> None:
+        """One more execution has ended."""
+        self._ended += 1
+
+    def hold_back(self) -> None:
+        """What lay ready was not begun in time: it was too much."""
+        self._per_s = 0.0
+
+    def backlog(self, now: float) -> int:
+        """How many executions should lie ready, as a power of two so that it seldom changes."""
+        elapsed = now - self._since
+        if elapsed > 0:
+            newest = self._ended / max(elapsed, HORIZON_S / 10)
+            self._per_s += NEWEST_SHARE * (newest - self._per_s)
+            self._since, self._ended = now, 0
+        wanted = min(int(self._per_s * HORIZON_S), MOST)
+        return 1 << (wanted.bit_length() - 1) if wanted else 0
