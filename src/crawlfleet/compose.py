@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from crawlfleet import config, plugins
 from crawlfleet.api.app import create_app
@@ -34,6 +35,8 @@ from crawlfleet.worker.usage import UsageMeter, measure_capacity
 log = logger(Component.MASTER)
 BUILT_IN_TASK_TYPES: Final = ("http_fetch", "python", "sleep")
 STOP_DEADLINE_S: Final = 3
+MAX_HEADER_BYTES: Final = 256 * 1024
+BODY_BYTES_UNCOUNTED: Final = 1 << 40
 
 
 def open_store(url: str) -> Store:
@@ -81,7 +84,7 @@ async def serve_master(settings: Settings, *, admin_key: str, join_token: str | 
                 create_app(control, settings.server),
                 log_config=None,
                 access_log=False,
-                http="httptools",
+                http=_BoundedHeaders,
                 ws="none",
                 lifespan="off",
                 timeout_graceful_shutdown=STOP_DEADLINE_S,
@@ -114,6 +117,7 @@ async def run_worker(
             system=Machine(),
             registration=await _registration(settings.worker, pool),
             measure=UsageMeter().read,
+            stop_grace_s=settings.worker.stop_grace_s,
             long_poll_s=settings.session.long_poll_s,
         )
         try:
@@ -158,6 +162,27 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
     listening.listen(1024)
     return listening
+
+
+class _BoundedHeaders(HttpToolsProtocol):
+    """Refuses a request whose headers do not end: nobody has shown a key by then."""
+
+    _unfinished_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        self._unfinished_bytes += len(data)
+        super().data_received(data)
+        if self._unfinished_bytes > MAX_HEADER_BYTES:
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        # The body is counted, and bounded, where it is read.
+        self._unfinished_bytes = -BODY_BYTES_UNCOUNTED
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._unfinished_bytes = 0
+        super().on_message_complete()
 
 
 class _Server(uvicorn.Server):

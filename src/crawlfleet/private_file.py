@@ -1,12 +1,16 @@
-"""Small files with secrets: written whole or not at all, readable by their owner only."""
+"""Files that belong to one owner, or to one process: secrets, and locks."""
 
+import fcntl
 import os
 from pathlib import Path
+from typing import BinaryIO
+
+from crawlfleet.errors import ConfigError
 
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace the file durably; a reader sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -14,3 +18,18 @@ def write_private(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(descriptor)
     draft.replace(path)
+
+
+def hold(path: Path, *, busy: str) -> BinaryIO:
+    """Take a file for this process until it is closed, or the process ends, however it does.
+
+    Raises `ConfigError` with the message `busy` when another process has it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = path.open("ab")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        raise ConfigError(busy) from error
+    return lock

@@ -484,7 +484,9 @@ def test_a_task_that_keeps_failing_ends_among_the_dead_letters_and_can_be_sent_b
     )
     for _ in range(3):
         error = {"error_class": "error", "message": "it broke"}
-        assert node.report(node.take(), "failed", error=error) == "recorded"
+        assignment = node.take()
+        node.report(assignment, "started")
+        assert node.report(assignment, "failed", error=error) == "recorded"
 
     (dead,) = master.get(f"{TASKS}?dead=true&project_id=dead")["items"]
 
@@ -500,7 +502,7 @@ def test_a_task_that_keeps_failing_ends_among_the_dead_letters_and_can_be_sent_b
 
     assert retried["status"] == "pending"
     assert retried["retry_count"] == 0
-    gone = {"dead_reason", "error", "result", "completed_at", "started_at"}
+    gone = {"dead_reason", "error", "result", "completed_at", "assigned_at", "started_at"}
     assert not gone & set(retried)
     assert master.get(f"{TASKS}?dead=true&project_id=dead")["items"] == []
     assert node.report(node.take(), "succeeded") == "recorded"

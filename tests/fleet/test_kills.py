@@ -85,6 +85,8 @@ def test_killing_one_kind_of_process_loses_and_repeats_nothing(victim: str, tmp_
         killed = 0
         for _ in range(KILLS):
             asyncio.run(fleet.until_ready(nodes=1))
+            while not fleet.processes(victim):
+                time.sleep(0.05)
             time.sleep(chance.uniform(0.1, 0.5))
             killed += fleet.kill(victim)
         assert killed >= KILLS

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from crawlfleet.api.presenting import present_node
 from crawlfleet.api.routing import NODES, OPERATORS, READERS, Call, Reply, Route, check_id
-from crawlfleet.model.messages import Heartbeat, LeaseRequest, Registration, ReportBatch
+from crawlfleet.model.messages import Departure, Heartbeat, LeaseRequest, Registration, ReportBatch
 from crawlfleet.model.node import Node
 from crawlfleet.model.views import NodePage, NodeView
 
@@ -53,7 +53,12 @@ async def resume(call: Call) -> NodeView:
 
 
 async def unregister(call: Call) -> NodeView:
-    return _view(call, await call.control.nodes.unregister(_id(call), by=call.caller.name))
+    return _view(
+        call,
+        await call.control.nodes.unregister(
+            _id(call), session_id=call.body.session_id, by=call.caller.name
+        ),
+    )
 
 
 def _id(call: Call) -> str:
@@ -105,6 +110,7 @@ ROUTES: Final = (
         roles=NODES | OPERATORS,
         handler=unregister,
         summary="Leave now; running work goes back to the queue",
+        body=Departure,
     ),
     Route(
         method="GET",

@@ -1,4 +1,4 @@
-"""The admin key of a data folder: made once, kept in a file that only its owner can read."""
+"""The secrets of a data folder: made once, kept in files that only their owner can read."""
 
 import os
 import secrets
@@ -13,18 +13,35 @@ SHORTEST: Final = 16
 
 def admin_key(folder: Path) -> str:
     """The preset key (`CRAWLFLEET_ADMIN_KEY`), else the folder's own, made on first use."""
-    preset = os.environ.get("CRAWLFLEET_ADMIN_KEY")
-    if preset:
-        if len(preset) < SHORTEST:
-            raise ConfigError(
-                f"CRAWLFLEET_ADMIN_KEY has {len(preset)} characters; use at least {SHORTEST}, "
-                "or unset it to have one made"
-            )
-        return preset
-    file = folder / "admin.key"
+    return preset("CRAWLFLEET_ADMIN_KEY") or _kept(folder / "admin.key")
+
+
+def join_token(folder: Path) -> str:
+    """The join token of the workers that `up` starts, made on first use."""
+    return _kept(folder / "join.key")
+
+
+def preset(variable: str) -> str | None:
+    """A secret from the environment, if it is there; too short a one is refused."""
+    secret = os.environ.get(variable)
+    if not secret:
+        return None
+    return _long_enough(secret, variable)
+
+
+def _kept(file: Path) -> str:
     try:
-        return file.read_text().strip()
+        return _long_enough(file.read_text().strip(), str(file))
     except FileNotFoundError:
-        key = secrets.token_hex(32)
-        write_private(file, f"{key}\n".encode())
-        return key
+        secret = secrets.token_hex(32)
+        write_private(file, f"{secret}\n".encode())
+        return secret
+
+
+def _long_enough(secret: str, origin: str) -> str:
+    if len(secret) < SHORTEST:
+        raise ConfigError(
+            f"{origin} has {len(secret)} characters; use at least {SHORTEST}, "
+            "or remove it to have one made"
+        )
+    return secret

@@ -8,7 +8,6 @@ with a growing pause; a worker that was drained is not restarted. When the launc
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 import socket
 import sys
@@ -20,12 +19,13 @@ from rich.console import Console
 
 from crawlfleet import config
 from crawlfleet.cli.connection import Connection, remove_connection, write_connection
-from crawlfleet.cli.credentials import admin_key
+from crawlfleet.cli.credentials import admin_key, join_token
 from crawlfleet.cli.demo import Demo
 from crawlfleet.cli.live import LiveTable
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticated
 from crawlfleet.model.settings import Settings
+from crawlfleet.private_file import hold
 from crawlfleet.worker import leash
 
 FIRST_PAUSE_S: Final = 0.1
@@ -47,7 +47,6 @@ class Launcher:
         self._url = f"http://{_address(settings.server.host)}:{self._port}"
         self._flags = [*flags, "--data", str(self._folder)]
         self._demo = demo
-        self._join_token = secrets.token_hex(32)
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._failed_starts = 0
         self._stop = asyncio.Event()
@@ -55,7 +54,11 @@ class Launcher:
 
     async def run(self) -> int:
         """Run the fleet until a signal, or until the demo is done; the exit code."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        busy = f"a fleet is already running on {self._folder}; stop it, or choose another --data"
+        with hold(self._folder / "up.lock", busy=busy):
+            return await self._run_alone()
+
+    async def _run_alone(self) -> int:
         key = admin_key(self._folder)
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
@@ -133,7 +136,7 @@ class Launcher:
         return process
 
     def _environment(self, name: str, key: str) -> Mapping[str, str]:
-        environment = {**os.environ, "CRAWLFLEET_JOIN_TOKEN": self._join_token}
+        environment = {**os.environ, "CRAWLFLEET_JOIN_TOKEN": join_token(self._folder)}
         environment.pop("CRAWLFLEET_ADMIN_KEY", None)
         if name == "master":
             environment["CRAWLFLEET_ADMIN_KEY"] = key

@@ -10,6 +10,7 @@ import typer
 from crawlfleet import config, telemetry
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.settings import Settings
+from crawlfleet.private_file import hold
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on.")]
@@ -47,6 +48,7 @@ def up(
         config_file,
         {"server.host": host, "server.port": port, "data_dir": data, "workers": workers},
     )
+    _private_folder(settings)
     flags = ["--config", str(config_file.resolve())] if config_file else []
     raise typer.Exit(asyncio.run(Launcher(settings, flags, demo=demo).run()))
 
@@ -55,18 +57,18 @@ def master(
     host: Host = None, port: Port = None, data: Data = None, config_file: ConfigFile = None
 ) -> None:
     """Start a master: the API, the scheduler and the store."""
-    from crawlfleet.cli.credentials import admin_key
+    from crawlfleet.cli.credentials import admin_key, preset
     from crawlfleet.compose import serve_master
 
     settings = _settings(config_file, {"server.host": host, "server.port": port, "data_dir": data})
-    folder = config.data_dir(settings)
+    folder = _private_folder(settings)
     _configure_log(settings, "master.log", telemetry.Component.MASTER)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(
             serve_master(
                 settings,
                 admin_key=admin_key(folder),
-                join_token=os.environ.get("CRAWLFLEET_JOIN_TOKEN"),
+                join_token=preset("CRAWLFLEET_JOIN_TOKEN"),
             )
         )
 
@@ -78,21 +80,25 @@ def worker(
     config_file: ConfigFile = None,
 ) -> None:
     """Start a worker: one node of a master's fleet. The join token is CRAWLFLEET_JOIN_TOKEN."""
+    from crawlfleet.cli.credentials import preset
     from crawlfleet.compose import run_worker
 
     settings = _settings(config_file, {"worker.name": name, "data_dir": data})
-    join_token = os.environ.get("CRAWLFLEET_JOIN_TOKEN")
-    if not join_token:
+    join_token = preset("CRAWLFLEET_JOIN_TOKEN")
+    if join_token is None:
         raise ConfigError("set CRAWLFLEET_JOIN_TOKEN to a join token of the master")
     label = settings.worker.name or "worker"
+    identity = _private_folder(settings) / "nodes" / f"{label}.json"
+    busy = f"another worker runs as {label!r} on this data folder; give this one another --name"
+    lock = hold(identity.with_suffix(".lock"), busy=busy)
     _configure_log(settings, f"{label}.log", telemetry.Component.WORKER)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with lock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(
             run_worker(
                 settings,
                 master_url=master_url,
                 join_token=join_token,
-                identity=config.data_dir(settings) / "nodes" / f"{label}.json",
+                identity=identity,
             )
         )
 
@@ -108,6 +114,14 @@ def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
         home=Path.home(),
     )
     return loaded.settings
+
+
+def _private_folder(settings: Settings) -> Path:
+    """The data folder; what is written there from now on is for its owner's eyes only."""
+    os.umask(0o077)
+    folder = config.data_dir(settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _configure_log(settings: Settings, file: str, component: telemetry.Component) -> None:

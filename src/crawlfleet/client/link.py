@@ -5,6 +5,7 @@ from typing import TypeVar
 from crawlfleet.client.transport import Transport
 from crawlfleet.errors import NotFound, Refused, Unauthenticated
 from crawlfleet.model.messages import (
+    Departure,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
@@ -50,8 +51,8 @@ class HttpControlLink:
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
         return await self._send(node_id, "report", batch, ReportReply)
 
-    async def leave(self, node_id: str) -> None:
-        await self._send(node_id, "unregister", None, NodeView)
+    async def leave(self, node_id: str, session_id: str) -> None:
+        await self._send(node_id, "unregister", Departure(session_id=session_id), NodeView)
 
     async def _send(
         self, node_id: str, verb: str, body: object, type: type[T], *, wait_s: float = 0.0

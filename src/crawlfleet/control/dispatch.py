@@ -26,6 +26,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.SCHED)
 PAUSE_AFTER_FAILURE_S: Final = 0.5
+PAUSE_AFTER_NOTHING_S: Final = 0.02
 
 
 class Dispatch:
@@ -53,17 +54,21 @@ class Dispatch:
             await wake.wait()
             wake.clear()
             try:
-                if await self.assign_once():
+                planned, made = await self.assign_once()
+                if planned and not made:
+                    # Memory and store disagree on all of it: give them time to agree.
+                    await asyncio.sleep(PAUSE_AFTER_NOTHING_S)
+                if planned:
                     wake.set()
             except StoreUnavailable as error:
                 log.warning("dispatch waits for the store", error=str(error))
                 wake.set()
                 await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
-    async def assign_once(self) -> int:
-        """Plan and commit one batch; returns how many tasks the plan was about."""
+    async def assign_once(self) -> tuple[int, int]:
+        """Plan and commit one batch; how many tasks the plan was about, and how many it placed."""
         if not self._state.queue:
-            return 0
+            return 0, 0
         proposal = plan(
             self._state.queue,
             self._state.fleet,
@@ -77,7 +82,7 @@ class Dispatch:
                 "a strategy failed, the default was used", strategy=strategy, error=str(fault)
             )
         if not proposal.assignments:
-            return 0
+            return 0, 0
         nodes = dict(proposal.assignments)
         tasks = await self._store.tasks([*nodes])
         changes = [change for task in tasks if (change := self._assignment(task, nodes[task.id]))]
@@ -91,15 +96,10 @@ class Dispatch:
         }
         behind = [id for id in nodes if id not in made]
         if behind:
-            await self._correct(behind)
+            await self._state.catch_up()
+            await self._state.refresh(behind)
         log.debug("assigned", tasks=len(made), refused=len(behind))
-        return len(nodes)
-
-    async def _correct(self, task_ids: list[str]) -> None:
-        """Memory was behind the store on these: believe the store."""
-        for id in task_ids:
-            self._state.queue.discard(id)
-        await self._state.refresh(task_ids)
+        return len(nodes), len(made)
 
     def _assignment(self, task: Task, node_id: str) -> Change | None:
         node = self._state.nodes.get(node_id)

@@ -70,7 +70,8 @@ class Keys:
             return Principal(role=key.role, name=key.name)
         node = self._state.node_by_token(digest)
         if node is not None and hmac.compare_digest(node.token_hash, digest):
-            return Principal(role=Role.NODE, name=node.name, node_id=node.id)
+            # By its id: a node chooses its own name, and may choose another's.
+            return Principal(role=Role.NODE, name=node.id, node_id=node.id)
         raise Unauthenticated("this key is not known here")
 
 

@@ -34,6 +34,8 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.RECOVER)
+TRIES: Final = 8
+"""How often a change is decided anew before memory is taken to be wrong."""
 MOST_BACKLOG: Final = 1024
 LONGEST_POLL_S: Final = 60.0
 """Longer, and somebody between here and the node would take the connection for dead."""
@@ -61,6 +63,8 @@ class Leases:
             reply = self._news(session, frozenset(request.held))
             if reply.draining and not any(self._state.session_executions(session.id)):
                 await self.end_session(session.id, cause="drained", trigger=NodeTrigger.EMPTIED)
+                if self._session(node_id, request.session_id) is not None:
+                    continue  # resumed meanwhile
                 return msgspec.structs.replace(reply, session_lost=True)
             if reply.assignments or reply.stop:
                 return reply
@@ -74,7 +78,9 @@ class Leases:
         """Record what became of executions; repeating a batch changes nothing."""
         recorded = [False] * len(batch.reports)
         undecided = list(range(len(batch.reports)))
-        while undecided and self._session(node_id, batch.session_id) is not None:
+        for _ in range(TRIES):
+            if not undecided or self._session(node_id, batch.session_id) is None:
+                break
             plan = self._decide(node_id, batch, undecided)
             for place in plan.known:
                 recorded[place] = True
@@ -89,6 +95,10 @@ class Leases:
                     # Somebody was faster, an operator for example: decide on the new state.
                     undecided.extend(places)
             undecided.sort()
+            if undecided:
+                await self._state.catch_up()
+        else:
+            raise self._state.doubt(f"reports of {node_id} do not fit what is known of its work")
         return ReportReply(
             outcomes=tuple(
                 ReportOutcome.RECORDED if each else ReportOutcome.STALE for each in recorded
@@ -98,17 +108,41 @@ class Leases:
     async def end_session(
         self, session_id: str, *, cause: str, trigger: NodeTrigger = NodeTrigger.SILENT
     ) -> None:
-        """End a session, then give back its work; what a crash leaves of it is done at start.
+        """End a session, then give back its work; what a crash leaves undone the timers do.
 
-        A heartbeat that comes in meanwhile saves a session that was to end for its silence.
+        Only a node that leaves for good ends in any case: a heartbeat saves one that seemed
+        silent, and a resumed node is not drained any more.
         """
-        while (session := self._state.sessions.get(session_id)) is not None:
-            now = self._system.now()
-            refusals = await self._state.commit([self._ended(session, cause, trigger, now)])
-            if refusals[0] is not None and trigger is NodeTrigger.SILENT:
+        for _ in range(TRIES):
+            session = self._state.sessions.get(session_id)
+            if session is None:
+                break
+            change = self._ended(session, cause, trigger)
+            if change is None:
                 return
-        while changes := [*self._losses(session_id, cause)]:
-            await self._state.commit(changes)
+            refusals = await self._state.commit([change])
+            if refusals[0] is not None:
+                if trigger is not NodeTrigger.LEFT:
+                    return
+                await self._state.catch_up()
+        await self.give_back(session_id, cause=cause)
+
+    async def give_back(self, session_id: str, *, cause: str) -> None:
+        """Return the work of a session that has ended to the queue."""
+        for _ in range(TRIES):
+            changes = [*self._losses(session_id, cause)]
+            if not changes:
+                return
+            refusals = await self._state.commit(changes)
+            if any(refusals):
+                await self._state.catch_up()
+        if [*self._losses(session_id, cause)]:
+            raise self._state.doubt(f"the work of the ended {session_id} cannot be given back")
+
+    async def give_back_orphans(self) -> None:
+        """Return the work of all sessions that ended without that being done."""
+        for session_id in self._state.orphaned_sessions():
+            await self.give_back(session_id, cause="its session has ended")
 
     def _losses(self, session_id: str, cause: str) -> Iterable[Change]:
         error = TaskError(error_class=ErrorClass.LOST, message=f"its node is gone: {cause}")
@@ -118,7 +152,9 @@ class Leases:
             if change is not None:
                 yield change
 
-    def _ended(self, session: Session, cause: str, trigger: NodeTrigger, now: float) -> Change:
+    def _ended(self, session: Session, cause: str, trigger: NodeTrigger) -> Change | None:
+        """The end of a session together with what becomes of its node; `None` if not allowed."""
+        now = self._system.now()
         ended = msgspec.structs.replace(
             session, ended_at=now, end_cause=cause, version=session.version + 1
         )
@@ -127,7 +163,7 @@ class Leases:
             return Change(sessions=(ended,))
         moved = move_node(node, trigger, now=now, cause=cause, session_id=None)
         if moved is None:
-            return Change(sessions=(ended,))
+            return None
         log.info("session ended", node_id=node.id, cause=cause, status=str(moved[0].status))
         return Change(sessions=(ended,), nodes=(moved[0],), events=(moved[1],))
 

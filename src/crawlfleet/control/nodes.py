@@ -75,7 +75,7 @@ class Nodes:
             raise Conflict(f"{node.id} has just changed, or registers twice at once; try again")
         if earlier is not None:
             # Its session is over; what is left is to give back the work.
-            await self._leases.end_session(earlier.id, cause=ANEW)
+            await self._leases.give_back(earlier.id, cause=ANEW)
         return Registered(
             node_id=node.id,
             registration_time=now,
@@ -147,9 +147,14 @@ class Nodes:
         """Take work again, after `drain` or `maintain`."""
         return await self._order(node_id, NodeTrigger.RESUMED, NodeStatus.ONLINE, by)
 
-    async def unregister(self, node_id: str, *, by: str) -> Node:
-        """The node leaves now; what it was doing goes back to the queue."""
+    async def unregister(self, node_id: str, *, by: str, session_id: str | None = None) -> Node:
+        """The node leaves now; what it was doing goes back to the queue.
+
+        A good-bye from an earlier session than the present one changes nothing.
+        """
         node = self.get(node_id)
+        if session_id is not None and session_id != node.session_id:
+            return node
         if node.session_id is not None:
             await self._leases.end_session(
                 node.session_id, cause=f"unregistered by {by}", trigger=NodeTrigger.LEFT

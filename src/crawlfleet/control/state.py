@@ -19,7 +19,7 @@ from crawlfleet.core.feasibility import sorted_pairs
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import requirement_of
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
@@ -41,9 +41,7 @@ class FleetState:
         self._system = system
         self.signals = Signals()
         self.epoch = 0
-        self._in_flight = 0
-        self._settled = asyncio.Event()
-        self._settled.set()
+        self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -58,6 +56,8 @@ class FleetState:
         self.leases: dict[str, Lease] = {}
         """Live executions by id, each with the newest known state of its task."""
         self._by_session: dict[str, dict[str, None]] = {}
+        self._versions: dict[str, int] = {}
+        """Of the tasks that have not ended: what was read from the store may be older."""
         self._delayed: list[tuple[float, str]] = []
         self._delayed_until: dict[str, float] = {}
         self._limits: list[tuple[float, str]] = []
@@ -92,7 +92,7 @@ class FleetState:
         """For ever: when a commit ended in the unknown, load the copy anew and go on."""
         while True:
             await self.signals.doubt.wait()
-            await self._settled.wait()
+            await self.catch_up()
             try:
                 await self.load()
             except StoreUnavailable as error:
@@ -112,24 +112,37 @@ class FleetState:
             raise StoreUnavailable("the store is being read again after a failure; try again soon")
         # Shielded as one piece: a caller that goes away between commit and copy would leave
         # the store changed and the copy not.
-        return await asyncio.shield(self._commit_and_apply(changes))
+        commit = asyncio.create_task(self._commit_and_apply(changes))
+        self._under_way[commit] = None
+        commit.add_done_callback(lambda done: self._under_way.pop(done, None))
+        return await asyncio.shield(commit)
+
+    async def catch_up(self) -> None:
+        """Wait until every commit that is under way now has reached the copy.
+
+        A reader of the store may see a commit before the copy does.
+        """
+        if self._under_way:
+            await asyncio.wait([*self._under_way])
+
+    def doubt(self, why: str) -> StoreUnavailable:
+        """The copy contradicts the store: have it loaded anew; the error to raise meanwhile."""
+        log.error("memory contradicts the store, loading it anew", why=why)
+        self.signals.doubt.set()
+        return StoreUnavailable(f"{why}; the state is being read again, try again soon")
 
     async def _commit_and_apply(self, changes: Sequence[Change]) -> list[Refusal | None]:
-        self._in_flight += 1
-        self._settled.clear()
         try:
             committed = await self._store.commit(changes)
             for change, refusal in zip(changes, committed.refusals, strict=True):
                 if refusal is None:
                     self._apply(change)
+        except InvalidRequest:
+            raise
         except BaseException:
             # Some of it may have happened: believe nothing that memory says.
             self.signals.doubt.set()
             raise
-        finally:
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._settled.set()
         self.signals.events.set()
         return list(committed.refusals)
 
@@ -169,12 +182,15 @@ class FleetState:
 
     async def release_delayed(self, now: float) -> int:
         """Put the tasks whose time has come into the queue; returns how many."""
-        due: list[str] = []
+        due: list[tuple[float, str]] = []
         while (at := self.next_delayed()) is not None and at <= now:
-            due.append(heapq.heappop(self._delayed)[1])
-            del self._delayed_until[due[-1]]
-        for task in await self._store.tasks(due):
-            self._put_task(task)
+            due.append(heapq.heappop(self._delayed))
+        try:
+            await self.refresh([id for _, id in due])
+        except StoreUnavailable:
+            for entry in due:
+                heapq.heappush(self._delayed, entry)
+            raise
         return len(due)
 
     def next_limit(self) -> float | None:
@@ -194,15 +210,32 @@ class FleetState:
             lease = self.leases[heapq.heappop(self._limits)[1]]
             begun = lease.execution.running_at or lease.execution.start_time
             if begun + (lease.task.timeout_s or 0.0) > limit:
-                self._watch_limit(lease)
+                self.watch_limit(lease)
             else:
                 over.append(lease)
         return over
 
     async def refresh(self, task_ids: Sequence[str]) -> None:
-        """Take the store's word for these tasks, after a refusal showed that memory was behind."""
-        for task in await self._store.tasks(task_ids):
+        """Take the store's word for these tasks, unless memory knows something newer."""
+        if not task_ids:
+            return
+        found = await self._store.tasks(task_ids)
+        for task in found:
             self._put_task(task)
+        for gone in {*task_ids} - {task.id for task in found}:
+            self.queue.discard(gone)
+            self._delayed_until.pop(gone, None)
+
+    def orphaned_sessions(self) -> list[str]:
+        """Sessions that have ended while executions of theirs are still alive."""
+        return [id for id in self._by_session if id not in self.sessions]
+
+    def watch_limit(self, lease: Lease) -> None:
+        """Watch the time limit of a lease, if it has one."""
+        if lease.task.timeout_s is not None:
+            begun = lease.execution.running_at or lease.execution.start_time
+            heapq.heappush(self._limits, (begun + lease.task.timeout_s, lease.execution.id))
+            self.signals.timers.set()
 
     @property
     def delayed(self) -> Mapping[str, float]:
@@ -261,7 +294,7 @@ class FleetState:
             self.signals.session(execution.session_id).set()
             if not held:
                 self.fleet.reserve(execution.node_id, execution.reserved)
-                self._watch_limit(lease)
+                self.watch_limit(lease)
         elif held:
             self._drop_lease(execution)
 
@@ -276,38 +309,48 @@ class FleetState:
         if execution.session_id in self.sessions:
             self.signals.session(execution.session_id).set()
 
-    def _watch_limit(self, lease: Lease) -> None:
-        if lease.task.timeout_s is not None:
-            begun = lease.execution.running_at or lease.execution.start_time
-            heapq.heappush(self._limits, (begun + lease.task.timeout_s, lease.execution.id))
-            self.signals.timers.set()
-
     def _put_task(self, task: Task) -> None:
+        if task.version < self._versions.get(task.id, 0):
+            return
+        if task.status in TERMINAL:
+            self._versions.pop(task.id, None)
+        else:
+            self._versions[task.id] = task.version
         lease = self.lease_of(task)
         if lease is not None and lease.task.version < task.version:
             self.leases[lease.execution.id] = Lease(task, lease.execution)
         if task.status is not TaskStatus.PENDING:
-            self.queue.discard(task.id)
-            self._delayed_until.pop(task.id, None)
-            if task.status in TERMINAL:
-                self.signals.ended.publish(task)
-            if task.status is TaskStatus.COMPLETED and task.assigned_node:
-                pairs = sorted_pairs(task.content_features)
-                self.fleet.remember_success(task.assigned_node, pairs)
+            self._put_aside(task)
         elif task.not_before > self._system.now():
-            self.queue.discard(task.id)
-            if self._delayed_until.get(task.id) != task.not_before:
-                self._delayed_until[task.id] = task.not_before
-                heapq.heappush(self._delayed, (task.not_before, task.id))
-                self.signals.timers.set()
+            self._put_delayed(task)
         else:
-            self._delayed_until.pop(task.id, None)
-            self.queue.discard(task.id)
-            self.queue.add(
-                task.id,
-                requirement_of(task),
-                priority=task.priority,
-                created_at=task.created_at,
-                category=task.categories[0] if task.categories else "",
-            )
-            self.signals.dispatch.set()
+            self._put_ready(task)
+
+    def _put_aside(self, task: Task) -> None:
+        """A task that nobody has to place."""
+        self.queue.discard(task.id)
+        self._delayed_until.pop(task.id, None)
+        if task.status in TERMINAL:
+            self.signals.ended.publish(task)
+        if task.status is TaskStatus.COMPLETED and task.assigned_node:
+            pairs = sorted_pairs(task.content_features)
+            self.fleet.remember_success(task.assigned_node, pairs)
+
+    def _put_delayed(self, task: Task) -> None:
+        self.queue.discard(task.id)
+        if self._delayed_until.get(task.id) != task.not_before:
+            self._delayed_until[task.id] = task.not_before
+            heapq.heappush(self._delayed, (task.not_before, task.id))
+            self.signals.timers.set()
+
+    def _put_ready(self, task: Task) -> None:
+        self._delayed_until.pop(task.id, None)
+        self.queue.discard(task.id)
+        self.queue.add(
+            task.id,
+            requirement_of(task),
+            priority=task.priority,
+            created_at=task.created_at,
+            category=task.categories[0] if task.categories else "",
+        )
+        self.signals.dispatch.set()

@@ -99,14 +99,15 @@ class ControlPlane:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._running
-        with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(STOP_DEADLINE_S):
-                await self._outbox.save()
-        await self._store.close()
+        try:
+            if self._running is not None:
+                self._running.cancel()
+                await asyncio.wait([self._running])
+            with contextlib.suppress(StoreUnavailable, TimeoutError):
+                async with asyncio.timeout(STOP_DEADLINE_S):
+                    await self._outbox.save()
+        finally:
+            await self._store.close()
         log.info("control plane stopped")
 
     async def watch(self) -> None:
@@ -137,10 +138,4 @@ class ControlPlane:
                 for session in self.state.sessions.values()
             ]
         )
-        orphaned = {
-            lease.execution.session_id
-            for lease in self.state.leases.values()
-            if lease.execution.session_id not in self.state.sessions
-        }
-        for session_id in sorted(orphaned):
-            await self.leases.end_session(session_id, cause="the master found it ended")
+        await self.leases.give_back_orphans()

@@ -149,7 +149,9 @@ class Tasks:
                 error=None,
                 dead_reason=None,
                 assigned_node=None,
+                assigned_at=None,
                 execution_id=None,
+                started_at=None,
             )
             if change is None or task.dedup_key is None:
                 return change
@@ -284,12 +286,17 @@ class Tasks:
             task = await self.get(task_id)
             if done(task):
                 return task
+            if task.status in LEASED and self._state.lease_of(task) is None:
+                # The store already tells of an assignment that memory does not know yet.
+                await self._state.catch_up()
+                continue
             change = decide(task)
             if change is None:
                 raise Conflict(f"cannot {verb} {task_id}: it is {task.status}")
             refusal = (await self._state.commit([change]))[0]
             if refusal is None:
                 return change.tasks[0]
+            await self._state.catch_up()
             if refusal.claim is not None:
                 raise Conflict(
                     f"cannot {verb} {task_id}: its dedup_key now belongs to {refusal.claim.holder}"

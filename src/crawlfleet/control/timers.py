@@ -12,7 +12,9 @@ from typing import Final
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
+from crawlfleet.core.attempts import Lease
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.change import Change
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, SessionSettings
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -22,6 +24,8 @@ log = logger(Component.RECOVER)
 DAY_S: Final = 86_400.0
 CLEAR_UP_EVERY_S: Final = 3_600.0
 PAUSE_AFTER_FAILURE_S: Final = 0.5
+ORPHANS_AFTER_S: Final = 1.0
+"""Whoever ended a session gives back its work at once; after so long nobody is doing it."""
 
 
 class Timers:
@@ -73,6 +77,8 @@ class Timers:
     def next_due(self) -> float:
         """The next instant at which something may have to be done."""
         instants = [self._next_clear_up]
+        if self._state.orphaned_sessions():
+            instants.append(self._system.now() + ORPHANS_AFTER_S)
         if self._state.sessions:
             silence = min(session.deadline for session in self._state.sessions.values())
             instants.append(max(silence, self._hear_first_until))
@@ -86,6 +92,7 @@ class Timers:
         """Everything whose time has come."""
         now = self._system.now()
         await self._state.release_delayed(now)
+        await self._leases.give_back_orphans()
         await self._end_silent_sessions(now)
         await self._stop_overruns(now)
         if now >= self._next_clear_up:
@@ -108,14 +115,17 @@ class Timers:
         return session is not None and session.deadline <= now
 
     async def _stop_overruns(self, now: float) -> None:
-        changes = []
+        over: list[tuple[Lease, Change]] = []
         for lease in self._state.over_limit(now - self._recovery.timeout_grace_s):
             chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
             change = attempts.overrun(lease, self._recovery, now=now, chance=chance)
             if change is not None:
-                changes.append(change)
-        # A refusal means that the node has just reported: then there is nothing to enforce.
-        await self._state.commit(changes)
+                over.append((lease, change))
+        refusals = await self._state.commit([change for _, change in over])
+        for (lease, _), refusal in zip(over, refusals, strict=True):
+            if refusal is not None:
+                # The node has just said something, but not always that it is done.
+                self._state.watch_limit(lease)
 
     async def _clear_up(self, now: float) -> bool:
         """Remove one portion of what is older than is kept; whether there may be more."""

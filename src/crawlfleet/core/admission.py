@@ -189,7 +189,8 @@ def _retry_policy(policy: RetryPolicy) -> Iterator[FieldProblem]:
 
 def _within(field: str, value: float, low: float, high: float) -> Iterator[FieldProblem]:
     if not low <= value <= high:
-        yield _problem(field, value, "is out of range", f"use a number from {low:.15g} to {high:.15g}")
+        remedy = f"use a number from {low:.15g} to {high:.15g}"
+        yield _problem(field, value, "is out of range", remedy)
 
 
 def resource_problems(field: str, amounts: Mapping[str, float]) -> Iterator[FieldProblem]:

@@ -136,3 +136,9 @@ class ReportOutcome(StrEnum):
 
 class ReportReply(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[ReportOutcome, ...]
+
+
+class Departure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node leaves, or is made to; a session that is not the present one ends nothing."""
+
+    session_id: str | None = None

@@ -29,7 +29,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     ] = 8000
     max_body_mb: Annotated[
-        Megabytes, Meta(description="A larger request is refused before it is read.")
+        float,
+        Meta(ge=4, description="A larger request is refused before it is read; at least 4."),
     ] = 16.0
 
 

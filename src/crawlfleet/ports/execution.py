@@ -98,8 +98,8 @@ class ControlLink(Protocol):
 
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply: ...
 
-    async def leave(self, node_id: str) -> None:
-        """Say good-bye: the session ends now and not by silence."""
+    async def leave(self, node_id: str, session_id: str) -> None:
+        """Say good-bye: the session ends now and not by silence; a newer one stays."""
         ...
 
 
@@ -117,6 +117,6 @@ class IdentityKeeper(Protocol):
         """The identity that was saved last, or `None`."""
         ...
 
-    def save(self, identity: Identity | None) -> None:
-        """Keep it durably; `None` forgets."""
+    def save(self, identity: Identity) -> None:
+        """Keep it durably, in place of any other."""
         ...

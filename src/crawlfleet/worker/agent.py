@@ -46,6 +46,7 @@ class Agent:
         system: System,
         registration: Registration,
         measure: Measure,
+        stop_grace_s: float,
         long_poll_s: float,
     ) -> None:
         self._link = link
@@ -54,6 +55,7 @@ class Agent:
         self._system = system
         self._registration = registration
         self._measure = measure
+        self._stop_grace_s = stop_grace_s
         self._long_poll_s = long_poll_s
         self._stopping = asyncio.Event()
 
@@ -77,6 +79,7 @@ class Agent:
                 asked_at=asked_at,
                 measure=self._measure,
                 slots=int(self._registration.resources["slots"]),
+                stop_grace_s=self._stop_grace_s,
                 long_poll_s=self._long_poll_s,
                 stopping=self._stopping,
             )
@@ -85,7 +88,7 @@ class Agent:
             if end is SessionEnd.DRAINED:
                 return AgentEnd.DRAINED
             if end is SessionEnd.STOPPED:
-                await self._leave(registered.node_id)
+                await self._leave(registered)
         return AgentEnd.STOPPED
 
     async def _register(self) -> tuple[float, Registered] | None:
@@ -115,7 +118,6 @@ class Agent:
                 )
             except Refused as error:
                 log.warning("not known any more, joining as a new node", error=str(error))
-                self._identity.save(None)
         registered = await self._link.register(self._registration, None)
         if registered.node_token is not None:
             self._identity.save(
@@ -123,10 +125,10 @@ class Agent:
             )
         return registered
 
-    async def _leave(self, node_id: str) -> None:
+    async def _leave(self, registered: Registered) -> None:
         try:
             async with asyncio.timeout(LEAVE_DEADLINE_S):
-                await self._link.leave(node_id)
+                await self._link.leave(registered.node_id, registered.session_id)
         except (MasterUnreachable, Refused, TimeoutError) as error:
             log.warning("left without a good-bye", error=str(error))
 

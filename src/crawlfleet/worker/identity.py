@@ -1,6 +1,5 @@
 """A node's identity in a file that only its owner can read."""
 
-import contextlib
 from pathlib import Path
 
 import msgspec
@@ -21,9 +20,5 @@ class IdentityFile:
         except (OSError, msgspec.DecodeError):
             return None
 
-    def save(self, identity: Identity | None) -> None:
-        if identity is None:
-            with contextlib.suppress(FileNotFoundError):
-                self._path.unlink()
-            return
+    def save(self, identity: Identity) -> None:
         write_private(self._path, msgspec.json.encode(identity))

@@ -8,7 +8,7 @@ answered; those that say the same again do no harm.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -25,7 +25,7 @@ from crawlfleet.model.messages import (
     StopOrder,
 )
 from crawlfleet.model.resources import Usage
-from crawlfleet.model.task import JSON_NULL
+from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -35,12 +35,14 @@ log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
 LAST_REPORTS_S: Final = 3.0
 REPORTS_AT_ONCE: Final = 500
+BYTES_AT_ONCE: Final = 2_000_000
+"""Of results in one message: well below what the least generous master takes."""
 REMEMBERED: Final = 10_000
 """Far more than can be under way at once; forgetting one costs a refused report at worst."""
 READY_AT_MOST_S: Final = 0.25
 """What lies ready for longer is given back: another node may have room for it."""
 SAFETY_SHARE: Final = 0.15
-"""Stop acting this share of the timeout early: stopping takes time, and clocks drift."""
+"""Stop acting this share of the timeout early, besides the time that stopping takes."""
 
 Measure = Callable[[], Awaitable[Usage]]
 """What the node measures of itself now."""
@@ -65,6 +67,7 @@ class WorkSession:
         asked_at: float,
         measure: Measure,
         slots: int,
+        stop_grace_s: float,
         long_poll_s: float,
         stopping: asyncio.Event,
     ) -> None:
@@ -74,8 +77,9 @@ class WorkSession:
         self._node_id = registered.node_id
         self._session_id = registered.session_id
         self._interval_s = registered.heartbeat_interval_s
-        self._valid_s = registered.session_timeout_s * (1.0 - SAFETY_SHARE)
+        self._valid_s = registered.session_timeout_s * (1.0 - SAFETY_SHARE) - stop_grace_s
         self._measure = measure
+        self._usage = Usage()
         self._slots = slots
         self._long_poll_s = long_poll_s
         self._stopping = stopping
@@ -112,19 +116,16 @@ class WorkSession:
 
     async def _beat(self) -> SessionEnd:
         while True:
-            usage = await self._measure()
-            heartbeat = Heartbeat(
-                resources=usage,
-                load=max(usage.cpu_usage, usage.memory_usage),
-                active_tasks=tuple(self._held[id].task_id for id in self._running),
-                session_id=self._session_id,
-            )
+            heartbeat = await self._heartbeat()
+            listed = tuple(self._running)
             sent = asyncio.get_running_loop().time()
             pause = self._interval_s
             try:
-                reply = await self._link.heartbeat(self._node_id, heartbeat)
-            except MasterUnreachable as error:
-                log.warning("heartbeat not answered", error=str(error))
+                # A connection that died without a word must not cost the session.
+                async with asyncio.timeout(max(self._interval_s, self._valid_s / 3)):
+                    reply = await self._link.heartbeat(self._node_id, heartbeat)
+            except (MasterUnreachable, TimeoutError) as error:
+                log.warning("heartbeat not answered", error=str(error) or "no answer in time")
                 pause = min(self._interval_s, RETRY_PAUSE_S * 5)
             except Refused as error:
                 log.warning("heartbeat refused", error=str(error))
@@ -134,8 +135,20 @@ class WorkSession:
                     return SessionEnd.LOST
                 self._valid_until = max(self._valid_until, sent + self._valid_s)
                 self._obey(reply.stop)
-                self._drop(frozenset(reply.lost_tasks))
+                self._drop(listed, frozenset(reply.lost_tasks))
             await asyncio.sleep(pause)
+
+    async def _heartbeat(self) -> Heartbeat:
+        try:
+            self._usage = await self._measure()
+        except Exception as error:
+            log.warning("cannot measure this node", error=repr(error))
+        return Heartbeat(
+            resources=self._usage,
+            load=max(self._usage.cpu_usage, self._usage.memory_usage),
+            active_tasks=tuple(self._held[id].task_id for id in self._running),
+            session_id=self._session_id,
+        )
 
     async def _take(self) -> SessionEnd:
         while True:
@@ -187,7 +200,7 @@ class WorkSession:
         return SessionEnd.STOPPED
 
     async def _send_reports(self) -> None:
-        sent = tuple(self._reports[:REPORTS_AT_ONCE])
+        sent = tuple(self._portion())
         batch = ReportBatch(session_id=self._session_id, reports=sent)
         reply = await self._link.report(self._node_id, batch)
         del self._reports[: len(sent)]
@@ -197,6 +210,15 @@ class WorkSession:
                 self._forget(report.execution_id)
             elif report.kind is not ReportKind.STARTED:
                 self._forget(report.execution_id)
+
+    def _portion(self) -> Iterator[Report]:
+        """As many reports as fit into one message, at least one."""
+        size = 0
+        for number, report in enumerate(self._reports[:REPORTS_AT_ONCE]):
+            size += len(memoryview(report.data))
+            if number and size > BYTES_AT_ONCE:
+                return
+            yield report
 
     def _begin(self, assignment: Assignment) -> None:
         id = assignment.execution_id
@@ -250,6 +272,12 @@ class WorkSession:
         except asyncio.CancelledError:
             self._say(assignment, ReportKind.STOPPED)
             raise
+        except Exception as error:
+            log.exception("the pool failed", execution_id=assignment.execution_id)
+            failure = TaskError(
+                error_class=ErrorClass.CRASH, message=f"the node could not run it: {error!r}"
+            )
+            self._say(assignment, ReportKind.FAILED, Attempt(error=failure))
         else:
             kind = ReportKind.FAILED if attempt.error else ReportKind.SUCCEEDED
             self._say(assignment, kind, attempt)
@@ -279,7 +307,7 @@ class WorkSession:
     def _obey(self, orders: tuple[StopOrder, ...]) -> None:
         for order in orders:
             if order.execution_id in self._running:
-                self._running[order.execution_id].cancel()
+                self._stop_one(order.execution_id)
             elif self._ready.pop(order.execution_id, None):
                 self._say(order, ReportKind.STOPPED)
             elif order.execution_id not in self._held:
@@ -288,15 +316,23 @@ class WorkSession:
                 if all(each.execution_id != order.execution_id for each in self._reports):
                     self._say(order, ReportKind.STOPPED)
 
-    def _drop(self, lost_tasks: frozenset[str]) -> None:
-        for id in [id for id in self._running if self._held[id].task_id in lost_tasks]:
-            log.warning("no longer ours", execution_id=id)
-            self._running[id].cancel()
+    def _drop(self, listed: tuple[str, ...], lost_tasks: frozenset[str]) -> None:
+        """Stop those executions of a heartbeat that the master says are no longer ours."""
+        for id in listed:
+            if id in self._running and self._held[id].task_id in lost_tasks:
+                log.warning("no longer ours", execution_id=id)
+                self._stop_one(id)
 
     def _forget(self, execution_id: str) -> None:
         self._held.pop(execution_id, None)
         self._ready.pop(execution_id, None)
-        if (running := self._running.get(execution_id)) is not None:
+        if execution_id in self._running:
+            self._stop_one(execution_id)
+
+    def _stop_one(self, execution_id: str) -> None:
+        """Order it to stop once: a second order would cut short the time it has to clean up."""
+        running = self._running[execution_id]
+        if not running.cancelling():
             running.cancel()
 
     async def _stop_executors(self) -> None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from crawlfleet.errors import MasterUnreachable, NotFound, Refused, Unauthenticated
+from crawlfleet.errors import (
+    Conflict,
+    MasterUnreachable,
+    NotFound,
+    Refused,
+    StoreUnavailable,
+    Unauthenticated,
+)
 from crawlfleet.model.change import Change
 from crawlfleet.model.messages import (
     Assignment,
@@ -20,7 +27,7 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportReply,
 )
-from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.task import ErrorClass, Task, TaskError
 from crawlfleet.ports.execution import Attempt, Identity
 from crawlfleet.ports.store import Committed, Store
 from crawlfleet.testing.simulation.invariants import Invariants
@@ -40,6 +47,12 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     late: float = 0.0
     crash_before_commit: float = 0.0
     crash_after_commit: float = 0.0
+    store_fails_before: float = 0.0
+    store_fails_after: float = 0.0
+    slow_answer: float = 0.0
+    """Readers of the store see a commit long before the one who made it."""
+    slow_read: float = 0.0
+    failed_read: float = 0.0
 
 
 QUIET = Rates()
@@ -76,14 +89,35 @@ class WatchedStore:
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         async with self._turn:
+            rates = self._rates()
             await asyncio.sleep(self._chance.choice((0.0, 0.002, 0.1)))
-            await self._perhaps_die(self._rates().crash_before_commit)
+            await self._perhaps_die(rates.crash_before_commit)
+            self._perhaps_fail(rates.store_fails_before)
             committed = await self._store.commit(changes)
             for change, refusal in zip(changes, committed.refusals, strict=True):
                 if refusal is None:
                     self._invariants.observe(change)
-            await self._perhaps_die(self._rates().crash_after_commit)
+            await self._perhaps_die(rates.crash_after_commit)
+            await self._perhaps_wait(rates.slow_answer)
+            self._perhaps_fail(rates.store_fails_after)
             return committed
+
+    async def tasks(self, ids: Sequence[str]) -> list[Task]:
+        rates = self._rates()
+        self._perhaps_fail(rates.failed_read)
+        found = await self._store.tasks(ids)
+        await self._perhaps_wait(rates.slow_read)
+        if self.dead:
+            await self._grave
+        return found
+
+    def _perhaps_fail(self, rate: float) -> None:
+        if self._chance.random() < rate:
+            raise StoreUnavailable("the store fails on purpose")
+
+    async def _perhaps_wait(self, rate: float) -> None:
+        if self._chance.random() < rate:
+            await asyncio.sleep(self._chance.uniform(0.0, 0.5))
 
     @property
     def is_busy(self) -> bool:
@@ -146,8 +180,10 @@ class FaultyLink:
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
         return await self._send(lambda master: master.leases.report(node_id, batch))
 
-    async def leave(self, node_id: str) -> None:
-        await self._send(lambda master: master.nodes.unregister(node_id, by="itself"))
+    async def leave(self, node_id: str, session_id: str) -> None:
+        await self._send(
+            lambda master: master.nodes.unregister(node_id, session_id=session_id, by="itself")
+        )
 
     def break_calls(self) -> None:
         """The master has died: nobody will answer what is under way."""
@@ -170,6 +206,8 @@ class FaultyLink:
             raise MasterUnreachable("the master died before it answered") from None
         except (NotFound, Unauthenticated) as error:
             raise Refused(str(error)) from error
+        except StoreUnavailable as error:
+            raise MasterUnreachable(str(error)) from error
         await self._travel(rates.lost_reply)
         return answer
 
@@ -180,7 +218,7 @@ class FaultyLink:
         await asyncio.sleep(self._chance.uniform(0.0, 3.0))
         try:
             await call(master)
-        except (NotFound, Unauthenticated, Refused):
+        except (NotFound, Unauthenticated, Refused, StoreUnavailable, Conflict):
             return
 
     async def _travel(self, lost: float) -> None:
@@ -260,7 +298,7 @@ class KeptIdentity:
     def load(self) -> Identity | None:
         return self.identity
 
-    def save(self, identity: Identity | None) -> None:
+    def save(self, identity: Identity) -> None:
         self.identity = identity
 
 

@@ -53,6 +53,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         late=0.02,
         crash_before_commit=0.004,
         crash_after_commit=0.004,
+        store_fails_before=0.003,
+        store_fails_after=0.003,
+        slow_answer=0.1,
+        slow_read=0.1,
+        failed_read=0.01,
     )
     node_crash_every_s: float = 60.0
     cut_every_s: float = 80.0
@@ -200,8 +205,10 @@ class _World:
             for link in self._links:
                 link.break_calls()
             if life.done() and not store.dead:
-                life.result()
-                raise Violation("the master stopped by itself")
+                with contextlib.suppress(StoreUnavailable):
+                    # A master that cannot read the store when it starts ends, and starts again.
+                    life.result()
+                    raise Violation("the master stopped by itself")
             store.dead = True
             for task in (life, death):
                 task.cancel()
@@ -250,6 +257,7 @@ class _World:
                     task_types=("work",),
                 ),
                 measure=self._measure,
+                stop_grace_s=self._settings.worker.stop_grace_s,
                 long_poll_s=20.0,
             )
             life = asyncio.create_task(agent.run())
@@ -356,6 +364,8 @@ class _World:
     def _check_bookkeeping(self) -> None:
         if self._master is None or self._stores[-1].dead or self._stores[-1].is_busy:
             return
+        if self._master.state.signals.doubt.is_set():
+            return
         for node_id in self._watch.nodes:
             if node_id in self._master.state.fleet:
                 self._watch.check_reservations(node_id, self._master.state.fleet.reserved(node_id))
@@ -367,6 +377,7 @@ class _World:
             return
         await asyncio.sleep(1.0)
         unchanged = self._master is master and self._watch.commits == commits
+        unchanged = unchanged and not master.state.signals.doubt.is_set()
         if unchanged and not store.dead and self._placeable(master):
             raise Violation(f"{self._placeable(master)} tasks fit a node, and nobody places them")
 

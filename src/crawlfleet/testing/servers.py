@@ -1,0 +1,262 @@
+"""Real servers for tests, each private: own folder, own ports, gone at the end.
+
+    with postgres_server() as server:
+        store = from_url(server.url())
+
+A server dies with the process that started it, even by `kill -9`. Missing programs are an error
+that names the Debian package; a test that needs a server must not be skipped without it.
+"""
+
+import contextlib
+import ctypes
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+START_S: Final = 20.0
+STOP_S: Final = 20.0
+PR_SET_PDEATHSIG: Final = 1
+POSTGRES_FOLDERS: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/bin")
+"""Where distributions hide the programs of the server, which are not on the path."""
+POSTGRES_SETTINGS: Final = {
+    "max_connections": "50",
+    "shared_buffers": "32MB",
+    "autovacuum_naptime": "10s",
+    "log_min_messages": "fatal",
+}
+
+
+class ServerMissing(Exception):
+    """A program that a test needs is not installed."""
+
+
+def find_postgres() -> Path:
+    """The folder with the programs of the newest PostgreSQL on this machine."""
+    found = [
+        path
+        for pattern in POSTGRES_FOLDERS
+        for path in Path("/").glob(pattern.removeprefix("/"))
+        if (path / "initdb").exists()
+    ]
+    if on_path := shutil.which("initdb"):
+        found.append(Path(on_path).resolve().parent)
+    if not found:
+        raise ServerMissing(
+            "PostgreSQL's server is not installed (no initdb on the path nor in "
+            f"{', '.join(POSTGRES_FOLDERS)}); on Debian: apt-get install postgresql"
+        )
+    return max(found, key=_version)
+
+
+def _version(folder: Path) -> float:
+    digits = "".join(each for each in folder.parent.name if each.isdigit() or each == ".")
+    return float(digits) if digits.replace(".", "", 1).isdigit() else 0.0
+
+
+class PostgresServer:
+    """A PostgreSQL that can be stopped, killed and started again on the same rows and port.
+
+    `url()` goes through a socket file and needs no password; `tcp_url()` needs one.
+    """
+
+    def __init__(
+        self, folder: Path, *, fsync: bool = True, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self.password = secrets.token_hex(8)
+        self._programs = find_postgres()
+        self._account = _unprivileged()
+        self._settings = {**POSTGRES_SETTINGS, "fsync": "on" if fsync else "off"}
+        self._settings |= settings or {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._create()
+
+    def url(self, database: str = "postgres", **parameters: str) -> str:
+        extra = "".join(f"&{name}={value}" for name, value in parameters.items())
+        return f"postgresql://postgres@/{database}?host={self.folder}&port={self.port}{extra}"
+
+    def tcp_url(
+        self, database: str = "postgres", *, user: str = "postgres", password: str | None = None
+    ) -> str:
+        secret = self.password if password is None else password
+        return f"postgresql://{user}:{secret}@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections (after a crash: until it has recovered)."""
+        assert self._process is None, "the server runs already"
+        command = [str(self._programs / "postgres"), "-D", str(self.folder / "data")]
+        for name, value in self._settings.items():
+            command += ["-c", f"{name}={value}"]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                user=self._account.pw_uid if self._account else None,
+                group=self._account.pw_gid if self._account else None,
+                extra_groups=[] if self._account else None,
+                process_group=0,  # Ctrl-C in a terminal is for the tests
+                preexec_fn=_die_with_parent,
+            )
+        deadline = time.monotonic() + START_S
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop("immediate")
+                raise RuntimeError(f"PostgreSQL did not start:\n{self.log.read_text()[-2000:]}")
+            time.sleep(0.01)
+
+    def stop(self, mode: str = "fast") -> None:
+        """As `pg_ctl stop -m MODE`: `fast` ends orderly, `immediate` as in a loss of power.
+
+        May be called twice.
+        """
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal({"fast": signal.SIGINT, "immediate": signal.SIGQUIT}[mode])
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(STOP_S)
+
+    def restart(self, mode: str = "immediate") -> None:
+        self.stop(mode)
+        self.start()
+
+    def pause(self) -> None:
+        """Freeze every process of the server, as a machine that hangs; `resume` ends it."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def execute(self, sql: str, database: str = "postgres") -> list[tuple[str, ...]]:
+        """The rows that `psql` prints for a statement, as text, behind everybody's back."""
+        done = subprocess.run(  # noqa: S603 (our own statement)
+            [
+                *(self._programs / "psql", "--no-psqlrc", "--quiet", "--tuples-only"),
+                *("--no-align", "--field-separator=\t", "--set=ON_ERROR_STOP=1"),
+                *("--dbname", self.url(database), "--command", sql),
+            ],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{sql}: {done.stderr.strip()}")
+        return [tuple(line.split("\t")) for line in done.stdout.splitlines() if line]
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "postgres.log"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    def _create(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        secret = self.folder / "password"
+        secret.write_text(self.password)
+        if self._account:
+            for path in (self.folder, secret):
+                os.chown(path, self._account.pw_uid, self._account.pw_gid)
+        made = subprocess.run(  # noqa: S603 (found above)
+            [
+                *(self._programs / "initdb", "--pgdata", self.folder / "data"),
+                *("--username=postgres", f"--pwfile={secret}", "--encoding=UTF8"),
+                *("--locale=C.UTF-8", "--auth-local=trust", "--auth-host=scram-sha-256"),
+                *("--no-sync", "--no-instructions"),
+            ],
+            capture_output=True,
+            check=False,
+            text=True,
+            cwd=self.folder,
+            user=self._account.pw_uid if self._account else None,
+            group=self._account.pw_gid if self._account else None,
+            extra_groups=[] if self._account else None,
+        )
+        if made.returncode:
+            raise RuntimeError(f"initdb failed: {made.stderr.strip()}")
+        self._settings |= {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": str(self.folder),
+        }
+
+    def _is_ready(self) -> bool:
+        """The last line of the postmaster's file says so, sooner than a connection could."""
+        with contextlib.suppress(OSError):
+            lines = (self.folder / "data" / "postmaster.pid").read_text().splitlines()
+            mine = self._process is not None and lines[:1] == [str(self._process.pid)]
+            return mine and len(lines) >= 8 and lines[7].strip() == "ready"
+        return False
+
+    def _signal_all(self, number: int) -> None:
+        # Each child of the postmaster makes a group of its own.
+        children = subprocess.run(  # noqa: S603
+            [shutil.which("pgrep") or "pgrep", "-P", str(self.pid)],
+            capture_output=True,
+            check=False,
+            text=True,
+        ).stdout.split()
+        for pid in (self.pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+@contextlib.contextmanager
+def postgres_server(
+    *, fsync: bool = True, settings: Mapping[str, str] | None = None
+) -> Iterator[PostgresServer]:
+    """A running PostgreSQL, and in any case none at the end.
+
+    Without `fsync` it is quicker and may lose what it acknowledged when the machine goes down.
+    """
+    # Not pytest's folder, where an unprivileged user cannot get in, and the name must be short.
+    with tempfile.TemporaryDirectory(
+        prefix="crawlfleet-postgres-", dir="/tmp", ignore_cleanup_errors=True  # noqa: S108
+    ) as folder:
+        server = PostgresServer(Path(folder), fsync=fsync, settings=settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop("immediate")
+
+
+def _unprivileged() -> pwd.struct_passwd | None:
+    """Whom to be instead of root, whom PostgreSQL refuses; `None` when that is not needed."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise ServerMissing("PostgreSQL refuses to run as root, and there is no user `nobody`")
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
