@@ -20,7 +20,7 @@ ADMIN: Final = "(the admin's key)"
 ANSWER_WITHIN_S: Final = 30.0
 KEPT_ALIVE_S: Final = 2.0
 """The master closes a connection that was idle for 5 s."""
-MAX_BODY_MB: Final = 2.0
+MAX_BODY_MB: Final = 4.0
 TABLES: Final = (
     "projects",
     "crawler_tasks",

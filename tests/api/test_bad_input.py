@@ -249,7 +249,9 @@ NODE_MESSAGES = [
     Row("lease without a session", 422, "session_id", "POST", f"{NODE}:lease", {}, "node"),
     lease("held text", "held", held="exec-1"),
     lease("wait text", "wait_s", wait_s="long"),
+    lease("backlog text", "backlog", backlog="all"),
     lease("unknown field", "wait", wait=5),
+    Row("leave", 422, "session_id", "POST", f"{NODE}:unregister", {"session_id": 5}, "node"),
     Row("no reports", 422, "reports", "POST", f"{NODE}:report", {"session_id": "s"}, "node"),
     report("execution number", "reports[0].execution_id", execution_id=1),
     report("no token", "reports[0].token", token=...),
@@ -534,7 +536,7 @@ def test_a_body_that_is_announced_too_large_is_refused_unread(
     announced = int(MAX_BODY_MB * 1e6) + 1
 
     check_problem(
-        master.send(head(master, f"Content-Length: {announced}")), 413, "larger than 2 MB"
+        master.send(head(master, f"Content-Length: {announced}")), 413, "larger than 4 MB"
     )
 
 
@@ -544,7 +546,7 @@ def test_a_body_that_grows_too_large_is_refused_on_the_way(master: Master, uncha
 
     answer = master.send(head(master, "Transfer-Encoding: chunked") + chunks)
 
-    check_problem(answer, 413, "larger than 2 MB")
+    check_problem(answer, 413, "larger than 4 MB")
 
 
 def test_a_body_that_breaks_off_changes_nothing(master: Master, unchanged: None) -> None:

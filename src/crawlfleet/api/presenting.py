@@ -6,7 +6,7 @@ import msgspec
 
 from crawlfleet.control.queries import NodeState
 from crawlfleet.model.event import Event
-from crawlfleet.model.task import Execution, Task
+from crawlfleet.model.task import Execution, RetryPolicy, Task
 from crawlfleet.model.views import EventView, ExecutionView, NodeView, TaskReceipt, TaskView
 
 
@@ -41,7 +41,7 @@ def present_task(task: Task) -> TaskView:
         content_features=task.content_features,
         categories=task.categories,
         timeout=task.timeout_s,
-        retry_policy=task.retry_policy,
+        retry_policy=None if task.retry_policy == RetryPolicy() else task.retry_policy,
         idempotency_key=task.idempotency_key,
         dedup_key=task.dedup_key,
         loss_count=task.loss_count,

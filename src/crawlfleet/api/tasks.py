@@ -32,7 +32,7 @@ from crawlfleet.ports.store import TaskFilter
 
 MAX_BATCH: Final = 10_000
 MAX_WAIT_S: Final = 60.0
-CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
+CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET.decode()}]{{{BODY_LENGTH}}}\Z")
 
 
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

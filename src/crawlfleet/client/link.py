@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from crawlfleet.client.transport import Transport
-from crawlfleet.errors import NotFound, Refused, Unauthenticated
+from crawlfleet.errors import Conflict, InvalidRequest, NotFound, Refused, Unauthenticated
 from crawlfleet.model.messages import (
     Departure,
     Heartbeat,
@@ -66,5 +66,5 @@ class HttpControlLink:
                 body=body,
                 wait_s=wait_s,
             )
-        except (Unauthenticated, NotFound) as error:
+        except (Unauthenticated, NotFound, InvalidRequest, Conflict) as error:
             raise Refused(str(error)) from error

@@ -36,6 +36,9 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.RECOVER)
 TRIES: Final = 8
 """How often a change is decided anew before memory is taken to be wrong."""
+MAX_RESULT_BYTES: Final = 1_000_000
+MAX_MESSAGE: Final = 2_000
+MAX_DETAILS: Final = 10_000
 MOST_BACKLOG: Final = 1024
 LONGEST_POLL_S: Final = 60.0
 """Longer, and somebody between here and the node would take the connection for dead."""
@@ -225,12 +228,23 @@ class Leases:
         return attempts.start(lease, now=now)
 
     def _succeeded(self, lease: Lease, report: Report, now: float) -> Change | None:
+        size = len(memoryview(report.data))
+        if size > MAX_RESULT_BYTES:
+            message = f"the result has {size} bytes; at most {MAX_RESULT_BYTES} are kept"
+            error = TaskError(error_class=ErrorClass.ERROR, message=message)
+            return self._failure(lease, error, report, now)
         return attempts.succeed(lease, report.data, report.metrics, now=now)
 
     def _failed(self, lease: Lease, report: Report, now: float) -> Change | None:
-        error = report.error or TaskError(
+        said = report.error or TaskError(
             error_class=ErrorClass.ERROR, message="the node did not say why"
         )
+        error = msgspec.structs.replace(
+            said, message=said.message[:MAX_MESSAGE], details=said.details[-MAX_DETAILS:]
+        )
+        return self._failure(lease, error, report, now)
+
+    def _failure(self, lease: Lease, error: TaskError, report: Report, now: float) -> Change | None:
         return attempts.fail(
             lease, error, report.metrics, self._settings, now=now, chance=self._chance()
         )

@@ -51,6 +51,7 @@ class Timers:
         self._retention = retention
         self._hear_first_until = 0.0
         self._next_clear_up = 0.0
+        self._orphaned: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Do what is due, then sleep until the next thing is."""
@@ -92,12 +93,19 @@ class Timers:
         """Everything whose time has come."""
         now = self._system.now()
         await self._state.release_delayed(now)
-        await self._leases.give_back_orphans()
+        await self._give_back_orphans()
         await self._end_silent_sessions(now)
         await self._stop_overruns(now)
         if now >= self._next_clear_up:
             more = await self._clear_up(now)
             self._next_clear_up = now + (1.0 if more else CLEAR_UP_EVERY_S)
+
+    async def _give_back_orphans(self) -> None:
+        """Do what whoever ended a session has not done since the last look."""
+        orphaned = self._state.orphaned_sessions()
+        for session_id in [id for id in orphaned if id in self._orphaned]:
+            await self._leases.give_back(session_id, cause="its session has ended")
+        self._orphaned = frozenset(orphaned)
 
     async def _end_silent_sessions(self, now: float) -> None:
         if now < self._hear_first_until:
@@ -134,6 +142,8 @@ class Timers:
         if self._retention.tasks_days:
             before = now - self._retention.tasks_days * DAY_S
             removed = max(removed, await self._store.remove_finished(before=before, limit=step))
+            # Attempts name their session, so both are kept as long.
+            removed = max(removed, await self._store.remove_sessions(before=before, limit=step))
         if self._retention.events_days:
             before = now - self._retention.events_days * DAY_S
             removed = max(removed, await self._store.remove_events(before=before, limit=step))

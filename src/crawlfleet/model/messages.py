@@ -129,9 +129,9 @@ class ReportBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class ReportOutcome(StrEnum):
     RECORDED = "recorded"
-    """Durable now, or durable before: forget it."""
+    """Durable now, or known and nothing new: forget it."""
     STALE = "stale"
-    """Another attempt owns the task, or nobody does: stop the executor and forget it."""
+    """The execution is over, or another owns the task: stop the executor and forget it."""
 
 
 class ReportReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,7 +54,9 @@ class ErrorClass(StrEnum):
     """The parameters make no sense to the executor; trying again cannot help."""
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RetryPolicy(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """When a failed attempt is tried again, and after which wait."""
 
     initial_delay_s: float = 1.0

@@ -34,7 +34,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content_features: dict[str, Any] = {}
     categories: tuple[str, ...] = ()
     timeout: float | None = None
-    retry_policy: RetryPolicy = RetryPolicy()
+    retry_policy: RetryPolicy | None = None
+    """Only where it differs from the default."""
     idempotency_key: str | None = None
     dedup_key: str | None = None
     loss_count: int = 0

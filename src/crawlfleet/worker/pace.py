@@ -7,9 +7,12 @@ the node finished lately within the time of a round trip, and zero for anything 
 
 from typing import Final
 
-HORIZON_S: Final = 0.1
-"""Work for so long lies ready: a few round trips to the master and its disk."""
-MOST: Final = 256
+HORIZON_S: Final = 0.25
+"""Work for so long lies ready. It must be longer than a round trip to the master and its disk
+under load: with less, the node waits, counts fewer ends, asks for less, and waits more."""
+MOST: Final = 512
+FEWEST: Final = 4
+"""Fewer are not worth it: the slots themselves hold as many."""
 NEWEST_SHARE: Final = 0.5
 """The weight of the newest measurement against all before it."""
 
@@ -37,5 +40,5 @@ class Pace:
             newest = self._ended / max(elapsed, HORIZON_S / 10)
             self._per_s += NEWEST_SHARE * (newest - self._per_s)
             self._since, self._ended = now, 0
-        wanted = min(int(self._per_s * HORIZON_S), MOST)
-        return 1 << (wanted.bit_length() - 1) if wanted else 0
+        wanted = min(int(self._per_s * HORIZON_S), MOST - 1)
+        return 1 << wanted.bit_length() if wanted >= FEWEST else 0

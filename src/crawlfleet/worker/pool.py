@@ -20,7 +20,7 @@ from crawlfleet.worker.process import Child, Departed, FailedStart
 
 PYTHON: Final = ""
 """The kind of process that runs all executors of installed packages."""
-RECYCLE_AFTER: Final = 1_000
+RECYCLE_AFTER: Final = 10_000
 """Executions of one process; bounds what leaks of user code can add up to."""
 READY_TIMEOUT_S: Final = 20.0
 

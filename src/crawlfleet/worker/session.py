@@ -39,7 +39,7 @@ BYTES_AT_ONCE: Final = 2_000_000
 """Of results in one message: well below what the least generous master takes."""
 REMEMBERED: Final = 10_000
 """Far more than can be under way at once; forgetting one costs a refused report at worst."""
-READY_AT_MOST_S: Final = 0.25
+READY_AT_MOST_S: Final = 1.0
 """What lies ready for longer is given back: another node may have room for it."""
 SAFETY_SHARE: Final = 0.15
 """Stop acting this share of the timeout early, besides the time that stopping takes."""
