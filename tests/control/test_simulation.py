@@ -57,6 +57,11 @@ def test_the_same_seed_makes_the_same_world_in_another_process() -> None:
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
+def any_session(self: Leases, node_id: str, session_id: str) -> object:
+    sessions = self._state.sessions
+    return sessions.get(session_id) or sessions.get(self._state.nodes[node_id].session_id or "")
+
+
 def reports_are_believed_under_any_token(patch: pytest.MonkeyPatch) -> None:
     def believe(self: Leases, report: object, pending: Change | None) -> object:
         held = self._state.leases
@@ -64,6 +69,8 @@ def reports_are_believed_under_any_token(patch: pytest.MonkeyPatch) -> None:
         return same_task[0] if same_task else None
 
     patch.setattr(Leases, "_current", believe)
+    patch.setattr(Leases, "_session", any_session)
+    ended_sessions_get_work(patch)
 
 
 def placement_forgets_what_is_reserved(patch: pytest.MonkeyPatch) -> None:

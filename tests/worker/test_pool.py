@@ -74,7 +74,9 @@ def with_pool(scenario: Callable[[ProcessPool], Awaitable[T]], **settings: objec
 
 
 def descendants() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children() if "crawlfleet" in " ".join(p.cmdline())]
+    """The executor processes of this process; a fleet of other tests has none of its own."""
+    children = [(child, " ".join(child.cmdline())) for child in psutil.Process().children()]
+    return [each for each, words in children if "crawlfleet" in words and " up " not in words]
 
 
 async def nothing() -> None:
