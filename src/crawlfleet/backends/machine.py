@@ -1,6 +1,6 @@
 """The machine that this process runs on: its clock and its randomness."""
 
-import secrets
+import os
 import time
 
 
@@ -11,4 +11,4 @@ class Machine:
         return time.time()
 
     def entropy(self, size: int) -> bytes:
-        return secrets.token_bytes(size)
+        return os.urandom(size)

@@ -6,18 +6,21 @@ planned again on what the store says.
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
+from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.placement import plan
 from crawlfleet.core.resources import allocate, demand_of, subtract
 from crawlfleet.core.rules import Rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import EXECUTION, make_id
+from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import DispatchSettings
 from crawlfleet.model.task import Task
 from crawlfleet.ports.store import RefusalKind, Store
@@ -85,7 +88,10 @@ class Dispatch:
             return 0, 0
         nodes = dict(proposal.assignments)
         tasks = await self._store.tasks([*nodes])
-        changes = [change for task in tasks if (change := self._assignment(task, nodes[task.id]))]
+        rooms = _Rooms(self._state.fleet)
+        changes = [
+            change for task in tasks if (change := self._assignment(task, nodes[task.id], rooms))
+        ]
         refusals = await self._state.commit(changes)
         if any(refusal and refusal.kind is RefusalKind.EPOCH for refusal in refusals):
             raise LeadershipLost("another master leads now; this one must not assign any more")
@@ -101,28 +107,41 @@ class Dispatch:
         log.debug("assigned", tasks=len(made), refused=len(behind))
         return len(nodes), len(made)
 
-    def _assignment(self, task: Task, node_id: str) -> Change | None:
+    def _assignment(self, task: Task, node_id: str, rooms: "_Rooms") -> Change | None:
         node = self._state.nodes.get(node_id)
         if node is None or node.session_id is None:
             return None
         demand = demand_of(task)
-        fleet = self._state.fleet
         change = attempts.assign(
             task,
             node_id=node_id,
             session_id=node.session_id,
             execution_id=make_id(EXECUTION, self._system.now(), self._system.entropy),
             reserved=demand,
-            allocation=allocate(
-                demand,
-                task.capabilities,
-                fleet.capacity(node_id),
-                subtract(fleet.free(node_id), demand),
-                fleet.load(node_id),
-            ),
+            allocation=rooms.allocate(node_id, demand, task.capabilities),
             now=self._system.now(),
             cause=f"placed by {task.schedule_strategy or self._settings.default_strategy}",
         )
         if change is None:
             return None
         return msgspec.structs.replace(change, epoch=self._state.epoch, under=node.session_id)
+
+
+class _Rooms:
+    """What is left on each node while the tasks of one plan are handed out."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._free: dict[str, Resources] = {}
+        self._whole: dict[str, tuple[Resources, float]] = {}
+
+    def allocate(
+        self, node_id: str, demand: Resources, capabilities: Mapping[str, Any]
+    ) -> Resources:
+        """What an execution gets on the node, beside those that came before it."""
+        if node_id not in self._whole:
+            self._whole[node_id] = (self._fleet.capacity(node_id), self._fleet.load(node_id))
+            self._free[node_id] = self._fleet.free(node_id)
+        capacity, load = self._whole[node_id]
+        free = self._free[node_id] = subtract(self._free[node_id], demand)
+        return allocate(demand, capabilities, capacity, free, load)
