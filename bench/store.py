@@ -1,32 +1,43 @@
-"""What a task's life costs in the store, beside bare sqlite3 doing the same writes.
+"""What a task's life costs in the stores, beside bare drivers doing the same writes.
 
-    .venv/bin/python bench/store.py [tasks] [batch]
+    .venv/bin/python -m bench.store [--quick] [--tasks 10000] [--batches 1 100 1000]
 
 A life: insert (task, event), assign (task, execution, event), finish (task, execution, two
-events); each step is one commit of a whole batch. CPU is that of the process, all threads;
-structs are made beforehand. The floor writes rows that are ready to bind, by `executemany` into
-tables with a primary key and no other index, and checks nothing.
+events); each step is one commit of a whole batch. CPU is that of the process, all threads, and
+for PostgreSQL that of all its server's processes beside it; structs are made beforehand. A floor
+writes rows that are ready to bind into tables with a primary key and no other index, and checks
+nothing: sqlite3 by `executemany`, asyncpg by one statement for all tables of a step. Every commit
+waits for the disk.
 """
 
+import argparse
 import asyncio
 import random
 import sqlite3
-import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
+import asyncpg
 import msgspec
+import psutil
+import uvloop
 from msgspec.structs import replace
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
 
 from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.backends.postgres import PostgresStore
+from crawlfleet.backends.sql.postgres import statements
+from crawlfleet.backends.sql.postgres.connections import WRITING
 from crawlfleet.backends.sql.rows import EVENT, EXECUTION, TASK, RowMap
 from crawlfleet.backends.sqlite import WRITER_PRAGMAS, SqliteStore
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import make_id
 from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus
 from crawlfleet.ports.store import Change, Store
+from crawlfleet.testing.servers import PostgresServer, postgres_server
 
 PAYLOAD = msgspec.Raw(b'{"url":"https://example.org/","note":"' + b"x" * 260 + b'"}')
 RESULT = msgspec.Raw(b'{"success":true,"pages":1}')
@@ -94,18 +105,42 @@ def make_steps(tasks: int, batch: int) -> list[Step]:
     ]
 
 
-def report(name: str, tasks: int, cpu: float, wall: float) -> None:
-    print(f"{name:<34} {cpu / tasks * 1e3:7.4f} CPU-ms a life {tasks / wall:9.0f} lives/s")
+class Meter:
+    """CPU and time from its making on."""
+
+    def __init__(self, name: str, tasks: int, server: PostgresServer | None = None) -> None:
+        self._name, self._tasks = name, tasks
+        self._server = psutil.Process(server.pid) if server else None
+        self._began = self._read()
+
+    def _read(self) -> tuple[float, float, float]:
+        served = 0.0
+        if self._server:
+            for process in [self._server, *self._server.children()]:
+                times = process.cpu_times()
+                served += times.user + times.system
+        return time.process_time(), served, time.perf_counter()
+
+    def report(self) -> None:
+        cpu, served, wall = (
+            end - start for start, end in zip(self._began, self._read(), strict=True)
+        )
+        line = f"{self._name:<34} {cpu / self._tasks * 1e3:7.4f} CPU-ms a life"
+        if self._server:
+            line += f" + {served / self._tasks * 1e3:7.4f} in the server"
+        print(f"{line} {self._tasks / wall:9.0f} lives/s")
 
 
-async def measure(name: str, store: Store, tasks: int, steps: list[Step]) -> None:
+async def measure(
+    name: str, store: Store, steps: list[Step], server: PostgresServer | None = None
+) -> None:
     await store.open()
-    cpu, wall = time.process_time(), time.perf_counter()
+    ids = [row.id for step in steps[::3] for change in step for row in change.tasks]
+    meter = Meter(name, len(ids), server)
     for step in steps:
         committed = await store.commit(step)
         assert not any(committed.refusals)
-    report(name, tasks, time.process_time() - cpu, time.perf_counter() - wall)
-    ids = [row.id for step in steps[::3] for change in step for row in change.tasks]
+    meter.report()
     await measure_reads(name, store, ids)
     await store.close()
 
@@ -118,7 +153,37 @@ async def measure_reads(name: str, store: Store, ids: list[str]) -> None:
     print(f"{name:<34} {spent / len(ids) * 1e6:7.2f} CPU-us a task read, 100 at a time")
 
 
-def measure_floor(path: Path, tasks: int, steps: list[Step]) -> None:
+async def measure_postgres_floor(server: PostgresServer, steps: list[Step]) -> None:
+    server.execute("CREATE SCHEMA floor")
+    connection = await asyncpg.connect(server.url(search_path="floor"), server_settings=WRITING)
+    kinds = {"tasks": TASK, "executions": EXECUTION, "events": EVENT}
+    for mapping in kinds.values():
+        await connection.execute(
+            str(CreateTable(mapping.table).compile(dialect=postgresql.dialect()))
+        )
+    seq = 0
+    work = []
+    for step in steps:
+        tables, arrays = [], []
+        for field, mapping in kinds.items():
+            rows = [mapping.encode(row) for change in step for row in getattr(change, field)]
+            if field == "events":
+                for row in rows:
+                    seq = row[0] = seq + 1
+            if rows:
+                tables.append(mapping.table)
+                arrays += statements.by_column(rows)
+        work.append((statements.upsert(tuple(tables)), arrays))
+    meter = Meter("floor: asyncpg, rows ready", sum(map(len, steps[::3])), server)
+    for statement, arrays in work:
+        await connection.execute("BEGIN")
+        await connection.execute(statement, *arrays)
+        await connection.execute("COMMIT")
+    meter.report()
+    await connection.close()
+
+
+def measure_sqlite_floor(path: Path, steps: list[Step]) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     for pragma in WRITER_PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
@@ -132,7 +197,7 @@ def measure_floor(path: Path, tasks: int, steps: list[Step]) -> None:
         insert = f"INSERT INTO {field} VALUES ({', '.join('?' * len(names))})"
         update = f"UPDATE {field} SET {', '.join(f'{n}=?' for n in names[1:])} WHERE {names[0]}=?"
         plan[field] = insert, update, mapping
-    cpu = wall = 0.0
+    batches = []
     for step in steps:
         work = []
         for field, (insert, update, mapping) in plan.items():
@@ -144,15 +209,15 @@ def measure_floor(path: Path, tasks: int, steps: list[Step]) -> None:
                 work.append((insert, encoded))
             else:
                 work.append((update, [[*row[1:], row[0]] for row in encoded]))
-        began, clock = time.process_time(), time.perf_counter()
+        batches.append(work)
+    meter = Meter("floor: sqlite3, rows ready", sum(map(len, steps[::3])))
+    for work in batches:
         connection.execute("BEGIN IMMEDIATE")
         for statement, values in work:
             connection.executemany(statement, values)
         connection.execute("COMMIT")
-        cpu += time.process_time() - began
-        wall += time.perf_counter() - clock
+    meter.report()
     connection.close()
-    report("floor: sqlite3, rows ready", tasks, cpu, wall)
 
 
 async def measure_busy(store: Store, steps: list[Step]) -> None:
@@ -172,21 +237,30 @@ async def measure_busy(store: Store, steps: list[Step]) -> None:
     await store.close()
 
 
-def main() -> None:
-    tasks = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    batch = int(sys.argv[2]) if len(sys.argv) > 2 else 100
+def measure_all(tasks: int, batch: int) -> None:
     steps = make_steps(tasks, batch)
-    runs: list[Callable[[Path], Awaitable[None] | None]] = [
-        lambda folder: measure("memory", MemoryStore(), tasks, steps),
-        lambda folder: measure("sqlite", SqliteStore(path=folder / "store.db"), tasks, steps),
-        lambda folder: measure_busy(SqliteStore(path=folder / "store.db"), steps[:60]),
-        lambda folder: measure_floor(folder / "floor.db", tasks, steps),
-    ]
-    for run in runs:
-        with tempfile.TemporaryDirectory() as folder:
-            running = run(Path(folder))
-            if running is not None:
-                asyncio.run(running)
+    print(f"\n{tasks} tasks, {batch} to a commit")
+    with tempfile.TemporaryDirectory() as name, postgres_server() as server:
+        folder = Path(name)
+        uvloop.run(measure("memory", MemoryStore(), steps))
+        uvloop.run(measure("sqlite", SqliteStore(path=folder / "store.db"), steps))
+        measure_sqlite_floor(folder / "floor.db", steps)
+        uvloop.run(measure("postgresql", PostgresStore(url=server.url()), steps, server))
+        uvloop.run(measure_postgres_floor(server, steps))
+        uvloop.run(measure_busy(SqliteStore(path=folder / "busy.db"), steps[:60]))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="bench.store", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer tasks, commits of 100 only")
+    parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 100, 1000])
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.tasks, options.batches = 2_000, [100]
+    for batch in options.batches:
+        # Commits of one are slow enough to be measured on fewer.
+        measure_all(min(options.tasks, 500 * batch), batch)
 
 
 if __name__ == "__main__":

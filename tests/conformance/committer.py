@@ -1,20 +1,29 @@
 """A process that commits numbered changes and says which were acknowledged, until it is killed.
 
-    python committer.py STORE FIRST COUNT WIDTH
+    python committer.py URL FIRST COUNT WIDTH
 
-WIDTH commits wait at once; each acknowledged number is a line on standard output.
+URL is that of a store; WIDTH commits wait at once; each acknowledged number is a line on
+standard output.
 """
 
 import asyncio
+import multiprocessing
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from crawlfleet.backends.sqlite import SqliteStore
+from crawlfleet import plugins
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.ports.store import Change, Claim
+
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(
+    ["crawlfleet.backends.sqlite", "crawlfleet.backends.postgres", "pytest"]
+)
 
 
 def make_change(number: int) -> Change:
@@ -30,9 +39,9 @@ def make_change(number: int) -> Change:
 
 
 async def commit_all(
-    path: str, first: int, count: int, width: int, acknowledge: Callable[[int], None]
+    url: str, first: int, count: int, width: int, acknowledge: Callable[[int], None]
 ) -> None:
-    store = SqliteStore(path=path)
+    store = plugins.load_one(plugins.STORES, url.partition(":")[0])(url)
     await store.open()
 
     async def commit(number: int) -> None:
@@ -44,13 +53,38 @@ async def commit_all(
         await asyncio.gather(*(commit(number) for number in range(start, start + width)))
 
 
-def run_in_child(path: str, first: int, answers: Connection) -> None:
+def run_in_child(url: str, first: int, answers: Connection) -> None:
     """Commit without end, eight at a time."""
 
     def acknowledge(number: int) -> None:
         answers.send_bytes(str(number).encode())
 
-    asyncio.run(commit_all(path, first, sys.maxsize, 8, acknowledge))
+    asyncio.run(commit_all(url, first, sys.maxsize, 8, acknowledge))
+
+
+def start_child(url: str, first: int) -> tuple[multiprocessing.Process, Connection]:
+    answers, other_end = CHILDREN.Pipe(duplex=False)
+    child = CHILDREN.Process(target=run_in_child, args=(url, first, other_end))
+    child.start()
+    other_end.close()
+    return child, answers
+
+
+def commit_until_killed(url: str, first: int, delay_s: float) -> list[int]:
+    """The numbers that were acknowledged before the process was killed."""
+    child, answers = start_child(url, first)
+    numbers = [int(answers.recv_bytes())]
+    killer = threading.Timer(delay_s, child.kill)
+    killer.start()
+    try:
+        while True:
+            numbers.append(int(answers.recv_bytes()))
+    except (EOFError, OSError):
+        pass
+    killer.join()
+    child.join(10)
+    assert child.exitcode == -signal.SIGKILL
+    return numbers
 
 
 def write_line(number: int) -> None:

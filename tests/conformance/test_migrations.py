@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from alembic.script import ScriptDirectory
 
-from crawlfleet.backends.sql import migrations
-from crawlfleet.backends.sql.migrations import HEAD, SCRIPTS, prepare
+from crawlfleet.backends.sql.migrations import HEAD, SCRIPTS
+from crawlfleet.backends.sql.sqlite.preparation import migrate, prepare
 from crawlfleet.backends.sqlite import SqliteStore
 from crawlfleet.errors import StoreTooNew, StoreUnavailable
 from crawlfleet.ports.store import Change
@@ -66,7 +66,7 @@ def test_head_is_the_newest_script() -> None:
 
 def test_migrated_schema_equals_the_created_one(tmp_path: Path) -> None:
     prepare(tmp_path / "created.db")
-    migrations._migrate(tmp_path / "migrated.db", SCRIPTS, HEAD)
+    migrate(tmp_path / "migrated.db")
     assert schema_of(tmp_path / "created.db") == schema_of(tmp_path / "migrated.db")
     assert revision_of(tmp_path / "created.db") == revision_of(tmp_path / "migrated.db") == HEAD
 

@@ -5,14 +5,11 @@ and, where strace may be used, by the system calls themselves.
 """
 
 import asyncio
-import multiprocessing
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -22,33 +19,6 @@ import pytest
 from crawlfleet.backends.sqlite import SqliteStore
 
 KILLS = 15
-CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(["crawlfleet.backends.sqlite", "pytest"])
-
-
-def start_child(path: Path, first: int) -> tuple[multiprocessing.Process, object]:
-    answers, other_end = CHILDREN.Pipe(duplex=False)
-    child = CHILDREN.Process(target=committer.run_in_child, args=(str(path), first, other_end))
-    child.start()
-    other_end.close()
-    return child, answers
-
-
-def commit_until_killed(path: Path, first: int, delay_s: float) -> list[int]:
-    """The numbers that were acknowledged before the process was killed."""
-    child, answers = start_child(path, first)
-    numbers = [int(answers.recv_bytes())]
-    killer = threading.Timer(delay_s, child.kill)
-    killer.start()
-    try:
-        while True:
-            numbers.append(int(answers.recv_bytes()))
-    except (EOFError, OSError):
-        pass
-    killer.join()
-    child.join(10)
-    assert child.exitcode == -signal.SIGKILL
-    return numbers
 
 
 async def read_back(path: Path) -> set[int]:
@@ -76,7 +46,9 @@ def test_acknowledged_changes_survive_kill_9_whole(tmp_path: Path) -> None:
     acknowledged: set[int] = set()
     first = 0
     for _ in range(KILLS):
-        acknowledged.update(commit_until_killed(path, first, chance.uniform(0, 0.1)))
+        acknowledged.update(
+            committer.commit_until_killed(f"sqlite:///{path}", first, chance.uniform(0, 0.1))
+        )
         present = asyncio.run(read_back(path))
         assert acknowledged <= present
         first = max(present) + 1
@@ -87,7 +59,7 @@ def test_process_killed_while_it_makes_the_store_leaves_a_usable_file(tmp_path: 
     chance = random.Random(11)
     for number in range(8):
         path = tmp_path / f"{number}.db"
-        child, _ = start_child(path, 0)
+        child, _ = committer.start_child(f"sqlite:///{path}", 0)
         while not path.exists() and child.is_alive():
             time.sleep(0.0002)
         time.sleep(chance.uniform(0, 0.01))
@@ -100,11 +72,9 @@ def test_writer_waits_for_the_disk_at_each_commit(tmp_path: Path) -> None:
     async def settings() -> tuple[str, int, int]:
         store = SqliteStore(path=tmp_path / "store.db")
         await store.open()
+        writing = store._files._writing
         names = ("journal_mode", "synchronous", "wal_autocheckpoint")
-        values = [
-            await store._write(lambda writer, name=name: writer._run(f"PRAGMA {name}").fetchone())
-            for name in names
-        ]
+        values = [writing.execute(f"PRAGMA {name}").fetchone() for name in names]
         await store.close()
         return tuple(value for (value,) in values)
 
@@ -120,7 +90,7 @@ def test_every_answer_comes_after_the_log_has_reached_the_disk(tmp_path: Path) -
         pytest.skip("needs strace")
     trace = tmp_path / "trace"
     traced = [strace, "-f", "-y", "-e", "trace=fsync,fdatasync,pwrite64,write", "-o", trace]
-    program = [sys.executable, committer.__file__, tmp_path / "store.db", "0", "20", "1"]
+    program = [sys.executable, committer.__file__, f"sqlite:///{tmp_path}/store.db", "0", "20", "1"]
     child = subprocess.run([*traced, *program], capture_output=True, timeout=60, check=False)
     if b"ptrace" in child.stderr:
         pytest.skip("strace may not be used here")

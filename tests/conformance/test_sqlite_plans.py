@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.backends.sql import statements
-from crawlfleet.backends.sql.migrations import prepare
 from crawlfleet.backends.sql.schema import sessions, tasks
+from crawlfleet.backends.sql.sqlite import statements
+from crawlfleet.backends.sql.sqlite.preparation import prepare
+from crawlfleet.backends.sql.sqlite.statements import STATEMENTS
 from crawlfleet.backends.sql.statements import FILTERS
 
 
@@ -38,7 +39,7 @@ def plan(connection: sqlite3.Connection, statement: str) -> str:
         ),
         1,
     )
-    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values | {"consumer": "c"})
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values | {"name": "c"})
     return "; ".join(row[3] for row in rows)
 
 
@@ -61,7 +62,7 @@ def test_tasks_are_found_by_the_most_selective_index(
 ) -> None:
     for after in (False, True):
         for newest_first in (False, True):
-            how = plan(connection, statements.find_tasks(given, dead, after, newest_first))
+            how = plan(connection, STATEMENTS.find_tasks(given, dead, after, newest_first))
             assert "TEMP B-TREE" not in how
             if dead:
                 assert "ix_tasks_dead" in how
@@ -72,25 +73,28 @@ def test_tasks_are_found_by_the_most_selective_index(
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (statements.LIVE_SESSIONS, "ix_sessions_live"),
-        (statements.LIVE_EXECUTIONS, "ix_executions_live"),
-        (statements.ATTEMPTS, "SEARCH crawler_task_executions USING INDEX ix_executions_task"),
-        (statements.UNFINISHED_IDS, "SEARCH crawler_tasks USING COVERING INDEX ix_tasks_status"),
-        (statements.count_tasks(False), "COVERING INDEX ix_tasks_status"),
-        (statements.count_tasks(True), "COVERING INDEX ix_tasks_status"),
-        (statements.find_events(False), "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
-        (statements.find_events(True), "SEARCH crawler_events USING INDEX ix_events_subject"),
-        (statements.by_ids(tasks), "SEARCH crawler_tasks USING INDEX sqlite_autoindex"),
+        (STATEMENTS.live_sessions, "ix_sessions_live"),
+        (STATEMENTS.live_executions, "ix_executions_live"),
+        (STATEMENTS.attempts, "SEARCH crawler_task_executions USING INDEX ix_executions_task"),
+        (STATEMENTS.unfinished_ids, "SEARCH crawler_tasks USING COVERING INDEX ix_tasks_status"),
+        (STATEMENTS.count_tasks(False), "COVERING INDEX ix_tasks_status"),
+        (STATEMENTS.count_tasks(True), "COVERING INDEX ix_tasks_status"),
+        (STATEMENTS.find_events(False), "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
+        (STATEMENTS.find_events(True), "SEARCH crawler_events USING INDEX ix_events_subject"),
+        (STATEMENTS.by_ids(tasks), "SEARCH crawler_tasks USING INDEX sqlite_autoindex"),
         (statements.versions(sessions), "SEARCH crawler_node_sessions USING INDEX"),
         (statements.CLAIMS_NAMED, "SEARCH crawler_claims USING PRIMARY KEY"),
-        (statements.CURSOR, "SEARCH crawler_cursors USING PRIMARY KEY"),
-        (statements.ENDED_IDS, "SEARCH crawler_tasks USING INDEX ix_tasks_completed"),
-        (statements.REMOVE_TASKS, "SEARCH crawler_tasks USING"),
-        (statements.REMOVE_ATTEMPTS, "SEARCH crawler_task_executions USING"),
-        (statements.REMOVE_ENDLESS_CLAIMS, "SEARCH crawler_claims USING INDEX ix_claims_holder"),
+        (STATEMENTS.cursor, "SEARCH crawler_cursors USING PRIMARY KEY"),
+        (STATEMENTS.ended_tasks, "SEARCH crawler_tasks USING INDEX ix_tasks_completed"),
+        (STATEMENTS.remove_tasks, "SEARCH crawler_tasks USING"),
+        (STATEMENTS.remove_attempts, "SEARCH crawler_task_executions USING"),
+        (STATEMENTS.remove_endless_claims, "SEARCH crawler_claims USING INDEX ix_claims_holder"),
         (statements.OPEN_SESSIONS, "SEARCH crawler_node_sessions USING"),
-        (statements.REMOVE_CLAIMS, "SEARCH crawler_claims USING COVERING INDEX ix_claims_expiry"),
-        (statements.REMOVE_EVENTS, "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
+        (STATEMENTS.remove_claims, "SEARCH crawler_claims USING COVERING INDEX ix_claims_expiry"),
+        (STATEMENTS.ended_sessions, "USING COVERING INDEX ix_sessions_ended (ended_at<?)"),
+        (STATEMENTS.remove_sessions, "SEARCH crawler_node_sessions USING"),
+        (STATEMENTS.old_events, "SEARCH crawler_events USING INTEGER PRIMARY KEY (rowid<?)"),
+        (STATEMENTS.remove_events, "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
     ],
 )
 def test_each_read_uses_its_index(

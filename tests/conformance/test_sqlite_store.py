@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.backends.sql import statements
+from crawlfleet.backends.sql.operations import Operation, Steps
 from crawlfleet.backends.sql.rows import EVENT, NODE, TASK
 from crawlfleet.backends.sql.schema import tasks
-from crawlfleet.backends.sql.writer import Writer
+from crawlfleet.backends.sql.sqlite import statements
+from crawlfleet.backends.sql.sqlite.writer import Writer
 from crawlfleet.backends.sqlite import SqliteStore
 from crawlfleet.errors import ConfigError, InvalidRequest, StoreUnavailable
 from crawlfleet.model.task import TaskStatus
@@ -124,9 +125,17 @@ def test_value_that_cannot_be_stored_fails_alone(tmp_path: Path, unfit: object) 
     run(tmp_path, scenario)
 
 
+def pragma(setting: str) -> Operation:
+    def steps(_: object) -> Steps:
+        ((value,),) = yield f"PRAGMA {setting}", {}
+        return value
+
+    return steps
+
+
 def test_full_disk_is_explained_and_nothing_is_half_written(tmp_path: Path) -> None:
     async def scenario(store: SqliteStore) -> None:
-        await store._write(lambda writer: writer._run("PRAGMA max_page_count=60"))
+        await store._write(pragma("max_page_count=60"))
         large = msgspec.Raw(b'"' + b"x" * 1_000_000 + b'"')
         changes = [
             Change(tasks=(make_task(1),), events=(make_event(),)),
@@ -136,7 +145,7 @@ def test_full_disk_is_explained_and_nothing_is_half_written(tmp_path: Path) -> N
             await store.commit(changes)
         assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
         assert await store.tasks(["task-0001", "task-0002"]) == []
-        await store._write(lambda writer: writer._run("PRAGMA max_page_count=100000"))
+        await store._write(pragma("max_page_count=100000"))
         committed = await store.commit(changes)
         assert committed.refusals == (None, None)
         assert committed.last_seq == 1

@@ -25,6 +25,7 @@ from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, Tas
 from crawlfleet.ports.store import Change, Committed, Refusal, TaskFilter
 
 PORTION: Final = 1000
+SESSIONS: Final = KINDS.index("sessions")
 TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
@@ -280,7 +281,9 @@ class MemoryStore:
 
     async def remove_events(self, *, before: float, limit: int) -> int:
         self._need_open()
-        oldest = self._events[: max(limit, 0)]
+        carried = min(self._cursors.values(), default=self._last_seq)
+        end = bisect_right(self._events, carried, key=attrgetter("seq"))
+        oldest = self._events[: min(max(limit, 0), end)]
         gone = {event.seq for event in oldest if event.at < before}
         self._events[: len(oldest)] = [event for event in oldest if event.seq not in gone]
         for subject in {event.subject for event in oldest if event.seq in gone}:
@@ -289,6 +292,20 @@ class MemoryStore:
                 self._events_of[subject] = kept
             else:
                 del self._events_of[subject]
+        return len(gone)
+
+    async def remove_sessions(self, *, before: float, limit: int) -> int:
+        self._need_open()
+        ended = sorted(
+            (session.ended_at, session.id)
+            for session in self._sessions.rows.values()
+            if session.ended_at is not None and session.ended_at < before
+        )
+        gone = [ended_id for _, ended_id in ended[: max(limit, 0)]]
+        self._sessions.remove(gone)
+        for session_id in gone:
+            del self._present.versions[SESSIONS][session_id]
+            del self._present.open_sessions[session_id]
         return len(gone)
 
     def _remove_claims(self, holders: set[str], before: float, limit: int) -> None:

@@ -1,0 +1,114 @@
+"""The store of a fleet: a PostgreSQL that several masters may share.
+
+Commits of all masters follow one another, each durable (`synchronous_commit`) before it is
+answered, and what waits at a master is one transaction. Reads have connections of their own.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from crawlfleet.backends.present import default_rows
+from crawlfleet.backends.sql import operations
+from crawlfleet.backends.sql.postgres.connections import Connection, Readers, Server, let_go
+from crawlfleet.backends.sql.postgres.preparation import prepare
+from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
+from crawlfleet.backends.sql.postgres.trouble import explain, is_storable, is_unfit
+from crawlfleet.backends.sql.postgres.writer import Job, Writer
+from crawlfleet.backends.sql.rows import RowMap
+from crawlfleet.backends.sql.statements import Rows, Values
+from crawlfleet.backends.sql.store import Choose, SqlStore, decode
+from crawlfleet.errors import StoreUnavailable
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def from_url(url: str) -> "PostgresStore":
+    """The store of a URL such as `postgresql://user:password@host:5432/database`."""
+    return PostgresStore(url=url)
+
+
+class PostgresStore(SqlStore[Statement]):
+    """Implements `crawlfleet.ports.store.Store` in one schema of one database.
+
+    It belongs to the event loop in which it was opened.
+    """
+
+    def __init__(self, *, url: str, now: Callable[[], float] = time.time) -> None:
+        super().__init__(STATEMENTS)
+        self._server = Server(url)
+        self._now = now
+        self._writer: Writer | None = None
+        self._readers: Readers | None = None
+
+    async def open(self) -> None:
+        if self._writer is None:
+            await self._prepare()
+            self._readers = Readers(self._server)
+            await self._readers.open()
+            self._writer = Writer(self._server)
+            await self._writer.ask(operations.start())
+        await self.commit([default_rows(self._now())])
+
+    async def close(self) -> None:
+        writer, readers = self._writer, self._readers
+        self._writer = self._readers = None
+        if readers is not None:
+            await readers.close()
+        if writer is not None:
+            await writer.close()
+
+    async def _prepare(self) -> None:
+        connection = await self._server.connect_patiently()
+        try:
+            await prepare(connection, self._server.address)
+        except Exception as error:
+            raise explain(error, self._server.address) from error
+        finally:
+            await let_go(connection)
+
+    async def _write(self, job: Job) -> Any:
+        if self._writer is None:
+            raise self._closed()
+        return await self._writer.ask(job)
+
+    async def _fetch(self, statement: Statement, values: Values) -> Rows:
+        return await self._ask(statement, [values])
+
+    async def _decode(
+        self,
+        mapping: RowMap[S],
+        statement: Statement,
+        runs: Sequence[Values],
+        choose: Choose | None = None,
+    ) -> list[S]:
+        return decode(mapping, await self._ask(statement, runs), choose)
+
+    async def _ask(self, statement: Statement, runs: Sequence[Values]) -> Rows:
+        if self._readers is None:
+            raise self._closed()
+
+        async def query(connection: Connection) -> Rows:
+            found: list[Any] = []
+            for values in runs:
+                try:
+                    found += await connection.fetch(statement.text, *_arguments(statement, values))
+                except Exception as error:
+                    # What cannot be stored is equal to nothing that is.
+                    if not is_unfit(error):
+                        raise
+            return found
+
+        return await self._readers.ask(query)
+
+    def _closed(self) -> StoreUnavailable:
+        return StoreUnavailable(f"the store {self._server.address} is closed; open it first")
+
+
+def _arguments(statement: Statement, values: Values) -> list[Any]:
+    return [
+        [item for item in value if is_storable(item)] if isinstance(value, list) else value
+        for value in statement.arguments(values)
+    ]

@@ -11,9 +11,8 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 from urllib.parse import unquote
@@ -22,26 +21,21 @@ import msgspec
 
 from crawlfleet.backends.lane import Lane
 from crawlfleet.backends.present import default_rows
-from crawlfleet.backends.sql import rows, statements
-from crawlfleet.backends.sql.migrations import prepare
 from crawlfleet.backends.sql.rows import RowMap
-from crawlfleet.backends.sql.trouble import explain
-from crawlfleet.backends.sql.writer import Changes, Operation, Writer, as_json
+from crawlfleet.backends.sql.sqlite.preparation import prepare
+from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, bound
+from crawlfleet.backends.sql.sqlite.trouble import explain
+from crawlfleet.backends.sql.sqlite.writer import Job, Writer
+from crawlfleet.backends.sql.statements import Rows, Values
+from crawlfleet.backends.sql.store import Choose, SqlStore, decode
 from crawlfleet.errors import ConfigError, StoreUnavailable
-from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
-from crawlfleet.model.node import Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, Project
-from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
-from crawlfleet.ports.store import Change, Committed, TaskFilter
 
 S = TypeVar("S", bound=msgspec.Struct)
 Query = Callable[[sqlite3.Connection], Any]
 
-PORTION: Final = 1000
 GROUP: Final = 10_000
 """At most so many requests in one transaction."""
-STATEMENTS: Final = 256
+CACHED_STATEMENTS: Final = 256
 """How many prepared statements a connection keeps: all that there are."""
 WRITER_PRAGMAS: Final = (
     "journal_mode=WAL",
@@ -117,7 +111,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         timeout=BUSY_S,
         isolation_level=None,
         check_same_thread=False,
-        cached_statements=STATEMENTS,
+        cached_statements=CACHED_STATEMENTS,
     )
 
 
@@ -132,14 +126,15 @@ def from_url(url: str) -> "SqliteStore":
     return SqliteStore(path=path.removeprefix("/"))
 
 
-class SqliteStore:
+class SqliteStore(SqlStore[str]):
     """Implements `crawlfleet.ports.store.Store` in one file, for one process at a time."""
 
     def __init__(self, *, path: str | Path, now: Callable[[], float] = time.time) -> None:
+        super().__init__(STATEMENTS)
         self._path = Path(path)
         self._now = now
         self._files: _Files | None = None
-        self._writer: Lane[Changes | Operation] | None = None
+        self._writer: Lane[Job] | None = None
         self._reader: Lane[Query] | None = None
 
     async def open(self) -> None:
@@ -165,97 +160,7 @@ class SqliteStore:
             await writer.close()
             await asyncio.to_thread(files.close)
 
-    async def lead(self, leader: str) -> int:
-        epoch: int = await self._write(partial(Writer.lead, leader=leader))
-        return epoch
-
-    async def commit(self, changes: Sequence[Change]) -> Committed:
-        committed: Committed = await self._write(changes)
-        return committed
-
-    async def project(self, id: str) -> Project | None:
-        return await self._one(rows.PROJECT, id)
-
-    async def clusters(self) -> list[Cluster]:
-        return await self._all(rows.CLUSTER, statements.in_order(rows.CLUSTER.table))
-
-    async def node(self, id: str) -> Node | None:
-        return await self._one(rows.NODE, id)
-
-    async def nodes(self, status: Sequence[NodeStatus] = ()) -> list[Node]:
-        if not status:
-            return await self._all(rows.NODE, statements.in_order(rows.NODE.table))
-        return await self._all(rows.NODE, statements.NODES_IN, states=as_json(status))
-
-    async def session(self, id: str) -> Session | None:
-        return await self._one(rows.SESSION, id)
-
-    async def live_sessions(self) -> list[Session]:
-        return await self._all(rows.SESSION, statements.LIVE_SESSIONS)
-
-    async def tasks(self, ids: Sequence[str]) -> list[Task]:
-        statement = statements.by_ids(rows.TASK.table)
-        found = await self._all(rows.TASK, statement, ids=as_json(ids))
-        by_id = {task.id: task for task in found}
-        return [by_id[wanted] for wanted in ids if wanted in by_id]
-
-    async def find_tasks(
-        self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
-    ) -> list[Task]:
-        if limit <= 0:
-            return []
-        query = partial(_find_tasks, filter, after, limit, newest_first)
-        found: list[Task] = await self._read(query)
-        return found
-
-    async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
-        statement = statements.count_tasks(project_id is not None)
-        values = {} if project_id is None else {"project_id": project_id}
-        return {
-            TaskStatus(status): count
-            for status, count in await self._read(partial(_fetch, statement, values))
-        }
-
-    async def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
-        ((found,),) = await self._read(partial(_fetch, statements.UNFINISHED_IDS, {}))
-        ids = sorted(msgspec.json.decode(found, type=list[str]))
-        for start in range(0, len(ids), PORTION):
-            tasks = await self.tasks(ids[start : start + PORTION])
-            portion = [task for task in tasks if task.status not in TERMINAL]
-            if portion:
-                yield portion
-
-    async def executions(self, task_id: str) -> list[Execution]:
-        return await self._all(rows.EXECUTION, statements.ATTEMPTS, task_id=task_id)
-
-    async def live_executions(self) -> list[Execution]:
-        return await self._all(rows.EXECUTION, statements.LIVE_EXECUTIONS)
-
-    async def keys(self) -> list[ApiKey]:
-        return await self._all(rows.KEY, statements.in_order(rows.KEY.table))
-
-    async def events(self, *, after: int, limit: int, subject: str | None = None) -> list[Event]:
-        values: dict[str, Any] = {"after": after, "limit": max(limit, 0)}
-        if subject is not None:
-            values["subject"] = subject
-        return await self._all(rows.EVENT, statements.find_events(subject is not None), **values)
-
-    async def cursor(self, consumer: str) -> int:
-        found = await self._read(partial(_fetch, statements.CURSOR, {"consumer": consumer}))
-        return int(found[0][0]) if found else 0
-
-    async def move_cursor(self, consumer: str, seq: int) -> None:
-        await self._write(partial(Writer.move_cursor, consumer=consumer, seq=seq))
-
-    async def remove_finished(self, *, before: float, limit: int) -> int:
-        gone: int = await self._write(partial(Writer.remove_finished, before=before, limit=limit))
-        return gone
-
-    async def remove_events(self, *, before: float, limit: int) -> int:
-        gone: int = await self._write(partial(Writer.remove_events, before=before, limit=limit))
-        return gone
-
-    async def _write(self, job: Changes | Operation) -> Any:
+    async def _write(self, job: Job) -> Any:
         if self._writer is None:
             raise StoreUnavailable(f"the store {self._path} is closed; open it first")
         return await self._writer.ask(job)
@@ -265,44 +170,34 @@ class SqliteStore:
             raise StoreUnavailable(f"the store {self._path} is closed; open it first")
         return await self._reader.ask(query)
 
-    async def _all(self, mapping: RowMap[S], statement: str, **values: Any) -> list[S]:
-        found: list[S] = await self._read(partial(_decode, mapping, statement, values))
+    async def _fetch(self, statement: str, values: Values) -> Rows:
+        found: Rows = await self._read(partial(_fetch, statement, [values]))
         return found
 
-    async def _one(self, mapping: RowMap[S], id: str) -> S | None:
-        found = await self._all(mapping, statements.by_ids(mapping.table), ids=as_json([id]))
-        return found[0] if found else None
+    async def _decode(
+        self,
+        mapping: RowMap[S],
+        statement: str,
+        runs: Sequence[Values],
+        choose: Choose | None = None,
+    ) -> list[S]:
+        found: list[S] = await self._read(partial(_decode, mapping, statement, runs, choose))
+        return found
 
 
-def _fetch(statement: str, values: dict[str, Any], connection: sqlite3.Connection) -> list[Any]:
-    return connection.execute(statement, values).fetchall()
+def _fetch(statement: str, runs: Sequence[Values], connection: sqlite3.Connection) -> list[Any]:
+    found: list[Any] = []
+    for values in runs:
+        found += connection.execute(statement, bound(values)).fetchall()
+    return found
 
 
 def _decode(
-    mapping: RowMap[S], statement: str, values: dict[str, Any], connection: sqlite3.Connection
-) -> list[S]:
-    return mapping.decode_all(_fetch(statement, values, connection))
-
-
-def _find_tasks(
-    filter: TaskFilter,
-    after: str | None,
-    limit: int,
-    newest_first: bool,
+    mapping: RowMap[S],
+    statement: str,
+    runs: Sequence[Values],
+    choose: Choose | None,
     connection: sqlite3.Connection,
-) -> list[Task]:
-    """One query for each state, since within a state the index is in order; then the best."""
-    values = {name: getattr(filter, name) for name in statements.FILTERS if name != "status"}
-    values = {name: value for name, value in values.items() if value is not None}
-    given = tuple(
-        name
-        for name in statements.FILTERS
-        if name in values or (name == "status" and filter.status)
-    )
-    statement = statements.find_tasks(given, filter.dead, after is not None, newest_first)
-    values.update(limit=limit, after=after)
-    found: list[Any] = []
-    for status in sorted({state.value for state in filter.status}) or [""]:
-        found += _fetch(statement, {**values, "status": status}, connection)
-    found.sort(key=itemgetter(0), reverse=newest_first)
-    return rows.TASK.decode_all(found[:limit])
+) -> list[S]:
+    """In the reader's thread, so that the event loop goes on meanwhile."""
+    return decode(mapping, _fetch(statement, runs, connection), choose)

@@ -156,6 +156,14 @@ class Store(Protocol):
     async def remove_events(self, *, before: float, limit: int) -> int:
         """Remove those of the `limit` first events that are older than that.
 
-        Returns how many went. Their numbers are not given again.
+        An event stays until every cursor that there is has passed it. Returns how many went;
+        their numbers are not given again.
+        """
+        ...
+
+    async def remove_sessions(self, *, before: float, limit: int) -> int:
+        """Remove up to `limit` sessions that ended before then, first those that ended first.
+
+        Returns how many went.
         """
         ...

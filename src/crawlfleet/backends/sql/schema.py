@@ -26,25 +26,28 @@ from sqlalchemy import (
     Text,
     literal_column,
 )
+from sqlalchemy.dialects import postgresql
 
 from crawlfleet.model.task import LIVE_EXECUTION
 
 metadata: Final = MetaData()
 
+TEXT: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+"""In order of its bytes everywhere, whatever the language of a PostgreSQL is."""
 SEQUENCE: Final = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite takes only a plain integer for the number of a row, which costs no index."""
 
 
 def _id() -> Column[str]:
-    return Column("id", Text, primary_key=True)
+    return Column("id", TEXT, primary_key=True)
 
 
 def _text(name: str, *, null: bool = False, key: str | None = None) -> Column[str]:
-    return Column(name, Text, nullable=null, key=key)
+    return Column(name, TEXT, nullable=null, key=key)
 
 
 def _json(name: str) -> Column[str]:
-    return Column(name, Text)
+    return Column(name, TEXT)
 
 
 def _number(name: str) -> Column[int]:
@@ -128,6 +131,12 @@ sessions: Final = Table(
     _number("version"),
 )
 _partial_index("ix_sessions_live", sessions.c.id, where=sessions.c.ended_at.is_(None))
+_partial_index(
+    "ix_sessions_ended",
+    sessions.c.ended_at,
+    sessions.c.id,
+    where=sessions.c.ended_at.is_not(None),
+)
 
 tasks: Final = Table(
     "crawler_tasks",
@@ -240,8 +249,8 @@ Index("ix_events_subject", events.c.subject, events.c.seq)
 claims: Final = Table(
     "crawler_claims",
     metadata,
-    Column("scope", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
+    Column("scope", TEXT, primary_key=True),
+    Column("key", TEXT, primary_key=True),
     _text("holder"),
     _real("at"),
     _real("expires_at"),
@@ -254,7 +263,7 @@ Index("ix_claims_holder", claims.c.holder)
 cursors: Final = Table(
     "crawler_cursors",
     metadata,
-    Column("consumer", Text, primary_key=True),
+    Column("consumer", TEXT, primary_key=True),
     _number("seq"),
     sqlite_with_rowid=False,
 )

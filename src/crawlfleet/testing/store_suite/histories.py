@@ -109,14 +109,14 @@ class _Chance:
 
     def step(self) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """The name of a method of the store, and its arguments."""
-        draw = self._random.randrange(12)
+        draw = self._random.randrange(13)
         if draw == 0:
             self._epoch += 1
             return "lead", ("me",), {}
         if draw == 1:
             return "move_cursor", ("c", self._random.randrange(20)), {}
-        if draw in (2, 3):
-            method = "remove_finished" if draw == 2 else "remove_events"
+        if draw in (2, 3, 4):
+            method = ("remove_finished", "remove_events", "remove_sessions")[draw - 2]
             before = NOW + self._random.randrange(8)
             return method, (), {"before": before, "limit": self._random.randrange(4)}
         return "commit", ([self._change() for _ in range(self._random.randrange(1, 6))],), {}

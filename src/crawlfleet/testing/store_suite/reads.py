@@ -74,6 +74,7 @@ class ReadTests(Harness):
         assert await store.cursor("nope") == 0
         assert await store.remove_finished(before=1e12, limit=10) == 0
         assert await store.remove_events(before=1e12, limit=10) == 0
+        assert await store.remove_sessions(before=1e12, limit=10) == 0
 
     @on_store
     async def test_raw_json_comes_back_byte_for_byte(self, store: Store) -> None:

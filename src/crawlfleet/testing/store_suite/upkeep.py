@@ -8,13 +8,20 @@ import pytest
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.task import TERMINAL, TaskStatus
-from crawlfleet.ports.store import Change, Store
-from crawlfleet.testing.store_suite.harness import Harness, commit_one, must, on_store
+from crawlfleet.ports.store import Change, RefusalKind, Store
+from crawlfleet.testing.store_suite.harness import (
+    Harness,
+    commit_one,
+    is_refused,
+    must,
+    on_store,
+)
 from crawlfleet.testing.store_suite.samples import (
     NOW,
     make_claim,
     make_event,
     make_execution,
+    make_session,
     make_task,
 )
 
@@ -110,6 +117,50 @@ class UpkeepTests(Harness):
         assert await store.events(after=0, limit=100, subject="s0") == log[6::2]
 
     @on_store
+    async def test_events_stay_until_every_consumer_has_passed_them(self, store: Store) -> None:
+        await must(store, *(Change(events=(make_event(),)) for _ in range(10)))
+        await store.move_cursor("ahead", 8)
+        await store.move_cursor("behind", 3)
+        assert await store.remove_events(before=NOW + 1, limit=2) == 2
+        assert await store.remove_events(before=NOW + 1, limit=10) == 1
+        assert [event.seq for event in await store.events(after=0, limit=20)] == [*range(4, 11)]
+        await store.move_cursor("behind", 100)
+        assert await store.remove_events(before=NOW + 1, limit=10) == 5
+        assert [event.seq for event in await store.events(after=0, limit=20)] == [9, 10]
+        await store.move_cursor("new", 0)
+        assert await store.remove_events(before=NOW + 1, limit=10) == 0
+
+    @on_store
+    async def test_ended_sessions_go_in_the_order_in_which_they_ended(self, store: Store) -> None:
+        ended = [make_session(n, ended_at=NOW - n) for n in range(1, 8)]
+        await must(store, Change(sessions=tuple(ended)))
+        assert await store.remove_sessions(before=NOW - 1, limit=0) == 0
+        assert await store.remove_sessions(before=NOW - 1, limit=4) == 4
+        left = [await store.session(session.id) for session in ended]
+        assert left == [*ended[:3], None, None, None, None]
+        assert await store.remove_sessions(before=NOW - 1, limit=4) == 2
+        assert await store.remove_sessions(before=NOW - 1, limit=4) == 0
+        assert await store.session("sess-0001") == ended[0]
+
+    @on_store
+    async def test_sessions_that_live_stay_however_old_they_are(self, store: Store) -> None:
+        live = make_session(1, started_at=0.0, deadline=0.0, last_heartbeat=0.0)
+        await must(store, Change(sessions=(live, make_session(2, ended_at=NOW))))
+        assert await store.remove_sessions(before=NOW + 1e9, limit=10) == 1
+        assert await store.live_sessions() == [live]
+        await must(store, Change(tasks=(make_task(),), under="sess-0001"))
+
+    @on_store
+    async def test_removed_session_is_as_one_that_never_was(self, store: Store) -> None:
+        await must(store, Change(sessions=(make_session(ended_at=NOW),)))
+        assert await store.remove_sessions(before=NOW + 1, limit=10) == 1
+        refusal = await commit_one(store, Change(tasks=(make_task(),), under="sess-0001"))
+        assert is_refused(refusal, RefusalKind.SESSION, "sess-0001")
+        refusal = await commit_one(store, Change(sessions=(make_session(version=2),)))
+        assert is_refused(refusal, RefusalKind.VERSION, "sess-0001")
+        await must(store, Change(sessions=(make_session(),)))
+
+    @on_store
     async def test_numbers_of_removed_events_are_not_given_again(self, store: Store) -> None:
         await must(store, Change(events=(make_event(), make_event())))
         assert await store.remove_events(before=NOW + 1, limit=10) == 2
@@ -128,6 +179,7 @@ class UpkeepTests(Harness):
             store.cursor("a"),
             store.move_cursor("a", 1),
             store.remove_events(before=0, limit=1),
+            store.remove_sessions(before=0, limit=1),
         ):
             with pytest.raises(StoreUnavailable):
                 await call

@@ -1,0 +1,81 @@
+"""What the writer of a SQL store does besides commits, as steps that a driver carries out.
+
+Each is a generator: it yields a statement with its values and is sent the rows found. So the
+order of the steps is written once, for the thread of SQLite and the event loop of PostgreSQL.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from crawlfleet.backends.present import CLAIMS_PER_TASK
+from crawlfleet.backends.sql.statements import Rows, Statements, Values
+from crawlfleet.model.change import NEVER
+
+T = TypeVar("T")
+Steps = Generator[tuple[T, Values], Rows, int]
+Operation = Callable[[Statements[T]], Steps[T]]
+"""Something to do in a transaction of its own or of others; it may be begun anew."""
+
+
+def start() -> Operation[Any]:
+    """Make sure that there is a row for the leader."""
+
+    def steps(statements: Statements[T]) -> Steps[T]:
+        yield statements.start_leadership, {}
+        return 0
+
+    return steps
+
+
+def lead(leader: str) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.lead, {"name": leader}
+        return int(rows[0][0])
+
+    return steps
+
+
+def move_cursor(consumer: str, seq: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        yield statements.move_cursor, {"name": consumer, "seq": seq}
+        return seq
+
+    return steps
+
+
+def remove_finished(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        limits = {"before": before, "limit": max(limit, 0)}
+        rows = yield statements.ended_tasks, limits
+        ids = statements.listed(rows[0][0])
+        yield statements.remove_tasks, {"ids": ids}
+        yield statements.remove_attempts, {"ids": ids}
+        yield statements.remove_endless_claims, {"ids": ids, "never": NEVER}
+        yield statements.remove_claims, limits | {"limit": max(limit, 0) * CLAIMS_PER_TASK}
+        return len(ids)
+
+    return steps
+
+
+def remove_sessions(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.ended_sessions, {"before": before, "limit": max(limit, 0)}
+        ids = statements.listed(rows[0][0])
+        yield statements.remove_sessions, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
+def remove_events(before: float, limit: int) -> Operation[Any]:
+    """Also notes the newest number removed, which must not be given again when none is left."""
+
+    def steps(statements: Statements[T]) -> Steps[T]:
+        limits = {"before": before, "limit": max(limit, 0)}
+        ((count, newest),) = yield statements.old_events, limits
+        if count:
+            yield statements.remove_events, limits
+            yield statements.keep_seq, {"last_seq": newest}
+        return int(count)
+
+    return steps

@@ -1,0 +1,1 @@
+"""What only PostgreSQL needs: its statements, connections, the writer, its schema in a database."""

@@ -1,0 +1,226 @@
+"""The writer of a PostgreSQL store: whole groups of requests in one durable transaction.
+
+All that waits is one group. Its transaction holds a lock of which there is one for all masters,
+so that it may read first and decide here, and that event numbers become visible in their order.
+Until COMMIT is sent a group is simply begun anew on another connection; when the connection is
+lost after that, nobody knows, and that is what the callers are told.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from crawlfleet.backends.present import Present
+from crawlfleet.backends.sql.group import Changes, Group, Named, unfit
+from crawlfleet.backends.sql.operations import Operation
+from crawlfleet.backends.sql.postgres import statements
+from crawlfleet.backends.sql.postgres.connections import Connection, Patience, Server, let_go
+from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
+from crawlfleet.backends.sql.postgres.trouble import explain, is_unfit, why_unfit
+from crawlfleet.backends.sql.rows import CLAIM
+from crawlfleet.errors import CrawlfleetError, StoreUnavailable
+
+Job = Changes | Operation[Statement]
+
+GROUP: Final = 1_000
+"""A group with so many changes takes no more requests: the event loop encodes them all at once."""
+
+
+class Writer:
+    """Owns the writing connection. `run` works off what `ask` is asked for, until `close`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: Connection | None = None
+        self._waiting: list[tuple[Job, asyncio.Future[Any]]] = []
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._running = asyncio.create_task(self._run(), name="store-writer")
+
+    async def ask(self, job: Job) -> Any:
+        """The outcome of a job. One whose caller goes away is done all the same."""
+        if self._closing:
+            raise self._closed()
+        outcome = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, outcome))
+        self._wake.set()
+        return await outcome
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let the connection go."""
+        self._closing = True
+        self._wake.set()
+        try:
+            await self._running
+        finally:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await let_go(connection)
+
+    async def _run(self) -> None:
+        group: list[tuple[Job, asyncio.Future[Any]]] = []
+        try:
+            while self._waiting or not self._closing:
+                if not self._waiting:
+                    self._wake.clear()
+                    await self._wake.wait()
+                    continue
+                group = self._take()
+                outcomes = await self._work([job for job, _ in group])
+                for (_, future), outcome in zip(group, outcomes, strict=True):
+                    _answer(future, outcome)
+        finally:
+            for _, future in group + self._waiting:
+                _answer(future, self._closed())
+
+    def _take(self) -> list[tuple[Job, asyncio.Future[Any]]]:
+        size = count = 0
+        for job, _ in self._waiting:
+            if size >= GROUP:
+                break
+            count += 1
+            size += 1 if callable(job) else len(job)
+        group, self._waiting = self._waiting[:count], self._waiting[count:]
+        return group
+
+    async def _work(self, jobs: Sequence[Job]) -> list[Any]:
+        """One outcome for each job; either all of them are durable, or those that raise are not.
+
+        When a value of one cannot be stored, the others are tried again without it.
+        """
+        try:
+            return await self._transact_patiently(jobs)
+        except CrawlfleetError as error:
+            return [error] * len(jobs)
+        except Exception as error:
+            if not is_unfit(error):
+                return [explain(error, self._server.address)] * len(jobs)
+            if len(jobs) == 1:
+                return [unfit(error, why_unfit(error))]
+            half = len(jobs) // 2
+            return await self._work(jobs[:half]) + await self._work(jobs[half:])
+
+    async def _transact_patiently(self, jobs: Sequence[Job]) -> list[Any]:
+        patience = Patience(self._server.address)
+        while True:
+            try:
+                if self._connection is None or self._connection.is_closed():
+                    self._connection = await self._server.connect()
+                return await self._transact(self._connection, jobs)
+            except Exception as error:
+                if is_unfit(error):
+                    raise
+                self._drop()
+                await patience.endure(error)
+
+    async def _transact(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
+        try:
+            await connection.execute(statements.BEGIN)
+            outcomes = await self._do(connection, jobs)
+        except Exception as error:
+            if is_unfit(error):
+                await connection.execute("ROLLBACK")
+            raise
+        try:
+            await connection.execute("COMMIT")
+        except Exception as error:
+            self._drop()
+            await self._settle()
+            raise StoreUnavailable(
+                f"the store {self._server.address} did not say whether it has made the changes, "
+                f"which are all there or none ({type(error).__name__}: {error}); read them again"
+            ) from error
+        return outcomes
+
+    async def _settle(self) -> None:
+        """Wait, within reason, for the end of a transaction that may go on without us.
+
+        It holds the lock until then; so callers who read after this see what became of it.
+        """
+        patience = Patience(self._server.address)
+        while True:
+            try:
+                self._connection = await self._server.connect()
+                await self._connection.execute(statements.BEGIN)
+                await self._connection.execute("ROLLBACK")
+                return
+            except Exception as error:
+                self._drop()
+                try:
+                    await patience.endure(error)
+                except CrawlfleetError:
+                    return
+
+    def _closed(self) -> StoreUnavailable:
+        return StoreUnavailable(f"the store {self._server.address} is closed; open it first")
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.terminate()
+
+    async def _do(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
+        """Operations first, then all changes together: callers that wait at once have no order."""
+        outcomes: list[Any] = [
+            await _operate(connection, job) if callable(job) else None for job in jobs
+        ]
+        batches = [(index, job) for index, job in enumerate(jobs) if not callable(job)]
+        if batches:
+            group = await _load(connection, [batch for _, batch in batches])
+            for index, batch in batches:
+                outcomes[index] = group.take(batch)
+            written = list(group.encoded())
+            if written:
+                arrays = [array for _, rows in written for array in statements.by_column(rows)]
+                tables = tuple(mapping.table for mapping, _ in written)
+                await connection.execute(statements.upsert(tables), *arrays)
+        return outcomes
+
+
+def _answer(future: asyncio.Future[Any], outcome: Any) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+async def _operate(connection: Connection, operation: Operation[Statement]) -> int:
+    steps = operation(STATEMENTS)
+    try:
+        statement, values = next(steps)
+        while True:
+            found = await connection.fetch(statement.text, *statement.arguments(values))
+            statement, values = steps.send(found)
+    except StopIteration as end:
+        return int(end.value)
+
+
+async def _load(connection: Connection, batches: Sequence[Changes]) -> Group:
+    """A group that knows what is stored of the rows and claims that the batches name."""
+    named = Named(batches)
+    present = Present()
+    last_seq = 0
+    kinds = tuple(kind for kind, ids in enumerate(named.ids) if ids)
+    arrays = [list(named.ids[kind]) for kind in kinds]
+    if named.sessions:
+        arrays.append(list(named.sessions))
+    found = await connection.fetch(statements.load(kinds, bool(named.sessions)), *arrays)
+    for kind, id, number in found:
+        if kind >= 0:
+            present.versions[kind][id] = number
+        elif kind == statements.OPEN_SESSION:
+            present.open_sessions[id] = True
+        elif kind == statements.EPOCH:
+            present.epoch = number
+        else:
+            last_seq = number
+    if named.claims:
+        scopes, keys = zip(*named.claims, strict=True)
+        for row in await connection.fetch(statements.CLAIMS_NAMED, scopes, keys):
+            claim = CLAIM.decode(row)
+            present.claims[claim.scope, claim.key] = claim
+    return Group(present, last_seq)

@@ -1,0 +1,1 @@
+"""What only SQLite needs: its statements, the writer of its thread, its schema in a file."""

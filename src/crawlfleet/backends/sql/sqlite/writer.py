@@ -1,0 +1,131 @@
+"""The one writer of a SQLite store: whole groups of requests in one durable transaction.
+
+Everything here runs in the writer's thread. Only this process writes, so the epoch and the last
+event number are kept in memory; versions and claims are read for each group.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.backends.present import Present
+from crawlfleet.backends.sql.group import Changes, Group, Named, unfit
+from crawlfleet.backends.sql.operations import Operation
+from crawlfleet.backends.sql.rows import CLAIM, VERSIONED, RowMap
+from crawlfleet.backends.sql.sqlite import statements
+from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, as_json, bound
+from crawlfleet.backends.sql.sqlite.trouble import explain
+
+Job = Changes | Operation[str]
+
+UNFIT: Final = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    ValueError,
+    TypeError,
+    OverflowError,
+)
+"""What a value that cannot be stored raises: no fault of the store, nor of its neighbours."""
+
+_read_versions: Final = msgspec.json.Decoder(dict[str, int]).decode
+
+
+class Writer:
+    """Owns the writing connection. `work` is what its lane calls."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        connection.execute(STATEMENTS.start_leadership)
+        self._epoch, self._last_seq = self._read_leadership()
+
+    def work(self, jobs: Sequence[Job]) -> list[Any]:
+        """One outcome for each job; either all of them are durable, or those that raise are not.
+
+        When a value of one cannot be stored, the others are tried again without it.
+        """
+        try:
+            return self._transact(jobs)
+        except UNFIT as error:
+            if len(jobs) > 1:
+                half = len(jobs) // 2
+                return self.work(jobs[:half]) + self.work(jobs[half:])
+            return [unfit(error, f"{type(error).__name__}: {error}")]
+        except sqlite3.Error as error:
+            return [explain(error, self._path) for _ in jobs]
+
+    def _run(self, statement: str, **values: Any) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    def _read_leadership(self) -> tuple[int, int]:
+        epoch, last_seq = self._connection.execute(STATEMENTS.leadership).fetchone()
+        return epoch, last_seq
+
+    def _transact(self, jobs: Sequence[Job]) -> list[Any]:
+        before = self._epoch, self._last_seq
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            outcomes = self._do(jobs)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._epoch, self._last_seq = before
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
+            raise
+        return outcomes
+
+    def _do(self, jobs: Sequence[Job]) -> list[Any]:
+        """Operations first, then all changes together: callers that wait at once have no order."""
+        outcomes: list[Any] = [self._operate(job) if callable(job) else None for job in jobs]
+        batches = [(index, job) for index, job in enumerate(jobs) if not callable(job)]
+        if len(batches) < len(jobs):
+            self._epoch, self._last_seq = self._read_leadership()
+        if batches:
+            group = Group(self._load(batch for _, batch in batches), self._last_seq)
+            for index, batch in batches:
+                outcomes[index] = group.take(batch)
+            for mapping, rows in group.encoded():
+                self._put(mapping, rows)
+            self._last_seq = group.last_seq
+        return outcomes
+
+    def _operate(self, operation: Operation[str]) -> int:
+        steps = operation(STATEMENTS)
+        try:
+            statement, values = next(steps)
+            while True:
+                found = self._connection.execute(statement, bound(values)).fetchall()
+                statement, values = steps.send(found)
+        except StopIteration as end:
+            return int(end.value)
+
+    def _load(self, batches: Iterable[Changes]) -> Present:
+        """What is stored of the rows and claims that the batches name."""
+        present = Present(self._epoch)
+        named = Named(batches)
+        for mapping, wanted, known in zip(VERSIONED, named.ids, present.versions, strict=True):
+            if wanted:
+                found = self._run(statements.versions(mapping.table), ids=as_json(wanted))
+                known.update(_read_versions(found.fetchone()[0]))
+        if named.claims:
+            for row in self._run(statements.CLAIMS_NAMED, names=as_json(named.claims)):
+                claim = CLAIM.decode(row)
+                present.claims[claim.scope, claim.key] = claim
+        if named.sessions:
+            found = self._run(statements.OPEN_SESSIONS, ids=as_json(named.sessions))
+            present.open_sessions.update((id, True) for (id,) in found)
+        return present
+
+    def _put(self, mapping: RowMap[Any], rows: list[list[Any]]) -> None:
+        start = 0
+        for size in statements.chunk_sizes(len(rows)):
+            values = list(chain.from_iterable(rows[start : start + size]))
+            self._connection.execute(statements.upsert(mapping.table, size), values)
+            start += size

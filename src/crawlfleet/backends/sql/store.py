@@ -1,0 +1,171 @@
+"""What every store with its rows in SQL does alike: all of the port but opening and closing."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from crawlfleet.backends.sql import operations, rows
+from crawlfleet.backends.sql.group import Changes
+from crawlfleet.backends.sql.operations import Operation
+from crawlfleet.backends.sql.rows import RowMap
+from crawlfleet.backends.sql.statements import Rows, Statements, Values, filters_of
+from crawlfleet.model.event import Event
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.node import Node, NodeStatus, Session
+from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.ports.store import Change, Committed, TaskFilter
+
+S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
+Choose = Callable[[Rows], Rows]
+
+PORTION: Final = 1000
+
+
+def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
+    """Of the rows of several queries, those that come first by id."""
+    return sorted(found, key=itemgetter(0), reverse=newest_first)[:limit]
+
+
+class SqlStore(ABC, Generic[T]):
+    """Asks by statements; a store says how a statement or a job is carried out."""
+
+    def __init__(self, statements: Statements[T]) -> None:
+        self._statements = statements
+
+    @abstractmethod
+    async def _fetch(self, statement: T, values: Values) -> Rows:
+        """The rows of a statement."""
+
+    @abstractmethod
+    async def _decode(
+        self,
+        mapping: RowMap[S],
+        statement: T,
+        runs: Sequence[Values],
+        choose: Choose | None = None,
+    ) -> list[S]:
+        """The structs of the rows of a statement, run once with each of the values.
+
+        `choose` picks among all the rows found, before they are decoded.
+        """
+
+    @abstractmethod
+    async def _write(self, job: Changes | Operation[T]) -> Any:
+        """The outcome of a job, when it is durable."""
+
+    async def lead(self, leader: str) -> int:
+        return int(await self._write(operations.lead(leader)))
+
+    async def commit(self, changes: Sequence[Change]) -> Committed:
+        committed: Committed = await self._write(changes)
+        return committed
+
+    async def project(self, id: str) -> Project | None:
+        return await self._one(rows.PROJECT, id)
+
+    async def clusters(self) -> list[Cluster]:
+        return await self._in_order(rows.CLUSTER)
+
+    async def node(self, id: str) -> Node | None:
+        return await self._one(rows.NODE, id)
+
+    async def nodes(self, status: Sequence[NodeStatus] = ()) -> list[Node]:
+        if not status:
+            return await self._in_order(rows.NODE)
+        states = {"states": [state.value for state in status]}
+        return await self._decode(rows.NODE, self._statements.nodes_in, [states])
+
+    async def session(self, id: str) -> Session | None:
+        return await self._one(rows.SESSION, id)
+
+    async def live_sessions(self) -> list[Session]:
+        return await self._decode(rows.SESSION, self._statements.live_sessions, [{}])
+
+    async def tasks(self, ids: Sequence[str]) -> list[Task]:
+        by_id = {task.id: task for task in await self._among(rows.TASK, list(ids))}
+        return [by_id[wanted] for wanted in ids if wanted in by_id]
+
+    async def find_tasks(
+        self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
+    ) -> list[Task]:
+        """One query for each state, since within a state the index is in order; then the best."""
+        if limit <= 0:
+            return []
+        given, values = filters_of(filter)
+        statement = self._statements.find_tasks(given, filter.dead, after is not None, newest_first)
+        values["limit"] = limit
+        if after is not None:
+            values["after"] = after
+        if not filter.status:
+            return await self._decode(rows.TASK, statement, [values])
+        runs = [{**values, "status": state.value} for state in sorted(set(filter.status))]
+        choose = partial(_first, limit, newest_first)
+        return await self._decode(rows.TASK, statement, runs, choose)
+
+    async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
+        statement = self._statements.count_tasks(project_id is not None)
+        values = {} if project_id is None else {"project_id": project_id}
+        return {TaskStatus(row[0]): row[1] for row in await self._fetch(statement, values)}
+
+    async def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
+        ((found,),) = await self._fetch(self._statements.unfinished_ids, {})
+        ids = sorted(self._statements.listed(found))
+        for start in range(0, len(ids), PORTION):
+            tasks = await self.tasks(ids[start : start + PORTION])
+            portion = [task for task in tasks if task.status not in TERMINAL]
+            if portion:
+                yield portion
+
+    async def executions(self, task_id: str) -> list[Execution]:
+        values = {"task_id": task_id}
+        return await self._decode(rows.EXECUTION, self._statements.attempts, [values])
+
+    async def live_executions(self) -> list[Execution]:
+        return await self._decode(rows.EXECUTION, self._statements.live_executions, [{}])
+
+    async def keys(self) -> list[ApiKey]:
+        return await self._in_order(rows.KEY)
+
+    async def events(self, *, after: int, limit: int, subject: str | None = None) -> list[Event]:
+        values: Values = {"after": after, "limit": max(limit, 0)}
+        if subject is not None:
+            values["subject"] = subject
+        statement = self._statements.find_events(subject is not None)
+        return await self._decode(rows.EVENT, statement, [values])
+
+    async def cursor(self, consumer: str) -> int:
+        found = await self._fetch(self._statements.cursor, {"name": consumer})
+        return int(found[0][0]) if found else 0
+
+    async def move_cursor(self, consumer: str, seq: int) -> None:
+        await self._write(operations.move_cursor(consumer, seq))
+
+    async def remove_finished(self, *, before: float, limit: int) -> int:
+        return int(await self._write(operations.remove_finished(before, limit)))
+
+    async def remove_events(self, *, before: float, limit: int) -> int:
+        return int(await self._write(operations.remove_events(before, limit)))
+
+    async def remove_sessions(self, *, before: float, limit: int) -> int:
+        return int(await self._write(operations.remove_sessions(before, limit)))
+
+    async def _in_order(self, mapping: RowMap[S]) -> list[S]:
+        return await self._decode(mapping, self._statements.in_order(mapping.table), [{}])
+
+    async def _among(self, mapping: RowMap[S], ids: list[str]) -> list[S]:
+        return await self._decode(mapping, self._statements.by_ids(mapping.table), [{"ids": ids}])
+
+    async def _one(self, mapping: RowMap[S], id: str) -> S | None:
+        found = await self._among(mapping, [id])
+        return found[0] if found else None
+
+
+def decode(mapping: RowMap[S], found: Sequence[Any], choose: Choose | None) -> list[S]:
+    """What `_decode` does once the rows are there."""
+    return mapping.decode_all(choose(found) if choose else found)
