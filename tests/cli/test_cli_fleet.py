@@ -224,7 +224,8 @@ def test_verbs_reach_several_tasks_and_tell_who_refused(cli: Run) -> None:
 def test_priority_and_clone(cli: Run) -> None:
     url = "http://127.0.0.1:9/"
     id = submitted(cli, "http_fetch", "-p", f"url={url}", "--capability", "antigravity=true")
-    assert document(cli("tasks", "priority", id, "9", "--json"))["priority"] == 9
+    [raised] = document(cli("tasks", "priority", id, "9", "--json"))
+    assert raised["priority"] == 9
     copy = document(cli("tasks", "clone", id, "-p", "method=HEAD", "--priority", "2", "--json"))
     task = document(cli("tasks", "show", copy["id"], "--json"))
     assert task["parameters"] == {"url": url, "method": "HEAD"}
@@ -237,9 +238,33 @@ def test_failed_tasks_can_be_sent_back_all_at_once(cli: Run) -> None:
     dead = [task["id"] for task in document(cli("tasks", "list", "--dead", "--json"))]
     assert {first, second} <= set(dead)
     for flag in ("--all-failed", "--dead"):
-        retried = [task["id"] for task in document(cli("tasks", "retry", flag, "--json"))]
-        assert {first, second} <= set(retried)
+        reply = document(cli("tasks", "retry", flag, "--json"))
+        assert reply["changed"] >= 2
+        assert reply["refused"] == []
         assert cli("tasks", "wait", first, second).exit_code == 1
+
+
+def test_tasks_are_chosen_by_flags_and_counted(cli: Run) -> None:
+    flags = ("--project", "chosen", "--capability", "antigravity=true")
+    ids = [submitted(cli, "sleep", "-p", "seconds=0", *flags) for _ in range(3)]
+    assert document(cli("tasks", "priority", "--project", "chosen", "9", "--json"))["changed"] == 3
+    paused = cli("tasks", "pause", "--project", "chosen", "--status", "pending")
+    assert paused.stdout.strip() == "3 changed, 0 unchanged, 0 refused"
+    assert cli("tasks", "resume", ids[0]).exit_code == 0
+    cancelled = document(cli("tasks", "cancel", "--project", "chosen", "--json"))
+    assert cancelled["changed"] == 3
+    shown = document(cli("tasks", "list", "--project", "chosen", "--json"))
+    assert {(task["status"], task["priority"]) for task in shown} == {("cancelled", 9)}
+    refused = cli("tasks", "pause", "--project", "chosen")
+    assert refused.exit_code == 1
+    assert refused.stderr.count("it is cancelled") == 3
+
+
+def test_an_order_needs_tasks_and_takes_them_in_one_way(cli: Run) -> None:
+    for arguments in (["cancel"], ["cancel", "task-1", "--project", "x"], ["priority", "9"]):
+        result = cli("tasks", *arguments)
+        assert result.exit_code == 2
+        assert "--status" in result.output
 
 
 def test_explain_names_the_filter_that_rejects_the_node(cli: Run) -> None:

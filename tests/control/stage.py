@@ -11,6 +11,7 @@ from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.keys import Principal
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.orders import Order, Verb
 from crawlfleet.core.rules import default_rules
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import Role
@@ -116,6 +117,9 @@ class Stage:
 
     async def task(self, task: Task) -> Task:
         return await self.control.tasks.get(task.id)
+
+    async def order(self, verb: Verb, task: Task) -> Task:
+        return await self.control.orders.carry_out_one(Order(verb=verb, by="people"), task.id)
 
 
 @contextlib.asynccontextmanager

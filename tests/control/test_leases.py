@@ -2,6 +2,7 @@
 
 import asyncio
 
+from crawlfleet.core.orders import Verb
 from crawlfleet.model.messages import ReportKind, ReportOutcome
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import ErrorClass, ExecutionStatus, RetryPolicy, TaskStatus
@@ -129,7 +130,7 @@ def test_a_cancelled_task_is_free_at_once_and_its_room_when_the_node_has_stopped
             task = await on.submit()
             assignment = await node.take()
             await node.report(assignment, STARTED)
-            await on.control.tasks.cancel(task.id, by="people")
+            await on.order(Verb.CANCEL, task)
             assert (await on.task(task)).status is TaskStatus.CANCELLED
             (order,) = (await node.lease(assignment)).stop
             assert order.execution_id == assignment.execution_id
@@ -148,7 +149,7 @@ def test_a_result_that_comes_after_the_cancellation_does_not_count() -> None:
             node = await on.node()
             task = await on.submit()
             assignment = await node.take()
-            await on.control.tasks.cancel(task.id, by="people")
+            await on.order(Verb.CANCEL, task)
             await node.report(assignment, SUCCEEDED, data=b"1")
             cancelled = await on.task(task)
             assert cancelled.status is TaskStatus.CANCELLED
@@ -163,10 +164,10 @@ def test_a_paused_task_leaves_its_node_and_costs_no_attempt() -> None:
             node = await on.node()
             task = await on.submit()
             assignment = await node.take()
-            await on.control.tasks.pause(task.id, by="people")
+            await on.order(Verb.PAUSE, task)
             await node.report(assignment, ReportKind.STOPPED)
             assert (await on.task(task)).status is TaskStatus.PAUSED
-            await on.control.tasks.resume(task.id, by="people")
+            await on.order(Verb.RESUME, task)
             again = await node.take()
             assert again.task_id == task.id
             assert (await on.task(task)).retry_count == 0
@@ -188,7 +189,7 @@ def test_a_poison_task_ends_in_the_dead_letter_list_with_its_history() -> None:
             assert dead.dead_reason == "failed 3 times (max_retries 2)"
             history = await on.store.executions(task.id)
             assert [each.error.error_class for each in history] == [ErrorClass.CRASH] * 3
-            await on.control.tasks.retry(task.id, by="people")
+            await on.order(Verb.RETRY, task)
             assert (await node.take()).task_id == task.id
             assert (await on.task(task)).dead_reason is None
 

@@ -8,6 +8,7 @@ import pytest
 
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import dispatch
+from crawlfleet.core.orders import Verb
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.messages import ReportKind
@@ -87,7 +88,7 @@ def test_finished_tasks_are_removed_when_they_are_old() -> None:
         async with stage(retention=retention) as on:
             kept = await on.submit()
             gone = await on.submit()
-            await on.control.tasks.cancel(gone.id, by="people")
+            await on.order(Verb.CANCEL, gone)
             await asyncio.sleep(95_000)
             assert await on.store.tasks([gone.id]) == []
             assert await on.store.tasks([kept.id]) == [kept]

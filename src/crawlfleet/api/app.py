@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from crawlfleet.api import nodes, system, tasks
+from crawlfleet.api import documentation, nodes, orders, system, tasks
 from crawlfleet.api.problems import place, problem, respond
 from crawlfleet.api.routing import Route, mount
 from crawlfleet.control.supervisor import ControlPlane
@@ -19,7 +19,13 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.API)
 
-ROUTES: Final[tuple[Route, ...]] = (*tasks.ROUTES, *nodes.ROUTES, *system.ROUTES)
+ROUTES: Final[tuple[Route, ...]] = (
+    *tasks.ROUTES,
+    *orders.ROUTES,
+    *nodes.ROUTES,
+    *system.ROUTES,
+    *documentation.routes(lambda: ROUTES),
+)
 
 
 def create_app(control: ControlPlane, settings: ServerSettings) -> Starlette:

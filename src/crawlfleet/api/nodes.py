@@ -1,11 +1,23 @@
 """/api/v1/nodes"""
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
+from crawlfleet.api import examples
 from crawlfleet.api.presenting import present_node
-from crawlfleet.api.routing import NODES, OPERATORS, READERS, Call, Reply, Route, check_id
-from crawlfleet.model.messages import Departure, Heartbeat, LeaseRequest, Registration, ReportBatch
+from crawlfleet.api.routing import NODES, OPERATORS, READERS, Call, Example, Reply, Route
+from crawlfleet.api.selecting import check_id
+from crawlfleet.model.messages import (
+    Departure,
+    Heartbeat,
+    HeartbeatReply,
+    LeaseReply,
+    LeaseRequest,
+    Registered,
+    Registration,
+    ReportBatch,
+    ReportReply,
+)
 from crawlfleet.model.node import Node
 from crawlfleet.model.views import NodePage, NodeView
 
@@ -19,15 +31,15 @@ async def register(call: Call) -> Reply:
     )
 
 
-async def heartbeat(call: Call) -> Any:
+async def heartbeat(call: Call) -> HeartbeatReply:
     return await call.control.nodes.heartbeat(_id(call), call.body)
 
 
-async def lease(call: Call) -> Any:
+async def lease(call: Call) -> LeaseReply:
     return await call.control.leases.lease(_id(call), call.body)
 
 
-async def report(call: Call) -> Any:
+async def report(call: Call) -> ReportReply:
     return await call.control.leases.report(_id(call), call.body)
 
 
@@ -73,78 +85,123 @@ _NODE: Final = "/api/v1/nodes/{node_id}"
 
 ROUTES: Final = (
     Route(
+        name="register_node",
         method="POST",
         path="/api/v1/nodes:register",
         roles=NODES,
         handler=register,
         summary="Register a node, or welcome it back, and open a session",
+        details="A new node shows a join token and is answered with its `node_token`, once; a "
+        "node that returns shows that token and sends its `node_id`. Its earlier session ends.",
         body=Registration,
+        response=Registered,
+        statuses=(HTTPStatus.CREATED,),
+        conflicts=True,
+        example=Example(request=examples.REGISTRATION, response=examples.REGISTERED),
     ),
     Route(
+        name="heartbeat",
         method="POST",
         path=f"{_NODE}:heartbeat",
         roles=NODES,
         handler=heartbeat,
         summary="Renew the session; the reply carries orders",
+        details="`lost_tasks` are those of `active_tasks` that the node does not own (any more); "
+        "`stop` lists executions to be stopped; `session_lost` means: stop everything and "
+        "register again.",
         body=Heartbeat,
+        response=HeartbeatReply,
+        example=Example(request=examples.HEARTBEAT, response=examples.HEARTBEAT_REPLY),
     ),
     Route(
+        name="lease",
         method="POST",
         path=f"{_NODE}:lease",
         roles=NODES,
         handler=lease,
         summary="Wait for work and orders",
+        details="Answers as soon as something is assigned that is not in `held`, or after `wait_s` "
+        "seconds (at most 60). `draining` says that nothing more will come.",
         body=LeaseRequest,
+        response=LeaseReply,
+        example=Example(request=examples.LEASE_REQUEST, response=examples.LEASE_REPLY),
     ),
     Route(
+        name="report",
         method="POST",
         path=f"{_NODE}:report",
         roles=NODES,
         handler=report,
         summary="Say what became of executions",
+        details="Send it again until it is answered: it is recorded once. `stale` means that the "
+        "attempt does not own the task (any more): stop it and forget it.",
         body=ReportBatch,
+        response=ReportReply,
+        example=Example(request=examples.REPORT_BATCH, response=examples.REPORT_REPLY),
     ),
     Route(
+        name="unregister_node",
         method="POST",
         path=f"{_NODE}:unregister",
         roles=NODES | OPERATORS,
         handler=unregister,
         summary="Leave now; running work goes back to the queue",
+        details="With a `session_id`, only that session is ended; the node may come back with its "
+        "token.",
         body=Departure,
+        response=NodeView,
+        conflicts=True,
+        example=Example(request=examples.DEPARTURE),
     ),
     Route(
+        name="list_nodes",
         method="GET",
         path="/api/v1/nodes",
         roles=READERS,
         handler=find,
         summary="List nodes with their newest figures",
+        response=NodePage,
     ),
     Route(
+        name="get_node",
         method="GET",
         path=_NODE,
         roles=READERS | NODES,
         handler=get,
         summary="One node",
+        details="`resources` is what it has, `usage` what it last measured.",
+        response=NodeView,
+        example=Example(response=examples.NODE),
     ),
     Route(
+        name="drain_node",
         method="POST",
         path=f"{_NODE}:drain",
         roles=OPERATORS,
         handler=drain,
         summary="Finish what runs, take nothing new, then go offline",
+        response=NodeView,
+        conflicts=True,
     ),
     Route(
+        name="maintain_node",
         method="POST",
         path=f"{_NODE}:maintenance",
         roles=OPERATORS,
         handler=maintain,
         summary="Take nothing new until resumed",
+        details="It survives a restart of the node.",
+        response=NodeView,
+        conflicts=True,
     ),
     Route(
+        name="resume_node",
         method="POST",
         path=f"{_NODE}:resume",
         roles=OPERATORS,
         handler=resume,
         summary="Take work again",
+        response=NodeView,
+        conflicts=True,
     ),
 )

@@ -18,7 +18,7 @@ from crawlfleet.api.decoding import decode_body, decode_query
 from crawlfleet.api.problems import Malformed, is_known, place, problem, problem_of, respond
 from crawlfleet.control.keys import Principal
 from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.errors import CrawlfleetError, NotFound, Refused, Unauthenticated
+from crawlfleet.errors import CrawlfleetError, Refused, Unauthenticated
 from crawlfleet.model.key import Role
 from crawlfleet.telemetry import Component, logger
 
@@ -28,6 +28,7 @@ READERS: Final = frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN})
 OPERATORS: Final = frozenset({Role.OPERATOR, Role.ADMIN})
 NODES: Final = frozenset({Role.NODE, Role.ADMIN})
 ANYONE: Final[frozenset[Role]] = frozenset()
+JSON: Final = "application/json"
 
 
 class _IdConvertor(Convertor[str]):
@@ -63,8 +64,17 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """An answer other than a plain 200."""
 
     body: Any
+    """Encoded as JSON, unless it is bytes already."""
     status: HTTPStatus = HTTPStatus.OK
     headers: dict[str, str] = {}
+    media_type: str = JSON
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be sent and answered, as JSON values; `None` where there is nothing to show."""
+
+    request: Any = None
+    response: Any = None
 
 
 Handler = Callable[[Call], Awaitable[Any]]
@@ -73,14 +83,26 @@ Handler = Callable[[Call], Awaitable[Any]]
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that can be asked of the master."""
 
+    name: str
+    """Stable, and the only one: generators of clients make names of functions from it."""
     method: str
     path: str
     roles: frozenset[Role]
     """Who may; nobody needs a key where this is `ANYONE`."""
     handler: Handler
     summary: str
+    response: Any
+    """The type of the answer; what is not JSON is `str`."""
+    details: str = ""
+    """What the summary has no room for, as Markdown."""
     body: type[Any] = Nothing
     query: type[Any] = Nothing
+    statuses: tuple[HTTPStatus, ...] = (HTTPStatus.OK,)
+    """Those with which it answers `response`, the usual one first."""
+    media_types: tuple[str, ...] = (JSON,)
+    conflicts: bool = False
+    """Whether what is asked may contradict the present state."""
+    example: Example = Example()
 
 
 def mount(
@@ -130,10 +152,11 @@ def _endpoint(
             return respond(problem_of(error, place(request)))
         if not isinstance(reply, Reply):
             reply = Reply(body=reply)
+        body = reply.body
         return Response(
-            msgspec.json.encode(reply.body),
+            body if isinstance(body, bytes) else msgspec.json.encode(body),
             status_code=reply.status,
-            media_type="application/json",
+            media_type=reply.media_type,
             headers=reply.headers,
         )
 
@@ -169,12 +192,12 @@ async def _body(request: Request, route: Route, max_bytes: int) -> Any:
         if size > max_bytes:
             raise _too_large(max_bytes)
         chunks.append(chunk)
-    content_type = request.headers.get("content-type", "application/json").partition(";")[0]
-    if size and content_type.strip().lower() not in {"application/json", ""}:
+    content_type = request.headers.get("content-type", JSON).partition(";")[0]
+    if size and content_type.strip().lower() not in {JSON, ""}:
         raise Malformed(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "unsupported-media-type",
-            f"the body is {content_type!r}; send application/json",
+            f"the body is {content_type!r}; send {JSON}",
         )
     return decode_body(b"".join(chunks), route.body)
 
@@ -185,10 +208,3 @@ def _too_large(max_bytes: int) -> Malformed:
         "too-large",
         f"the body is larger than {max_bytes / 1e6:g} MB; send less at once",
     )
-
-
-def check_id(kind: str, id: str) -> str:
-    """An id from a path, if it can be one at all; `NotFound` otherwise."""
-    if len(id) > 100 or not id.isprintable():
-        raise NotFound(kind, id[:100])
-    return id

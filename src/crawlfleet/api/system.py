@@ -4,21 +4,22 @@ from http import HTTPStatus
 from typing import Final
 
 from crawlfleet import __version__
-from crawlfleet.api.routing import ANYONE, READERS, Call, Reply, Route
-from crawlfleet.model.views import FleetStatus
+from crawlfleet.api import examples
+from crawlfleet.api.routing import ANYONE, READERS, Call, Example, Reply, Route
+from crawlfleet.model.views import FleetStatus, Liveness
 
 
-async def healthz(call: Call) -> dict[str, str]:
-    return {"status": "alive"}
+async def healthz(call: Call) -> Liveness:
+    return Liveness(status="alive")
 
 
 async def readyz(call: Call) -> Reply:
     if call.control.state.signals.doubt.is_set():
         return Reply(
-            body={"status": "not ready", "reason": "the store does not answer"},
+            body=Liveness(status="not ready", reason="the store does not answer"),
             status=HTTPStatus.SERVICE_UNAVAILABLE,
         )
-    return Reply(body={"status": "ready"})
+    return Reply(body=Liveness(status="ready"))
 
 
 async def status(call: Call) -> FleetStatus:
@@ -28,24 +29,35 @@ async def status(call: Call) -> FleetStatus:
 
 ROUTES: Final = (
     Route(
+        name="get_liveness",
         method="GET",
         path="/healthz",
         roles=ANYONE,
         handler=healthz,
         summary="Whether the process is alive",
+        response=Liveness,
+        example=Example(response=examples.ALIVE),
     ),
     Route(
+        name="get_readiness",
         method="GET",
         path="/readyz",
         roles=ANYONE,
         handler=readyz,
         summary="Whether the master can do its work",
+        details="503 with a `reason` when not.",
+        response=Liveness,
+        statuses=(HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE),
+        example=Example(response=examples.READY),
     ),
     Route(
+        name="get_status",
         method="GET",
         path="/api/v1/status",
         roles=READERS,
         handler=status,
         summary="The fleet in a few numbers",
+        response=FleetStatus,
+        example=Example(response=examples.STATUS),
     ),
 )

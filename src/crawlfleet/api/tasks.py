@@ -1,11 +1,11 @@
 """/api/v1/tasks"""
 
-import re
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
+from crawlfleet.api import examples
 from crawlfleet.api.decoding import decode_body
 from crawlfleet.api.presenting import (
     present_event,
@@ -14,44 +14,52 @@ from crawlfleet.api.presenting import (
     present_task,
 )
 from crawlfleet.api.problems import Malformed, problem, problem_of
-from crawlfleet.api.routing import OPERATORS, READERS, Call, Reply, Route, check_id
+from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Reply, Route
+from crawlfleet.api.selecting import (
+    EventNumber,
+    PageSize,
+    check_cursor,
+    check_id,
+    invalid,
+    parse_states,
+)
 from crawlfleet.control.tasks import Submission
 from crawlfleet.errors import FieldProblem, InvalidRequest
-from crawlfleet.model.ids import ALPHABET, BODY_LENGTH, TASK
-from crawlfleet.model.requests import CloneRequest, TaskRequest
-from crawlfleet.model.task import TaskStatus
+from crawlfleet.model.requests import MAX_BATCH, BatchRequest, CloneRequest, TaskRequest
 from crawlfleet.model.views import (
     BatchItem,
     BatchReply,
     EventPage,
     ExecutionPage,
+    TaskExplanation,
     TaskPage,
+    TaskReceipt,
     TaskView,
 )
 from crawlfleet.ports.store import TaskFilter
 
-MAX_BATCH: Final = 10_000
 MAX_WAIT_S: Final = 60.0
-CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET.decode()}]{{{BODY_LENGTH}}}\Z")
-
-
-class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Many tasks at once; each is judged on its own."""
-
-    tasks: list[msgspec.Raw]
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Filters; `status` may name several states, parted by commas."""
+    """Filters, and which page."""
 
     status: str = ""
+    """Only tasks in this state; several are parted by commas."""
     project_id: str | None = None
+    """Only tasks of this project."""
     task_type: str | None = None
+    """Only tasks of this type."""
     workflow_id: str | None = None
+    """Only tasks of this workflow."""
     assigned_node: str | None = None
-    dead: bool | None = None
+    """Only tasks that are, or were last, on this node."""
+    dead: bool | msgspec.UnsetType = msgspec.UNSET
+    """Only tasks in (or not in) the dead-letter list."""
     cursor: str | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
 
 
 class GetQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,12 +68,10 @@ class GetQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EventQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    after: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
-    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
-
-
-class PriorityRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    priority: int
+    after: EventNumber = 0
+    """Only events with a higher number."""
+    limit: PageSize = 100
+    """How many at most."""
 
 
 async def create(call: Call) -> Reply:
@@ -76,15 +82,11 @@ async def create(call: Call) -> Reply:
 async def create_batch(call: Call) -> BatchReply:
     items: list[msgspec.Raw] = call.body.tasks
     if not 1 <= len(items) <= MAX_BATCH:
-        raise InvalidRequest(
-            [
-                FieldProblem(
-                    field="tasks",
-                    value=len(items),
-                    message=f"has {len(items)} entries",
-                    remedy=f"send 1 to {MAX_BATCH} tasks at once",
-                )
-            ]
+        raise invalid(
+            "tasks",
+            f"has {len(items)} entries",
+            f"send 1 to {MAX_BATCH} tasks at once",
+            len(items),
         )
     requests = [_decoded(item) for item in items]
     outcomes = await call.control.tasks.submit_batch(requests, by=call.caller.name)
@@ -98,14 +100,14 @@ async def find(call: Call) -> TaskPage:
     query: ListQuery = call.query
     tasks, cursor = await call.control.queries.find_tasks(
         TaskFilter(
-            status=_states(query.status),
+            status=parse_states(query.status),
             project_id=query.project_id,
             task_type=query.task_type,
             workflow_id=query.workflow_id,
             assigned_node=query.assigned_node,
-            dead=query.dead,
+            dead=None if query.dead is msgspec.UNSET else query.dead,
         ),
-        after=_cursor(query.cursor),
+        after=check_cursor(query.cursor),
         limit=query.limit,
     )
     return TaskPage(items=[present_task(task) for task in tasks], next_cursor=cursor)
@@ -128,30 +130,8 @@ async def events(call: Call) -> EventPage:
     return EventPage(items=[present_event(each) for each in found], next_cursor=cursor)
 
 
-async def explain(call: Call) -> Any:
+async def explain(call: Call) -> TaskExplanation:
     return await call.control.queries.explain(_id(call))
-
-
-async def cancel(call: Call) -> TaskView:
-    return present_task(await call.control.tasks.cancel(_id(call), by=call.caller.name))
-
-
-async def pause(call: Call) -> TaskView:
-    return present_task(await call.control.tasks.pause(_id(call), by=call.caller.name))
-
-
-async def resume(call: Call) -> TaskView:
-    return present_task(await call.control.tasks.resume(_id(call), by=call.caller.name))
-
-
-async def retry(call: Call) -> TaskView:
-    return present_task(await call.control.tasks.retry(_id(call), by=call.caller.name))
-
-
-async def reprioritise(call: Call) -> TaskView:
-    return present_task(
-        await call.control.tasks.reprioritise(_id(call), call.body.priority, by=call.caller.name)
-    )
 
 
 async def clone(call: Call) -> Reply:
@@ -193,137 +173,103 @@ def _item(outcome: Submission) -> BatchItem:
     )
 
 
-def _cursor(text: str | None) -> str | None:
-    if text is not None and not CURSOR.match(text):
-        raise InvalidRequest(
-            [
-                FieldProblem(
-                    field="cursor",
-                    value=text,
-                    message="is not a cursor",
-                    remedy="send the next_cursor of the page before, or none for the first page",
-                )
-            ]
-        )
-    return text
-
-
-def _states(text: str) -> tuple[TaskStatus, ...]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in set(TaskStatus)]
-    if unknown:
-        raise InvalidRequest(
-            [
-                FieldProblem(
-                    field="status",
-                    value=unknown[0][:40],
-                    message="is not a state of tasks",
-                    remedy=f"use one of {', '.join(TaskStatus)}",
-                )
-            ]
-        )
-    return tuple(TaskStatus(name) for name in names)
-
-
 _TASK: Final = "/api/v1/tasks/{task_id}"
 
 ROUTES: Final = (
     Route(
+        name="create_task",
         method="POST",
         path="/api/v1/tasks",
         roles=OPERATORS,
         handler=create,
         summary="Submit a task",
+        details="Answers 201 with `Location`, or 200 when the task was there before.",
         body=TaskRequest,
+        response=TaskReceipt,
+        statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
+        conflicts=True,
+        example=Example(request=examples.TASK_REQUEST, response=examples.TASK_RECEIPT),
     ),
     Route(
+        name="create_tasks",
         method="POST",
         path="/api/v1/tasks:batch",
         roles=OPERATORS,
         handler=create_batch,
         summary="Submit up to 10,000 tasks, with an outcome for each",
+        details="Each task is judged on its own, and those that are good are taken in one "
+        "commit; the outcomes stand in the order of the tasks.",
         body=BatchRequest,
+        response=BatchReply,
+        example=Example(request=examples.BATCH_REQUEST, response=examples.BATCH_REPLY),
     ),
     Route(
+        name="list_tasks",
         method="GET",
         path="/api/v1/tasks",
         roles=READERS,
         handler=find,
         summary="List tasks, newest first",
         query=ListQuery,
+        response=TaskPage,
     ),
     Route(
+        name="get_task",
         method="GET",
         path=_TASK,
         roles=READERS,
         handler=get,
         summary="The whole task",
+        details="Fields that are not set are left out.",
         query=GetQuery,
+        response=TaskView,
+        example=Example(response=examples.TASK),
     ),
     Route(
+        name="list_task_executions",
         method="GET",
         path=f"{_TASK}/executions",
         roles=READERS,
         handler=executions,
         summary="The attempts of a task, oldest first",
+        response=ExecutionPage,
+        example=Example(response=examples.EXECUTIONS),
     ),
     Route(
+        name="list_task_events",
         method="GET",
         path=f"{_TASK}/events",
         roles=READERS,
         handler=events,
         summary="What happened to a task, in order",
         query=EventQuery,
+        response=EventPage,
+        example=Example(response=examples.EVENTS),
     ),
     Route(
+        name="explain_task",
         method="GET",
         path=f"{_TASK}:explain",
         roles=READERS,
         handler=explain,
         summary="Why a task is (not) running",
+        details="`placement` says for each node (at most a hundred, the closest first) what "
+        "speaks against it.",
+        response=TaskExplanation,
+        example=Example(response=examples.EXPLANATION),
     ),
     Route(
-        method="POST",
-        path=f"{_TASK}:cancel",
-        roles=OPERATORS,
-        handler=cancel,
-        summary="End a task; what runs of it is stopped",
-    ),
-    Route(
-        method="POST",
-        path=f"{_TASK}:pause",
-        roles=OPERATORS,
-        handler=pause,
-        summary="Take a task out of the queue, or off its node",
-    ),
-    Route(
-        method="POST",
-        path=f"{_TASK}:resume",
-        roles=OPERATORS,
-        handler=resume,
-        summary="Put a paused task back into the queue",
-    ),
-    Route(
-        method="POST",
-        path=f"{_TASK}:retry",
-        roles=OPERATORS,
-        handler=retry,
-        summary="Send a task that did not succeed back to the queue",
-    ),
-    Route(
-        method="POST",
-        path=f"{_TASK}:reprioritise",
-        roles=OPERATORS,
-        handler=reprioritise,
-        summary="Change the priority of a task that waits",
-        body=PriorityRequest,
-    ),
-    Route(
+        name="clone_task",
         method="POST",
         path=f"{_TASK}:clone",
         roles=OPERATORS,
         handler=clone,
         summary="Submit the same task again, with other parameters",
+        details="What is left out is taken from the original, its keys are not.",
         body=CloneRequest,
+        response=TaskReceipt,
+        statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
+        conflicts=True,
+        example=Example(request=examples.CLONE_REQUEST),
     ),
 )

@@ -1,25 +1,18 @@
 """`tasks`: look at tasks and change what becomes of them."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from crawlfleet.cli import waiting
+from crawlfleet.cli import choosing, orders, waiting
 from crawlfleet.cli.arguments import Pairs, ParameterSource, parse_parameters
 from crawlfleet.cli.command import Desk, add_fleet_command
-from crawlfleet.cli.ordering import Ids, order_each
+from crawlfleet.cli.ordering import Ids
 from crawlfleet.cli.output import cell, facts, heading, moment, since, span, state, table, tree
 from crawlfleet.model.views import EventView, ExecutionView, TaskView
-
-VERBS: Final = {
-    "cancel": "End tasks; what runs of them is stopped.",
-    "pause": "Take tasks out of the queue, or off their nodes.",
-    "resume": "Put paused tasks back into the queue.",
-}
-FAILED_STATES: Final = "failed,timeout"
 
 TaskId = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
 
@@ -46,18 +39,7 @@ def register(app: typer.Typer) -> None:
     add_fleet_command(
         group, "events", events, try_this=["crawlfleet tasks events task-01j… --json"]
     )
-    for verb, help in VERBS.items():
-        try_this = [f"crawlfleet tasks {verb} task-01j… task-01k…"]
-        add_fleet_command(group, verb, _order(verb), try_this=try_this, help=help)
-    add_fleet_command(
-        group,
-        "retry",
-        retry,
-        try_this=("crawlfleet tasks retry task-01j…", "crawlfleet tasks retry --all-failed"),
-    )
-    add_fleet_command(
-        group, "priority", reprioritise, try_this=["crawlfleet tasks priority task-01j… 9"]
-    )
+    orders.register(group, draw_tasks)
     add_fleet_command(
         group, "clone", clone, try_this=["crawlfleet tasks clone task-01j… -p seconds=2"]
     )
@@ -66,25 +48,17 @@ def register(app: typer.Typer) -> None:
 
 async def list_tasks(
     desk: Desk,
-    status: Annotated[
-        list[str] | None,
-        typer.Option(help="Only tasks in this state; may be repeated, or parted by commas."),
-    ] = None,
-    project: Annotated[str | None, typer.Option(help="Only tasks of this project.")] = None,
-    type: Annotated[str | None, typer.Option("--type", help="Only tasks of this type.")] = None,
-    node: Annotated[str | None, typer.Option(help="Only tasks on this node.")] = None,
-    dead: Annotated[bool, typer.Option("--dead", help="Only the dead-letter list.")] = False,
+    status: choosing.Status = None,
+    project: choosing.Project = None,
+    type: choosing.Type = None,
+    node: choosing.Node = None,
+    workflow: choosing.Workflow = None,
+    dead: choosing.Dead = False,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
 ) -> None:
     """List tasks, newest first."""
-    given = {
-        "status": ",".join(status or ()),
-        "project_id": project,
-        "task_type": type,
-        "assigned_node": node,
-        "dead": "true" if dead else None,
-    }
-    filters = {name: value for name, value in given.items() if value}
+    chosen = choosing.chosen(status, project, type, node, workflow, dead)
+    filters = choosing.as_query(chosen)
     found = [task async for task in desk.fleet.tasks(limit=limit, **filters)]
     desk.output.show(found, lambda: draw_tasks(found))
     if len(found) == limit:
@@ -111,42 +85,6 @@ async def events(desk: Desk, id: TaskId) -> None:
     """List what happened to a task, in order."""
     happened = await desk.fleet.events(id)
     desk.output.show(happened, lambda: draw_events(happened))
-
-
-def _order(verb: str) -> Callable[..., Awaitable[None]]:
-    async def order(desk: Desk, ids: Ids) -> None:
-        await order_each(desk, ids, lambda id: desk.fleet.act(id, verb), draw_tasks)
-
-    return order
-
-
-async def retry(
-    desk: Desk,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID")] = None,
-    all_failed: Annotated[
-        bool, typer.Option("--all-failed", help="All tasks that failed or took too long.")
-    ] = False,
-    dead: Annotated[bool, typer.Option("--dead", help="All of the dead-letter list.")] = False,
-) -> None:
-    """Send tasks that did not succeed back to the queue."""
-    chosen = list(ids or ())
-    if not chosen and not all_failed and not dead:
-        raise typer.BadParameter("name tasks, or use --all-failed or --dead", param_hint="ID")
-    if all_failed:
-        chosen += [task.id async for task in desk.fleet.tasks(status=FAILED_STATES)]
-    if dead:
-        chosen += [task.id async for task in desk.fleet.tasks(dead="true")]
-    await order_each(desk, chosen, lambda id: desk.fleet.act(id, "retry"), draw_tasks)
-
-
-async def reprioritise(
-    desk: Desk,
-    id: TaskId,
-    priority: Annotated[int, typer.Argument(help="1 to 10; 10 is most urgent.")],
-) -> None:
-    """Change the priority of a task that waits."""
-    task = await desk.fleet.reprioritise(id, priority)
-    desk.output.show(task, lambda: draw_tasks([task]))
 
 
 async def clone(

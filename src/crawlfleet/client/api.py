@@ -7,6 +7,7 @@ from typing import Any, Final, Self, TypeVar
 from crawlfleet.client.transport import Transport
 from crawlfleet.model.views import (
     BatchReply,
+    BulkReply,
     EventPage,
     EventView,
     ExecutionPage,
@@ -22,6 +23,8 @@ from crawlfleet.model.views import (
 
 T = TypeVar("T")
 LONG_POLL_S: Final = 20.0
+MOST_AT_ONCE: Final = 10_000
+NOTHING_DONE: Final = BulkReply(changed=0, unchanged=0, refused_count=0, refused=[])
 ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
 
 
@@ -102,6 +105,38 @@ class Client:
         """`cancel`, `pause`, `resume` or `retry` a task."""
         return await self._post(f"/tasks/{task_id}:{verb}", TaskView)
 
+    async def act_on(
+        self,
+        verb: str,
+        ids: Iterable[str] = (),
+        *,
+        priority: int | None = None,
+        **filter: Any,
+    ) -> BulkReply:
+        """`cancel`, `pause`, `resume`, `retry` or `reprioritise` many tasks.
+
+        They are named by their `ids`, or chosen by a filter, such as `status=["failed"]` or
+        `project_id="shop"`. Giving the same order again is safe.
+        """
+        body: dict[str, Any] = {} if priority is None else {"priority": priority}
+        named = list(ids)
+        if not named:
+            return await self._act_on(verb, {**body, "filter": filter})
+        total = NOTHING_DONE
+        for start in range(0, len(named), MOST_AT_ONCE):
+            portion = named[start : start + MOST_AT_ONCE]
+            total = _added(total, await self._act_on(verb, {**body, "ids": portion}))
+        return total
+
+    async def _act_on(self, verb: str, body: dict[str, Any]) -> BulkReply:
+        total = NOTHING_DONE
+        while True:
+            reply = await self._post(f"/tasks:{verb}", BulkReply, body)
+            total = _added(total, reply)
+            if reply.next_cursor is None:
+                return total
+            body["cursor"] = reply.next_cursor
+
     async def reprioritise(self, task_id: str, priority: int) -> TaskView:
         """Change the priority of a task that waits."""
         return await self._post(f"/tasks/{task_id}:reprioritise", TaskView, {"priority": priority})
@@ -131,3 +166,12 @@ class Client:
 
     async def _post(self, path: str, type: type[T], body: Any = None) -> T:
         return await self._transport.call("POST", f"/api/v1{path}", type, key=self._key, body=body)
+
+
+def _added(total: BulkReply, more: BulkReply) -> BulkReply:
+    return BulkReply(
+        changed=total.changed + more.changed,
+        unchanged=total.unchanged + more.unchanged,
+        refused_count=total.refused_count + more.refused_count,
+        refused=total.refused + more.refused,
+    )

@@ -87,7 +87,11 @@ class Dispatch:
         if not proposal.assignments:
             return 0, 0
         nodes = dict(proposal.assignments)
+        planned_on = self._state.fleet
         tasks = await self._store.tasks([*nodes])
+        if self._state.fleet is not planned_on:
+            # Loaded anew meanwhile, after a failure: the plan knew too little of what is taken.
+            return len(nodes), 0
         rooms = _Rooms(self._state.fleet)
         changes = [
             change for task in tasks if (change := self._assignment(task, nodes[task.id], rooms))

@@ -16,6 +16,7 @@ from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.keys import Keys
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.nodes import Nodes
+from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.queries import Queries
 from crawlfleet.control.state import FleetState
@@ -60,6 +61,7 @@ class ControlPlane:
             state=state, leases=self.leases, system=system, settings=settings.session
         )
         self.tasks = Tasks(store=store, state=state, system=system, rules=admission)
+        self.orders = Orders(store=store, state=state, system=system)
         self.queries = Queries(
             store=store, state=state, system=system, tasks=self.tasks, rules=rules
         )

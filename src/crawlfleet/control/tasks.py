@@ -1,37 +1,23 @@
-"""Tasks as people handle them: submit, cancel, pause, resume, retry, reprioritise, clone."""
+"""Tasks as people hand them in: submit one or thousands, wait for the end, clone."""
 
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
 
 import msgspec
 
 from crawlfleet.control.state import FleetState
-from crawlfleet.core import admission, attempts
+from crawlfleet.core import admission
 from crawlfleet.core.admission import AdmissionRules
-from crawlfleet.core.lifecycle import TaskTrigger, move_task
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
-from crawlfleet.model.change import NEVER, Change, Claim
-from crawlfleet.model.event import Event
+from crawlfleet.model.change import Change
 from crawlfleet.model.ids import TASK, make_id
 from crawlfleet.model.project import Project
 from crawlfleet.model.requests import CloneRequest, TaskRequest
-from crawlfleet.model.task import (
-    JSON_NULL,
-    LEASED,
-    MAX_PRIORITY,
-    MIN_PRIORITY,
-    TERMINAL,
-    Task,
-    TaskStatus,
-)
+from crawlfleet.model.task import JSON_NULL, TERMINAL, Task
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
-
-ATTEMPTS_TO_CHANGE: Final = 8
-"""How often a change is decided anew when somebody else was faster."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +31,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tasks:
-    """Accepts tasks and carries out what people order about them."""
+    """Accepts tasks and gives them out again."""
 
     def __init__(
         self, *, store: Store, state: FleetState, system: System, rules: AdmissionRules
@@ -115,91 +101,6 @@ class Tasks:
                     await ended.wait()
         return await self.get(task_id)
 
-    async def cancel(self, task_id: str, *, by: str) -> Task:
-        """End the task; what runs of it is stopped. Cancelling twice is no error."""
-        return await self._withdraw(task_id, TaskTrigger.CANCELLED, TaskStatus.CANCELLED, by)
-
-    async def pause(self, task_id: str, *, by: str) -> Task:
-        """Take the task out of the queue, or off its node; no attempt is counted."""
-        return await self._withdraw(task_id, TaskTrigger.PAUSED, TaskStatus.PAUSED, by)
-
-    async def resume(self, task_id: str, *, by: str) -> Task:
-        """Put a paused task back into the queue."""
-
-        def decide(task: Task) -> Change | None:
-            return _moved(task, TaskTrigger.RESUMED, self._system.now(), f"resumed by {by}")
-
-        return await self._change(task_id, "resume", decide, done=_is_queued)
-
-    async def retry(self, task_id: str, *, by: str) -> Task:
-        """Send an ended task that did not succeed back to the queue, with fresh counters."""
-
-        def decide(task: Task) -> Change | None:
-            now = self._system.now()
-            change = _moved(
-                task,
-                TaskTrigger.REQUEUED,
-                now,
-                f"retried by {by}",
-                retry_count=0,
-                loss_count=0,
-                not_before=0.0,
-                completed_at=None,
-                result=None,
-                error=None,
-                dead_reason=None,
-                assigned_node=None,
-                assigned_at=None,
-                execution_id=None,
-                started_at=None,
-            )
-            if change is None or task.dedup_key is None:
-                return change
-            claim = Claim(
-                scope=attempts.dedup_scope(task.project_id),
-                key=task.dedup_key,
-                holder=task.id,
-                at=now,
-                expires_at=NEVER,
-            )
-            return msgspec.structs.replace(change, claims=(claim,))
-
-        return await self._change(task_id, "retry", decide, done=_is_queued)
-
-    async def reprioritise(self, task_id: str, priority: int, *, by: str) -> Task:
-        """Change the priority of a task that has not ended."""
-        if not MIN_PRIORITY <= priority <= MAX_PRIORITY:
-            raise InvalidRequest(
-                [
-                    FieldProblem(
-                        field="priority",
-                        value=priority,
-                        message="is out of range",
-                        remedy=f"use a number from {MIN_PRIORITY} to {MAX_PRIORITY}",
-                    )
-                ]
-            )
-
-        def decide(task: Task) -> Change | None:
-            if task.status in TERMINAL or task.status in LEASED:
-                return None
-            now = self._system.now()
-            event = Event(
-                kind="task.reprioritised",
-                subject=task.id,
-                at=now,
-                cause=f"reprioritised by {by}",
-                details={"from": task.priority, "to": priority},
-            )
-            changed = msgspec.structs.replace(
-                task, priority=priority, version=task.version + 1, updated_at=now
-            )
-            return Change(tasks=(changed,), events=(event,))
-
-        return await self._change(
-            task_id, "reprioritise", decide, done=lambda task: task.priority == priority
-        )
-
     async def clone(self, task_id: str, request: CloneRequest, *, by: str) -> Submission:
         """A new task like this one, with other parameters or priority; keys are not copied."""
         task = await self.get(task_id)
@@ -256,63 +157,6 @@ class Tasks:
             conflict=f"idempotency_key {claim.key!r} was used for another request "
             f"(task {claim.holder}); use a new key, or send the same request"
         )
-
-    async def _withdraw(
-        self, task_id: str, trigger: TaskTrigger, target: TaskStatus, by: str
-    ) -> Task:
-        def decide(task: Task) -> Change | None:
-            lease = self._state.lease_of(task)
-            return attempts.withdraw(
-                task,
-                lease.execution if lease else None,
-                trigger,
-                now=self._system.now(),
-                cause=f"{trigger} by {by}",
-            )
-
-        verb = "cancel" if target is TaskStatus.CANCELLED else "pause"
-        return await self._change(task_id, verb, decide, done=lambda task: task.status is target)
-
-    async def _change(
-        self,
-        task_id: str,
-        verb: str,
-        decide: Callable[[Task], Change | None],
-        *,
-        done: Callable[[Task], bool],
-    ) -> Task:
-        """Decide on the newest state and commit, again if somebody was faster; idempotent."""
-        for _ in range(ATTEMPTS_TO_CHANGE):
-            task = await self.get(task_id)
-            if done(task):
-                return task
-            if task.status in LEASED and self._state.lease_of(task) is None:
-                # The store already tells of an assignment that memory does not know yet.
-                await self._state.catch_up()
-                continue
-            change = decide(task)
-            if change is None:
-                raise Conflict(f"cannot {verb} {task_id}: it is {task.status}")
-            refusal = (await self._state.commit([change]))[0]
-            if refusal is None:
-                return change.tasks[0]
-            await self._state.catch_up()
-            if refusal.claim is not None:
-                raise Conflict(
-                    f"cannot {verb} {task_id}: its dedup_key now belongs to {refusal.claim.holder}"
-                )
-        raise Conflict(f"{task_id} is changing too quickly; try again")
-
-
-def _is_queued(task: Task) -> bool:
-    return task.status is TaskStatus.PENDING
-
-
-def _moved(
-    task: Task, trigger: TaskTrigger, now: float, cause: str, **fields: Any
-) -> Change | None:
-    moved = move_task(task, trigger, now=now, cause=cause, **fields)
-    return None if moved is None else Change(tasks=(moved[0],), events=(moved[1],))
 
 
 def _digest(data: bytes) -> str:

@@ -117,7 +117,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     token: int
     kind: ReportKind
     at: float
-    data: msgspec.Raw = JSON_NULL
+    # By a factory, where a plain value would do: no schema can be made of a raw one.
+    data: msgspec.Raw = msgspec.field(default_factory=JSON_NULL.copy)
+    """What was found, for `succeeded`: any JSON of at most 1 MB."""
     error: TaskError | None = None
     metrics: dict[str, float] = {}
 

@@ -1,41 +1,122 @@
 """What people and programs ask for, as it stands on the wire."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT
-from crawlfleet.model.task import DEFAULT_PRIORITY, EMPTY_OBJECT, JSON_NULL, RetryPolicy
+from crawlfleet.model.task import (
+    DEFAULT_PRIORITY,
+    EMPTY_OBJECT,
+    JSON_NULL,
+    MAX_PRIORITY,
+    MIN_PRIORITY,
+    RetryPolicy,
+    TaskStatus,
+)
+
+MAX_BATCH = 10_000
+
+Priority = Annotated[
+    int, msgspec.Meta(extra_json_schema={"minimum": MIN_PRIORITY, "maximum": MAX_PRIORITY})
+]
+"""Judged by admission, which tells all that is wrong at once; so only the schema has the range."""
 
 
 class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A task to be done. Ranges and names are judged by admission, not by the types here."""
 
     task_type: str
+    """What to do, such as `http_fetch`."""
     project_id: str = DEFAULT_PROJECT
+    """Made on first use."""
     cluster_id: str = DEFAULT_CLUSTER
+    """Whose nodes may do it."""
     workflow_id: str | None = None
-    parameters: msgspec.Raw = EMPTY_OBJECT
-    priority: int = DEFAULT_PRIORITY
+    """What it belongs to, for you to filter by."""
+    # By factories, where a plain value would do: no schema can be made of a raw one.
+    parameters: msgspec.Raw = msgspec.field(default_factory=EMPTY_OBJECT.copy)
+    """For the executor; at most 1 MB and 100 levels deep."""
+    priority: Priority = DEFAULT_PRIORITY
+    """1 to 10; 10 is the most urgent."""
     min_resources: dict[str, float] = {}
+    """Must be free on the node: `cpu_cores`, `memory_mb`, `gpu`, `bandwidth_mbps`, `slots`."""
     capabilities: dict[str, Any] = {}
+    """The node must have: a number is a minimum level, `true` a flag, a text is contained."""
     content_features: dict[str, Any] = {}
+    """For the strategy `content_based`."""
     categories: tuple[str, ...] = ()
+    """The first takes turns with others of the same priority."""
     node_type: str | None = None
+    """Only nodes of this type."""
     schedule_strategy: str | None = None
+    """How nodes that fit are ranked; the fleet's default when not set."""
     target_region: str | None = None
-    max_retries: int = 3
+    """For the strategy `geo_location`."""
+    max_retries: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 100})] = 3
+    """How many failures of the work itself are tried again."""
     retry_policy: RetryPolicy = RetryPolicy()
     timeout: float | None = None
     """Seconds that one attempt may take."""
     idempotency_key: str | None = None
+    """The same request: sent again, it gives the same task."""
     dedup_key: str | None = None
+    """The same work: while such a task lives, no second one is made."""
     dedup_window: float = 3600.0
     """Seconds after its end in which a task still keeps its `dedup_key`."""
+
+
+class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Many tasks at once; each is judged on its own."""
+
+    tasks: Annotated[
+        list[
+            Annotated[
+                msgspec.Raw,
+                msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/TaskRequest"}),
+            ]
+        ],
+        msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": MAX_BATCH}),
+    ]
 
 
 class CloneRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same task once more; what is set here replaces what the original had."""
 
-    parameters: msgspec.Raw = JSON_NULL
-    priority: int | None = None
+    parameters: msgspec.Raw = msgspec.field(default_factory=JSON_NULL.copy)
+    priority: Priority | None = None
+
+
+class PriorityRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    priority: Priority
+    """1 to 10; 10 is the most urgent."""
+
+
+class TaskSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which tasks are meant; something must be named."""
+
+    status: TaskStatus | tuple[TaskStatus, ...] = ()
+    """One state, or several."""
+    project_id: str | None = None
+    task_type: str | None = None
+    workflow_id: str | None = None
+    assigned_node: str | None = None
+    dead: bool | None = None
+    """Only tasks in (or not in) the dead-letter list."""
+
+
+class BulkRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Many tasks by their `ids`, or all that a `filter` chooses: one of the two."""
+
+    ids: Annotated[tuple[str, ...], msgspec.Meta(extra_json_schema={"maxItems": MAX_BATCH})] = ()
+    filter: TaskSelection | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_BATCH)] = MAX_BATCH
+    """How many of the filter's tasks to go through in this request, oldest first."""
+    cursor: str | None = None
+    """The `next_cursor` of the request before, to go on where that ended."""
+
+
+class BulkPriorityRequest(BulkRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As for the other orders, and the new priority."""
+
+    priority: Priority

@@ -1,14 +1,26 @@
 """Things as the API shows them: instants in ISO 8601, no secrets, no inner bookkeeping."""
 
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any
 
 import msgspec
 
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import Resources
-from crawlfleet.model.task import RetryPolicy, TaskError
+from crawlfleet.model.task import ExecutionStatus, RetryPolicy, TaskError, TaskStatus
+
+
+def _names(of: type[StrEnum]) -> msgspec.Meta:
+    """Told in the schema alone: a client goes on working when a new master has one more."""
+    return msgspec.Meta(extra_json_schema={"enum": [str(each) for each in of]})
+
+
+TaskState = Annotated[str, _names(TaskStatus)]
+ExecutionState = Annotated[str, _names(ExecutionStatus)]
+NodeState = Annotated[str, _names(NodeStatus)]
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -20,7 +32,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task_type: str
     parameters: Any
     priority: int
-    status: str
+    status: TaskState
     created_at: datetime
     updated_at: datetime
     retry_count: int
@@ -53,10 +65,11 @@ class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The answer to a submission."""
 
     id: str
-    status: str
+    status: TaskState
     created_at: datetime
     priority: int
     deduplicated: int = 0
+    """1 when this is an earlier task that does the same work."""
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,7 +79,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     task_id: str
     node_id: str
     token: int
-    status: str
+    status: ExecutionState
     start_time: datetime
     running_at: datetime | None = None
     end_time: datetime | None = None
@@ -91,8 +104,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: dict[str, Any]
     task_types: tuple[str, ...]
     resources: Resources
-    status: str
-    health: str
+    status: NodeState
+    health: Annotated[str, _names(Health)]
     usage: dict[str, float | None]
     load: float
     active_tasks: tuple[str, ...]
@@ -129,7 +142,7 @@ class BatchItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one task of a batch."""
 
     id: str | None = None
-    status: str | None = None
+    status: TaskState | None = None
     deduplicated: bool = False
     error: Problem | None = None
 
@@ -137,6 +150,26 @@ class BatchItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class BatchReply(msgspec.Struct, frozen=True, kw_only=True):
     items: list[BatchItem]
     deduplicated: int
+
+
+class RefusedOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that an order could not be carried out for, and why."""
+
+    id: str
+    detail: str
+
+
+class BulkReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an order about many tasks."""
+
+    changed: int
+    unchanged: int
+    """Tasks that were already as ordered."""
+    refused_count: int
+    refused: list[RefusedOrder]
+    """The first 100 of them."""
+    next_cursor: str | None = None
+    """Send it as `cursor` to go on with the filter's other tasks; `null` when there are none."""
 
 
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +190,13 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True):
 class NodePage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[NodeView]
     next_cursor: str | None
+
+
+class Liveness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the master is."""
+
+    status: str
+    reason: str = ""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,8 +221,11 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Why a task is in its state, and what would have to change."""
 
     task_id: str
-    status: str
+    status: TaskState
     summary: str
+    """One sentence for people."""
     placement: Explanation | None = None
     ready_tasks: int | None = None
+    """How many tasks are ready with it."""
     ready_at: float | None = None
+    """When it will be, in seconds since 1970, if it has to wait first."""

@@ -243,9 +243,10 @@ def postgres_server(
 
     Without `fsync` it is quicker and may lose what it acknowledged when the machine goes down.
     """
-    # Not pytest's folder, where an unprivileged user cannot get in, and the name must be short.
+    # Not pytest's folder, where an unprivileged user cannot get in. The name is part of the
+    # server's command line, by which other tests tell the processes of a fleet: not ours.
     with tempfile.TemporaryDirectory(
-        prefix="crawlfleet-postgres-",
+        prefix="private-postgres-",
         dir=DISK if fsync else _quick_folder(),
         ignore_cleanup_errors=True,
     ) as folder:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import random
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,7 @@ from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.explanation import explain
+from crawlfleet.core.orders import Order, Verb
 from crawlfleet.core.placement import plan, requirement_of
 from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
@@ -35,6 +37,7 @@ from crawlfleet.testing.simulation.invariants import Invariants, Violation
 from crawlfleet.worker.agent import Agent
 
 JOIN_TOKEN: Final = "join " * 8
+PEOPLE: Final = "people"
 SETTLE_S: Final = 900.0
 STRATEGIES: Final = ("least_loaded", "round_robin", "random", "bin_pack", None)
 
@@ -296,8 +299,7 @@ class _World:
         while left:
             await asyncio.sleep(self._chance.uniform(0.0, 8.0))
             number = min(self._chance.choice((1, 2, 5, 30)), left)
-            requests = [self._request() for _ in range(number)]
-            outcomes = await self._order("tasks", "submit_batch", requests)
+            outcomes = await self._submit_batch([self._request() for _ in range(number)])
             if outcomes is not None:
                 left -= number
                 self._accepted += [each.task.id for each in outcomes if each.task is not None]
@@ -325,24 +327,29 @@ class _World:
             await asyncio.sleep(self._next(self._scenario.meddle_every_s))
             if not self._accepted or not self._rough:
                 continue
-            id = self._chance.choice(self._accepted)
-            verb = self._chance.choice(("cancel", "pause", "resume", "resume", "retry", "hurry"))
-            if verb == "hurry":
-                await self._order("tasks", "reprioritise", id, 10)
-            else:
-                await self._order("tasks", verb, id)
+            ids = self._chance.choices(self._accepted, k=self._chance.choice((1, 1, 1, 10)))
+            verb = self._chance.choice((*Verb, Verb.RESUME))
+            await self._order(verb, ids)
             if self._watch.nodes and self._chance.random() < 0.1:
                 node = self._chance.choice(sorted(self._watch.nodes))
                 order = self._chance.choice(("drain", "maintain", "resume", "resume"))
-                await self._order("nodes", order, node)
+                await self._order_node(order, node)
 
-    async def _order(self, service: str, verb: str, *arguments: Any) -> Any:
+    async def _submit_batch(self, requests: Sequence[TaskRequest]) -> Any:
+        return await self._ask(lambda on: on.tasks.submit_batch(requests, by=PEOPLE))
+
+    async def _order(self, verb: Verb, task_ids: Sequence[str]) -> None:
+        order = Order(verb=verb, by=PEOPLE, priority=10 if verb is Verb.REPRIORITISE else None)
+        await self._ask(lambda on: on.orders.carry_out(order, task_ids))
+
+    async def _order_node(self, verb: str, node_id: str) -> None:
+        await self._ask(lambda on: getattr(on.nodes, verb)(node_id, by=PEOPLE))
+
+    async def _ask(self, ask: Callable[[ControlPlane], Awaitable[Any]]) -> Any:
         """Ask the master to do something; a "no", a dead master and a lost answer are all fine."""
-        master = self._master
-        if master is None:
+        if self._master is None:
             return None
-        order = getattr(getattr(master, service), verb)
-        asking = asyncio.ensure_future(order(*arguments, by="people"))
+        asking = asyncio.ensure_future(ask(self._master))
         dying = asyncio.create_task(self._master_died.wait())
         await asyncio.wait({asking, dying}, return_when=asyncio.FIRST_COMPLETED)
         dying.cancel()
@@ -387,11 +394,12 @@ class _World:
         return len(proposal.assignments)
 
     async def _resume_all(self) -> None:
-        for task in [*self._watch.tasks.values()]:
-            if task.status is TaskStatus.PAUSED:
-                await self._order("tasks", "resume", task.id)
+        tasks = self._watch.tasks.values()
+        await self._order(
+            Verb.RESUME, [task.id for task in tasks if task.status is TaskStatus.PAUSED]
+        )
         for node_id in [*self._watch.nodes]:
-            await self._order("nodes", "resume", node_id)
+            await self._order_node("resume", node_id)
 
     async def _is_settled(self) -> bool:
         await self._resume_all()

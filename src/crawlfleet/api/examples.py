@@ -1,0 +1,251 @@
+"""Real requests and answers, for the reference: each is checked against the type of its route."""
+
+from typing import Any, Final
+
+_TASK_ID: Final = "task-1m7f8kvnx0ph9v69ycjkfks14"
+_WAITING_ID: Final = "task-1m7f8kvp4q0pm4xp9f3egbf64"
+_NODE_ID: Final = "node-1m7f8kvp71s4wsmynr9ptfxab"
+_EXECUTION_ID: Final = "exec-1m7f8kvpa9ttycyk90d7z701w"
+_SESSION_ID: Final = "sess-1m7f8kvp7f10psgexzke8w6d7"
+
+TASK_REQUEST: Final[dict[str, Any]] = {
+    "task_type": "http_fetch",
+    "parameters": {"url": "https://example.com/"},
+    "priority": 7,
+    "dedup_key": "example.com/",
+}
+TASK_RECEIPT: Final[dict[str, Any]] = {
+    "id": _TASK_ID,
+    "status": "pending",
+    "created_at": "2026-11-15T09:29:03.933242Z",
+    "priority": 7,
+}
+BATCH_REQUEST: Final[dict[str, Any]] = {
+    "tasks": [
+        {"task_type": "sleep", "parameters": {"seconds": 1}, "idempotency_key": "nightly-1"},
+        {"task_type": "sleep", "parameters": {"seconds": -1}},
+    ]
+}
+BATCH_REPLY: Final[dict[str, Any]] = {
+    "items": [
+        {"id": _WAITING_ID, "status": "pending"},
+        {
+            "error": {
+                "type": "urn:crawlfleet:problem:invalid-request",
+                "title": "Unprocessable Entity",
+                "status": 422,
+                "detail": "parameters.seconds: is out of range",
+                "errors": [
+                    {
+                        "field": "parameters.seconds",
+                        "message": "is out of range",
+                        "remedy": "send a number >= 0.0",
+                        "value": None,
+                    }
+                ],
+            }
+        },
+    ],
+    "deduplicated": 0,
+}
+TASK: Final[dict[str, Any]] = {
+    "id": _TASK_ID,
+    "project_id": "default",
+    "cluster_id": "default",
+    "task_type": "http_fetch",
+    "parameters": {"url": "https://example.com/"},
+    "priority": 7,
+    "status": "completed",
+    "created_at": "2026-11-15T09:29:03.933242Z",
+    "updated_at": "2026-11-15T09:29:03.956098Z",
+    "retry_count": 0,
+    "max_retries": 3,
+    "dedup_key": "example.com/",
+    "assigned_node": _NODE_ID,
+    "assigned_at": "2026-11-15T09:29:03.947044Z",
+    "started_at": "2026-11-15T09:29:03.954958Z",
+    "completed_at": "2026-11-15T09:29:03.956098Z",
+    "result": {
+        "success": True,
+        "data": {"status": 200},
+        "metrics": {"data_size": 1256.0, "processing_time": 0.00114},
+        "timestamp": "2026-11-15T09:29:03.956098Z",
+    },
+}
+EXECUTIONS: Final[dict[str, Any]] = {
+    "items": [
+        {
+            "id": _EXECUTION_ID,
+            "task_id": _TASK_ID,
+            "node_id": _NODE_ID,
+            "token": 1,
+            "status": "completed",
+            "start_time": "2026-11-15T09:29:03.947044Z",
+            "running_at": "2026-11-15T09:29:03.954958Z",
+            "end_time": "2026-11-15T09:29:03.956098Z",
+            "allocation": {"cpu_cores": 1.2, "memory_mb": 1126.4, "slots": 1.0},
+            "metrics": {"data_size": 1256.0, "processing_time": 0.00114},
+        }
+    ],
+    "next_cursor": None,
+}
+EVENTS: Final[dict[str, Any]] = {
+    "items": [
+        {
+            "seq": 4,
+            "kind": "task.assigned",
+            "subject": _TASK_ID,
+            "at": "2026-11-15T09:29:03.947044Z",
+            "cause": "placed by least_loaded",
+            "from_state": "pending",
+            "to_state": "assigned",
+            "details": {"node_id": _NODE_ID, "execution_id": _EXECUTION_ID, "token": 1},
+        }
+    ],
+    "next_cursor": "4",
+}
+_NO_ROOM: Final = (
+    "None of 1 nodes can take it now: 1 without the resources free. "
+    "It waits until something is finished."
+)
+EXPLANATION: Final[dict[str, Any]] = {
+    "task_id": _WAITING_ID,
+    "status": "pending",
+    "summary": _NO_ROOM,
+    "placement": {
+        "summary": _NO_ROOM,
+        "feasible": False,
+        "nodes": 1,
+        "feasible_nodes": 0,
+        "rejected": {"resources": 1},
+        "details": [
+            {
+                "node_id": _NODE_ID,
+                "name": "crawler-01",
+                "reasons": [{"filter": "resources", "message": "slots: needs 1, 0 of 1 is free"}],
+            }
+        ],
+    },
+    "ready_tasks": 1,
+}
+PRIORITY_REQUEST: Final[dict[str, Any]] = {"priority": 9}
+BULK_REQUEST: Final[dict[str, Any]] = {
+    "filter": {"status": ["pending", "paused"], "project_id": "shop"}
+}
+BULK_REPLY: Final[dict[str, Any]] = {
+    "changed": 1204,
+    "unchanged": 0,
+    "refused_count": 1,
+    "refused": [{"id": _WAITING_ID, "detail": f"{_WAITING_ID} is changing too quickly; try again"}],
+    "next_cursor": None,
+}
+CLONE_REQUEST: Final[dict[str, Any]] = {
+    "parameters": {"url": "https://example.com/other"},
+    "priority": 8,
+}
+
+NODE: Final[dict[str, Any]] = {
+    "id": _NODE_ID,
+    "name": "crawler-01",
+    "description": "",
+    "cluster_id": "default",
+    "ip_address": "10.0.0.7",
+    "port": 0,
+    "node_type": "standard",
+    "region": "eu-west",
+    "labels": {},
+    "capabilities": {"content_types": ["html", "json"]},
+    "task_types": ["http_fetch", "sleep"],
+    "resources": {"cpu_cores": 8.0, "memory_mb": 16384.0, "slots": 1.0},
+    "status": "online",
+    "health": "unknown",
+    "usage": {
+        "cpu_usage": 0.65,
+        "memory_usage": 0.75,
+        "gpu_usage": None,
+        "network_io": 0.0,
+        "disk_io": 0.0,
+    },
+    "load": 0.8,
+    "active_tasks": [_WAITING_ID],
+    "last_heartbeat": "2026-11-15T09:29:03.952047Z",
+    "created_at": "2026-11-15T09:29:03.943095Z",
+    "updated_at": "2026-11-15T09:29:03.943095Z",
+}
+DEPARTURE: Final[dict[str, Any]] = {"session_id": _SESSION_ID}
+REGISTRATION: Final[dict[str, Any]] = {
+    "name": "crawler-01",
+    "ip_address": "10.0.0.7",
+    "region": "eu-west",
+    "capabilities": {"content_types": ["html", "json"]},
+    "resources": {"cpu": 8, "memory_mb": 16384, "slots": 1},
+    "task_types": ["http_fetch", "sleep"],
+}
+REGISTERED: Final[dict[str, Any]] = {
+    "node_id": _NODE_ID,
+    "registration_time": 1794734943.943095,
+    "initial_status": "online",
+    "session_id": _SESSION_ID,
+    "session_timeout_s": 12.0,
+    "heartbeat_interval_s": 3.0,
+    "node_token": "1db23a9b4758110c86e781d53d7b61e06e92537a97e186cccc1b0e2f9d98eca5",
+}
+HEARTBEAT: Final[dict[str, Any]] = {
+    "session_id": _SESSION_ID,
+    "resources": {"cpu_usage": 0.65, "memory_usage": 0.75},
+    "load": 0.8,
+    "active_tasks": [_TASK_ID, "task-123"],
+}
+HEARTBEAT_REPLY: Final[dict[str, Any]] = {
+    "node_id": _NODE_ID,
+    "timestamp": 1794734943.952047,
+    "status": "online",
+    "lost_tasks": ["task-123"],
+}
+LEASE_REQUEST: Final[dict[str, Any]] = {
+    "session_id": _SESSION_ID,
+    "held": [],
+    "wait_s": 20,
+    "backlog": 0,
+}
+LEASE_REPLY: Final[dict[str, Any]] = {
+    "assignments": [
+        {
+            "execution_id": _EXECUTION_ID,
+            "task_id": _TASK_ID,
+            "token": 1,
+            "task_type": "http_fetch",
+            "parameters": {"url": "https://example.com/"},
+            "allocation": {"cpu_cores": 1.2, "memory_mb": 1126.4, "slots": 1.0},
+        }
+    ]
+}
+REPORT_BATCH: Final[dict[str, Any]] = {
+    "session_id": _SESSION_ID,
+    "reports": [
+        {
+            "execution_id": _EXECUTION_ID,
+            "task_id": _TASK_ID,
+            "token": 1,
+            "kind": "succeeded",
+            "at": 1794734943.95,
+            "data": {"status": 200},
+            "metrics": {"data_size": 1256},
+        }
+    ],
+}
+REPORT_REPLY: Final[dict[str, Any]] = {"outcomes": ["recorded"]}
+
+ALIVE: Final[dict[str, Any]] = {"status": "alive"}
+READY: Final[dict[str, Any]] = {"status": "ready"}
+STATUS: Final[dict[str, Any]] = {
+    "version": "0.1.0",
+    "epoch": 2,
+    "totals": {
+        "tasks": {"assigned": 1, "completed": 1},
+        "nodes": {"online": 1},
+        "ready": 0,
+        "delayed": 0,
+        "running": 1,
+    },
+}

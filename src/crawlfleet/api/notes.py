@@ -1,0 +1,59 @@
+"""What the code says about the fields of its structs: the texts that stand under them."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from msgspec import inspect as kinds
+
+
+def add_notes(types: Sequence[Any], components: dict[str, Any]) -> None:
+    """Describe the fields in the schemas of all structs that the types are made of."""
+    for struct in _structs(kinds.multi_type_info(types)):
+        fields = components[struct.__name__]["properties"]
+        for name, note in field_notes(struct).items():
+            fields[name] = {**fields[name], "description": note}
+
+
+def field_notes(struct: type) -> dict[str, str]:
+    """The text under each field of a struct that has one."""
+    notes: dict[str, str] = {}
+    for cls in reversed(struct.__mro__):
+        if issubclass(cls, msgspec.Struct) and cls is not msgspec.Struct:
+            notes |= _notes_in(inspect.getsource(cls))
+    return notes
+
+
+def _notes_in(source: str) -> dict[str, str]:
+    (tree,) = ast.parse(textwrap.dedent(source)).body
+    assert isinstance(tree, ast.ClassDef)
+    notes: dict[str, str] = {}
+    for field, note in pairwise(tree.body):
+        match field, note:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                notes[name] = inspect.cleandoc(text)
+    return notes
+
+
+def _structs(infos: Sequence[kinds.Type]) -> set[type]:
+    found: set[type] = set()
+    waiting: list[kinds.Type] = [*infos]
+    while waiting:
+        match waiting.pop():
+            case kinds.StructType(cls=struct, fields=fields) if struct not in found:
+                found.add(struct)
+                waiting += [field.type for field in fields]
+            case kinds.Metadata(type=inner) | kinds.DictType(value_type=inner):
+                waiting.append(inner)
+            case kinds.ListType(item_type=inner) | kinds.VarTupleType(item_type=inner):
+                waiting.append(inner)
+            case kinds.UnionType(types=several):
+                waiting += several
+    return found

@@ -1,0 +1,175 @@
+"""What can be ordered about tasks: one by its id, or many by their ids or a filter."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from crawlfleet.api import examples
+from crawlfleet.api.presenting import present_task
+from crawlfleet.api.routing import OPERATORS, Call, Example, Handler, Nothing, Route
+from crawlfleet.api.selecting import check_cursor, check_id, invalid, is_id
+from crawlfleet.control.orders import Outcome
+from crawlfleet.core.orders import Order, Verb
+from crawlfleet.errors import NotFound
+from crawlfleet.model.requests import (
+    MAX_BATCH,
+    BulkPriorityRequest,
+    BulkRequest,
+    PriorityRequest,
+    TaskSelection,
+)
+from crawlfleet.model.task import TaskStatus
+from crawlfleet.model.views import BulkReply, RefusedOrder, TaskView
+from crawlfleet.ports.store import TaskFilter
+
+MOST_REFUSALS: Final = 100
+"""How many are told one by one; the others are only counted."""
+
+
+class _Words(NamedTuple):
+    """How the routes of a verb are described."""
+
+    one: str
+    one_details: str
+    many: str
+
+
+_WORDS: Final = {
+    Verb.CANCEL: _Words(
+        "End a task; what runs of it is stopped",
+        "An order that was carried out before is no error; one that does not fit the state is "
+        "a 409.",
+        "End many tasks; what runs of them is stopped",
+    ),
+    Verb.PAUSE: _Words(
+        "Take a task out of the queue, or off its node",
+        "No retry is used up.",
+        "Take many tasks out of the queue, or off their nodes",
+    ),
+    Verb.RESUME: _Words(
+        "Put a paused task back into the queue", "", "Put many paused tasks back into the queue"
+    ),
+    Verb.RETRY: _Words(
+        "Send a task that did not succeed back to the queue",
+        "Its counters begin anew.",
+        "Send many tasks that did not succeed back to the queue",
+    ),
+    Verb.REPRIORITISE: _Words(
+        "Change the priority of a task that waits", "", "Change the priority of many tasks"
+    ),
+}
+_MANY_DETAILS: Final = (
+    "Name up to 10,000 `ids`, or a `filter` that names something. It is worked through in "
+    "portions, each of them durable by itself, so it is safe to send the same again. `refused` "
+    "names the first 100 tasks that the order does not fit; `refused_count` counts all of them."
+)
+
+
+def _one(verb: Verb) -> Handler:
+    async def handle(call: Call) -> TaskView:
+        task_id = check_id("task", call.path["task_id"])
+        return present_task(await call.control.orders.carry_out_one(_order(verb, call), task_id))
+
+    return handle
+
+
+def _many(verb: Verb) -> Handler:
+    async def handle(call: Call) -> BulkReply:
+        request: BulkRequest = call.body
+        order = _order(verb, call)
+        if (request.filter is None) == (not request.ids):
+            raise invalid("ids", "and filter: one of them is needed", "send ids, or a filter")
+        if request.filter is None:
+            return _summary(await _by_ids(call, order, request.ids), None)
+        outcomes, cursor = await call.control.orders.carry_out_where(
+            order,
+            _filter(request.filter),
+            after=check_cursor(request.cursor),
+            limit=request.limit,
+        )
+        return _summary(outcomes, cursor)
+
+    return handle
+
+
+def _order(verb: Verb, call: Call) -> Order:
+    return Order(verb=verb, by=call.caller.name, priority=getattr(call.body, "priority", None))
+
+
+async def _by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[Outcome]:
+    if len(ids) > MAX_BATCH:
+        raise invalid(
+            "ids", f"has {len(ids)} entries", f"send 1 to {MAX_BATCH} ids at once", len(ids)
+        )
+    nobody = [id for id in ids if not is_id(id)]
+    outcomes = await call.control.orders.carry_out(order, [id for id in ids if is_id(id)])
+    return outcomes + [
+        Outcome(task_id=id[:100], refusal=NotFound("task", id[:100])) for id in nobody
+    ]
+
+
+def _filter(selection: TaskSelection) -> TaskFilter:
+    if selection == TaskSelection():
+        raise invalid(
+            "filter", "names nothing", f"name something; all states are {', '.join(TaskStatus)}"
+        )
+    states = selection.status
+    return TaskFilter(
+        status=(states,) if isinstance(states, TaskStatus) else states,
+        project_id=selection.project_id,
+        task_type=selection.task_type,
+        workflow_id=selection.workflow_id,
+        assigned_node=selection.assigned_node,
+        dead=selection.dead,
+    )
+
+
+def _summary(outcomes: Sequence[Outcome], cursor: str | None) -> BulkReply:
+    refused = [(each.task_id, each.refusal) for each in outcomes if each.refusal is not None]
+    changed = Counter(each.changed for each in outcomes if each.refusal is None)
+    return BulkReply(
+        changed=changed[True],
+        unchanged=changed[False],
+        refused_count=len(refused),
+        refused=[
+            RefusedOrder(id=id, detail=str(error)) for id, error in islice(refused, MOST_REFUSALS)
+        ],
+        next_cursor=cursor,
+    )
+
+
+def _routes(verb: Verb, words: _Words) -> tuple[Route, Route]:
+    with_priority = verb is Verb.REPRIORITISE
+    request: dict[str, Any] = dict(examples.BULK_REQUEST)
+    if with_priority:
+        request |= examples.PRIORITY_REQUEST
+    one = Route(
+        name=f"{verb}_task",
+        method="POST",
+        path=f"/api/v1/tasks/{{task_id}}:{verb}",
+        roles=OPERATORS,
+        handler=_one(verb),
+        summary=words.one,
+        details=words.one_details,
+        body=PriorityRequest if with_priority else Nothing,
+        response=TaskView,
+        conflicts=True,
+        example=Example(request=examples.PRIORITY_REQUEST if with_priority else None),
+    )
+    many = Route(
+        name=f"{verb}_tasks",
+        method="POST",
+        path=f"/api/v1/tasks:{verb}",
+        roles=OPERATORS,
+        handler=_many(verb),
+        summary=words.many,
+        details=_MANY_DETAILS,
+        body=BulkPriorityRequest if with_priority else BulkRequest,
+        response=BulkReply,
+        example=Example(request=request, response=examples.BULK_REPLY),
+    )
+    return one, many
+
+
+ROUTES: Final = tuple(route for verb, words in _WORDS.items() for route in _routes(verb, words))

@@ -1,0 +1,58 @@
+"""Ids, cursors and states out of paths, queries and bodies, or a problem that says what to send."""
+
+import re
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from crawlfleet.errors import FieldProblem, InvalidRequest, NotFound
+from crawlfleet.model.ids import ALPHABET, BODY_LENGTH, TASK
+from crawlfleet.model.task import TaskStatus
+
+PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+LONGEST_ID: Final = 100
+CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET.decode()}]{{{BODY_LENGTH}}}\Z")
+
+
+def invalid(field: str, message: str, remedy: str, value: Any = None) -> InvalidRequest:
+    """The error for one field."""
+    return InvalidRequest([FieldProblem(field=field, message=message, remedy=remedy, value=value)])
+
+
+def is_id(text: str) -> bool:
+    """Whether this can be the id of anything: not every store could be asked for it."""
+    return 0 < len(text) <= LONGEST_ID and text.isprintable()
+
+
+def check_id(kind: str, id: str) -> str:
+    """An id from a path, if it can be one at all; `NotFound` otherwise."""
+    if not is_id(id):
+        raise NotFound(kind, id[:LONGEST_ID])
+    return id
+
+
+def check_cursor(text: str | None) -> str | None:
+    """Where a page of tasks begins."""
+    if text is not None and not CURSOR.match(text):
+        raise invalid(
+            "cursor",
+            "is not a cursor",
+            "send the next_cursor of the page before, or none for the first page",
+            text,
+        )
+    return text
+
+
+def parse_states(text: str) -> tuple[TaskStatus, ...]:
+    """States of tasks, parted by commas."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in set(TaskStatus)]
+    if unknown:
+        raise invalid(
+            "status",
+            "is not a state of tasks",
+            f"use one of {', '.join(TaskStatus)}",
+            unknown[0][:40],
+        )
+    return tuple(TaskStatus(name) for name in names)

@@ -1,0 +1,148 @@
+"""Carries out orders about tasks: one by its id, or thousands, in a few commits.
+
+All go the same way: read what the store has, decide on each task, commit what is decided as one
+batch, and decide anew on those where somebody else was faster. Thousands go in portions, so that
+neither the event loop nor the store is held up for long; each portion is durable by itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.core.orders import Order, Verb, follow, is_fulfilled
+from crawlfleet.errors import Conflict, CrawlfleetError, FieldProblem, InvalidRequest, NotFound
+from crawlfleet.model.change import Change
+from crawlfleet.model.task import LEASED, MAX_PRIORITY, MIN_PRIORITY, Task
+from crawlfleet.ports.store import Refusal, Store, TaskFilter
+from crawlfleet.ports.system import System
+
+TRIES: Final = 8
+"""How often a change is decided anew when somebody else was faster."""
+PORTION: Final = 500
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What an order meant for one task: the task as it is now, or why the order was refused."""
+
+    task_id: str
+    task: Task | None = None
+    changed: bool = False
+    refusal: CrawlfleetError | None = None
+
+
+class Orders:
+    """Does what people order about tasks."""
+
+    def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+
+    async def carry_out_one(self, order: Order, task_id: str) -> Task:
+        """The task as ordered; raises `NotFound`, `Conflict` or `InvalidRequest`."""
+        (outcome,) = await self.carry_out(order, [task_id])
+        if outcome.task is None:
+            assert outcome.refusal is not None
+            raise outcome.refusal
+        return outcome.task
+
+    async def carry_out(self, order: Order, task_ids: Sequence[str]) -> list[Outcome]:
+        """An outcome for each different id, in order; raises `InvalidRequest` for all of them."""
+        _check(order)
+        outcomes: list[Outcome] = []
+        for portion in _portions(dict.fromkeys(task_ids)):
+            outcomes += await self._carry_out(order, portion)
+        return outcomes
+
+    async def carry_out_where(
+        self, order: Order, filter: TaskFilter, *, after: str | None, limit: int
+    ) -> tuple[list[Outcome], str | None]:
+        """Outcomes for up to `limit` matching tasks, oldest first, and where the others begin."""
+        _check(order)
+        outcomes: list[Outcome] = []
+        while len(outcomes) < limit:
+            size = min(limit - len(outcomes), PORTION)
+            found = await self._store.find_tasks(
+                filter, after=after, limit=size, newest_first=False
+            )
+            outcomes += await self._carry_out(order, [task.id for task in found])
+            if len(found) < size:
+                return outcomes, None
+            after = found[-1].id
+        return outcomes, after
+
+    async def _carry_out(self, order: Order, task_ids: Sequence[str]) -> list[Outcome]:
+        outcomes: dict[str, Outcome] = {}
+        undecided = task_ids
+        for _ in range(TRIES):
+            settled, changes = await self._decide(order, undecided)
+            refusals = await self._state.commit(changes)
+            settled += map(_outcome, [order] * len(changes), changes, refusals)
+            outcomes.update((outcome.task_id, outcome) for outcome in settled if outcome)
+            undecided = [id for id in undecided if id not in outcomes]
+            if not undecided:
+                break
+            await self._state.catch_up()
+        for id in undecided:
+            hasty = Conflict(f"{id} is changing too quickly; try again")
+            outcomes[id] = Outcome(task_id=id, refusal=hasty)
+        return [outcomes[id] for id in task_ids]
+
+    async def _decide(
+        self, order: Order, task_ids: Sequence[str]
+    ) -> tuple[list[Outcome | None], list[Change]]:
+        """What is settled without a change, and the changes; neither for whom memory lags."""
+        known = {task.id: task for task in await self._store.tasks(task_ids)}
+        settled: list[Outcome | None] = []
+        changes: list[Change] = []
+        now = self._system.now()
+        for id in task_ids:
+            task = known.get(id)
+            if task is None:
+                settled.append(Outcome(task_id=id, refusal=NotFound("task", id)))
+            elif is_fulfilled(order, task):
+                settled.append(Outcome(task_id=id, task=task))
+            elif (lease := self._state.lease_of(task)) is None and task.status in LEASED:
+                continue  # the store tells of an assignment that memory does not know yet
+            elif change := follow(order, task, lease.execution if lease else None, now=now):
+                changes.append(change)
+            else:
+                unfit = Conflict(f"cannot {order.verb} {id}: it is {task.status}")
+                settled.append(Outcome(task_id=id, refusal=unfit))
+        return settled, changes
+
+
+def _outcome(order: Order, change: Change, refusal: Refusal | None) -> Outcome | None:
+    """What came of a change; nothing yet when another was faster."""
+    task = change.tasks[0]
+    if refusal is None:
+        return Outcome(task_id=task.id, task=task, changed=True)
+    if refusal.claim is None:
+        return None
+    taken = f"its dedup_key now belongs to {refusal.claim.holder}"
+    return Outcome(task_id=task.id, refusal=Conflict(f"cannot {order.verb} {task.id}: {taken}"))
+
+
+def _check(order: Order) -> None:
+    if order.verb is not Verb.REPRIORITISE:
+        return
+    if order.priority is None or not MIN_PRIORITY <= order.priority <= MAX_PRIORITY:
+        raise InvalidRequest(
+            [
+                FieldProblem(
+                    field="priority",
+                    value=order.priority,
+                    message="is out of range",
+                    remedy=f"use a number from {MIN_PRIORITY} to {MAX_PRIORITY}",
+                )
+            ]
+        )
+
+
+def _portions(ids: dict[str, None]) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while portion := [*islice(rest, PORTION)]:
+        yield portion

@@ -1,0 +1,119 @@
+"""What people order about tasks, and what each order changes.
+
+An order may be given again: a task that is already as ordered is left alone. One that does not
+fit the task's state changes nothing either, and whoever gave it is told the state.
+"""
+
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core import attempts
+from crawlfleet.core.lifecycle import TaskTrigger, move_task
+from crawlfleet.model.change import NEVER, Change, Claim
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import LEASED, TERMINAL, Execution, Task, TaskStatus
+
+
+class Verb(StrEnum):
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RETRY = "retry"
+    REPRIORITISE = "reprioritise"
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done to a task, and who says so."""
+
+    verb: Verb
+    by: str
+    priority: int | None = None
+    """The new one, for `reprioritise`."""
+
+
+_LEADS_TO: Final = {
+    Verb.CANCEL: TaskStatus.CANCELLED,
+    Verb.PAUSE: TaskStatus.PAUSED,
+    Verb.RESUME: TaskStatus.PENDING,
+    Verb.RETRY: TaskStatus.PENDING,
+}
+_FRESH: Final[dict[str, Any]] = {
+    "retry_count": 0,
+    "loss_count": 0,
+    "not_before": 0.0,
+    "completed_at": None,
+    "result": None,
+    "error": None,
+    "dead_reason": None,
+    "assigned_node": None,
+    "assigned_at": None,
+    "execution_id": None,
+    "started_at": None,
+}
+
+
+def is_fulfilled(order: Order, task: Task) -> bool:
+    """Whether the task is already as ordered."""
+    if order.verb is Verb.REPRIORITISE:
+        return task.priority == order.priority
+    return task.status is _LEADS_TO[order.verb]
+
+
+def follow(order: Order, task: Task, execution: Execution | None, *, now: float) -> Change | None:
+    """What the order changes; `None` when it does not fit the task's state.
+
+    `execution` is the attempt that owns the task, if one does.
+    """
+    match order.verb:
+        case Verb.CANCEL:
+            cause = f"{TaskTrigger.CANCELLED} by {order.by}"
+            return attempts.withdraw(task, execution, TaskTrigger.CANCELLED, now=now, cause=cause)
+        case Verb.PAUSE:
+            cause = f"{TaskTrigger.PAUSED} by {order.by}"
+            return attempts.withdraw(task, execution, TaskTrigger.PAUSED, now=now, cause=cause)
+        case Verb.RESUME:
+            return _moved(task, TaskTrigger.RESUMED, now, f"resumed by {order.by}")
+        case Verb.RETRY:
+            return _retried(task, now, f"retried by {order.by}")
+        case Verb.REPRIORITISE:
+            return _reprioritised(order, task, now)
+
+
+def _retried(task: Task, now: float, cause: str) -> Change | None:
+    """With fresh counters; it takes its dedup key back, if nobody else has it by now."""
+    change = _moved(task, TaskTrigger.REQUEUED, now, cause, **_FRESH)
+    if change is None or task.dedup_key is None:
+        return change
+    claim = Claim(
+        scope=attempts.dedup_scope(task.project_id),
+        key=task.dedup_key,
+        holder=task.id,
+        at=now,
+        expires_at=NEVER,
+    )
+    return msgspec.structs.replace(change, claims=(claim,))
+
+
+def _reprioritised(order: Order, task: Task, now: float) -> Change | None:
+    if order.priority is None or task.status in TERMINAL or task.status in LEASED:
+        return None
+    event = Event(
+        kind="task.reprioritised",
+        subject=task.id,
+        at=now,
+        cause=f"reprioritised by {order.by}",
+        details={"from": task.priority, "to": order.priority},
+    )
+    changed = msgspec.structs.replace(
+        task, priority=order.priority, version=task.version + 1, updated_at=now
+    )
+    return Change(tasks=(changed,), events=(event,))
+
+
+def _moved(
+    task: Task, trigger: TaskTrigger, now: float, cause: str, **fields: Any
+) -> Change | None:
+    moved = move_task(task, trigger, now=now, cause=cause, **fields)
+    return None if moved is None else Change(tasks=(moved[0],), events=(moved[1],))

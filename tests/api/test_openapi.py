@@ -1,0 +1,111 @@
+"""The description of the API: valid, whole, and true to the types that it describes."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any, Final
+
+import msgspec
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from crawlfleet.api import page
+from crawlfleet.api.app import ROUTES
+from crawlfleet.api.openapi import PROBLEMS, describe
+from crawlfleet.api.routing import Nothing, Route
+
+DOCUMENT: Final = describe(ROUTES, version="1.2.3")
+OPERATIONS: Final = {
+    (method.upper(), path): operation
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+}
+
+by_route = pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+
+
+def of(route: Route) -> dict[str, Any]:
+    return OPERATIONS[route.method, route.path]
+
+
+def test_the_document_is_valid_openapi() -> None:
+    assert [*OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
+
+
+def test_every_route_is_one_operation_with_a_name_of_its_own() -> None:
+    assert {(route.method, route.path) for route in ROUTES} == set(OPERATIONS)
+    assert len({operation["operationId"] for operation in OPERATIONS.values()}) == len(ROUTES)
+
+
+@by_route
+def test_an_operation_tells_its_parameters_and_what_they_mean(route: Route) -> None:
+    told = {each["name"]: each for each in of(route)["parameters"]}
+
+    wanted = set(re.findall(r"\{(\w+)\}", route.path)) | set(route.query.__struct_fields__)
+    assert set(told) == wanted
+    assert all(each["description"] for each in told.values())
+    assert ("requestBody" in of(route)) == (route.body is not Nothing)
+
+
+@by_route
+def test_an_operation_tells_who_may_and_how_it_may_be_refused(route: Route) -> None:
+    operation = of(route)
+    refused = {int(code) for code, answer in operation["responses"].items() if "$ref" in answer}
+
+    assert 422 in refused
+    assert {401, 403} <= refused if route.roles else {401, 403}.isdisjoint(refused)
+    assert ({400, 413, 415} <= refused) == (route.method == "POST")
+    assert (404 in refused) == ("{" in route.path)
+    assert refused <= set(map(int, PROBLEMS))
+    assert all(role in operation["description"] for role in route.roles - {"node"})
+    assert bool(operation["security"]) == bool(route.roles)
+
+
+@by_route
+def test_an_example_is_what_the_types_say(route: Route) -> None:
+    request, response = route.example.request, route.example.response
+    if request is not None:
+        msgspec.json.decode(msgspec.json.encode(request), type=route.body)
+    if response is not None:
+        known = msgspec.json.decode(msgspec.json.encode(response), type=route.response)
+        assert msgspec.json.decode(msgspec.json.encode(known)) == response
+
+
+class Seen(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.tags.add(tag)
+        self.attributes |= set(given)
+        self.links += [given[name] for name in ("href", "src") if name in given]
+        self.anchors |= {given["id"]} if "id" in given else set()
+
+
+def test_the_page_shows_every_operation_and_loads_nothing() -> None:
+    seen = Seen(page.draw(DOCUMENT))
+
+    assert {route.name for route in ROUTES} <= seen.anchors
+    assert {link[1:] for link in seen.links if link.startswith("#")} <= seen.anchors
+    assert {link for link in seen.links if not link.startswith("#")} == {"/api/openapi.json"}
+    assert seen.tags.isdisjoint({"script", "link", "img", "iframe", "object", "form"})
+    assert seen.attributes.isdisjoint({"style", "src", "onclick", "onload"})
+    assert "url(" not in page.STYLE
+    assert "@import" not in page.STYLE
+
+
+def test_the_page_cannot_be_made_to_run_anything() -> None:
+    hostile = "<script>alert(1)</script>"
+    document = {**DOCUMENT, "info": {**DOCUMENT["info"], "title": hostile, "description": hostile}}
+
+    assert "script" not in Seen(page.draw(document)).tags
+    policy = page.HEADERS["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy

@@ -1,0 +1,74 @@
+"""The master does what its description says, whatever is sent to it, and has no defect."""
+
+from typing import Any, Final
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from plain_http import Master, Node
+from schemathesis.checks import CHECKS, load_all_checks
+
+from crawlfleet.api.app import ROUTES
+from crawlfleet.api.openapi import describe
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api schemathesis")]
+
+LONGEST_WAIT_S: Final = 0.05
+EXAMPLES: Final = 20
+load_all_checks()
+ACCEPTS_GOOD, REFUSES_BAD = (
+    CHECKS.get_one(name) for name in ("positive_data_acceptance", "negative_data_rejection")
+)
+
+schema = schemathesis.openapi.from_dict(describe(ROUTES, version="1.2.3"))
+
+
+@pytest.fixture(scope="module")
+def ids(master: Master) -> dict[str, str]:
+    """Things that are there to be found."""
+    node: Node = master.node(task_types=["none"])
+    return {"node_id": node.id, "task_id": master.submit(task_type="nobodys")}
+
+
+def found(case: Any, ids: dict[str, str]) -> None:
+    """Let about half of the requests be about something that exists."""
+    for name, value in (case.path_parameters or {}).items():
+        if len(str(value)) % 2:
+            case.path_parameters[name] = ids[name]
+
+
+def patient(asked: Any, name: str) -> None:
+    """Nobody waits long for these."""
+    if isinstance(asked, dict) and isinstance(asked.get(name), int | float):
+        asked[name] = min(asked[name], LONGEST_WAIT_S)
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[*HealthCheck],
+)
+def test_the_master_answers_as_it_says(case: Any, master: Master, ids: dict[str, str]) -> None:
+    found(case, ids)
+    patient(case.query, "wait")
+    patient(case.body, "wait_s")
+
+    # A task that fits the schema may still be refused: admission knows more than types do.
+    excluded = [ACCEPTS_GOOD]
+    if case.path.endswith(":batch"):
+        # One bad task does not spoil the others; the answer has a problem in its place.
+        excluded.append(REFUSES_BAD)
+    case.call_and_validate(
+        base_url=master.fleet.url,
+        headers={"Authorization": f"Bearer {master.fleet.key}"},
+        excluded_checks=excluded,
+    )
+
+
+def test_the_master_met_no_defect_in_all_this(master: Master) -> None:
+    assert "Traceback" not in master.log()
+    assert "a defect" not in master.log()
