@@ -15,15 +15,16 @@ import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from crawlfleet import plugins
+from crawlfleet.backends import postgres, sqlite
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.ports.store import Change, Claim
 
 CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(
-    ["crawlfleet.backends.sqlite", "crawlfleet.backends.postgres", "pytest"]
-)
+# This module brings the stores along. Their own names would be in the command line of the fork
+# server, and other tests tell the processes of a fleet by that.
+CHILDREN.set_forkserver_preload(["committer", "pytest"])
+STORES = {"sqlite": sqlite.from_url, "postgresql": postgres.from_url}
 
 
 def make_change(number: int) -> Change:
@@ -41,7 +42,7 @@ def make_change(number: int) -> Change:
 async def commit_all(
     url: str, first: int, count: int, width: int, acknowledge: Callable[[int], None]
 ) -> None:
-    store = plugins.load_one(plugins.STORES, url.partition(":")[0])(url)
+    store = STORES[url.partition(":")[0]](url)
     await store.open()
 
     async def commit(number: int) -> None:

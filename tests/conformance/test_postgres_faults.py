@@ -124,7 +124,7 @@ def test_server_that_crashes_under_load_loses_nothing_and_masters_go_on() -> Non
                 group.create_task(commit_on(store, numbers))
             for crash in range(RESTARTS):
                 # In the midst of each portion, at a moment of chance.
-                while len(acknowledged) < portion * (crash + 0.5):  # noqa: ASYNC110
+                while len(acknowledged) < portion * (crash + 0.5):
                     await asyncio.sleep(0.001)
                 await asyncio.sleep(chance.uniform(0, 0.005))
                 await asyncio.to_thread(server.restart, "immediate")

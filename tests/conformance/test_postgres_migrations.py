@@ -18,6 +18,8 @@ from crawlfleet.testing.servers import PostgresServer
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import make_event, make_task
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable, collation_name
 FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2

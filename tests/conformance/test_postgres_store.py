@@ -32,6 +32,8 @@ from crawlfleet.testing.store_suite.samples import (
     make_task,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class TestPostgresStore(DurableStoreSuite):
     @pytest.fixture(autouse=True)

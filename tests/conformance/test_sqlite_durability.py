@@ -40,6 +40,7 @@ async def read_back(path: Path) -> set[int]:
     return {int(task.removeprefix("task-")) for task in tasks}
 
 
+@pytest.mark.slow
 def test_acknowledged_changes_survive_kill_9_whole(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     chance = random.Random(7)
@@ -55,6 +56,7 @@ def test_acknowledged_changes_survive_kill_9_whole(tmp_path: Path) -> None:
     assert len(acknowledged) > KILLS
 
 
+@pytest.mark.slow
 def test_process_killed_while_it_makes_the_store_leaves_a_usable_file(tmp_path: Path) -> None:
     chance = random.Random(11)
     for number in range(8):
