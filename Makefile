@@ -35,7 +35,7 @@ test: $(READY) servers ## Run every test
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 .PHONY: check
-check: $(READY) servers ## Format, lint, types, layers and the fast tests, in under a minute
+check: $(READY) ## Format, lint, types, layers and the fast tests, in under a minute
 	@$(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=target \
 		check-tests check-types check-layers check-lint check-format
 

@@ -203,11 +203,11 @@ def _naive_fit(node: dict, kind: Requirement) -> bool:
     )
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only the corners")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     sizes = [(nodes, tasks) for nodes in NODES for tasks in TASKS]
     if options.quick:
         sizes = [(10, 1_000), (1_000, 10_000), (10_000, 100_000)]
