@@ -92,6 +92,7 @@ async def serve_master(settings: Settings, *, admin_key: str, join_token: str | 
         )
 
         def stop() -> None:
+            control.dismiss()
             server.should_exit = True
 
         with _on_stop_signal(stop):

@@ -59,6 +59,12 @@ class StoreUnavailable(CrawlfleetError):
     retryable = True
 
 
+class Busy(CrawlfleetError):
+    """The master does as much of this as it can already."""
+
+    retryable = True
+
+
 class StoreTooNew(CrawlfleetError):
     """The store was written by a newer crawlfleet; this one must not touch it."""
 

@@ -7,7 +7,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from plain_http import Master
 
+from crawlfleet import __version__
 from crawlfleet.api import page
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.openapi import PROBLEMS, describe
@@ -109,3 +111,19 @@ def test_the_page_cannot_be_made_to_run_anything() -> None:
     policy = page.HEADERS["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("api openapi")
+def test_the_master_serves_both_to_anyone(master: Master) -> None:
+    document = master.call("GET", "/api/openapi.json", key=None)
+    reference = master.call("GET", "/api/reference", key=None)
+
+    served = document.expect(200)
+    assert served["paths"] == DOCUMENT["paths"]
+    assert served["info"]["version"] == __version__
+    assert reference.status == 200
+    assert reference.headers["content-type"] == "text/html; charset=utf-8"
+    for name, value in page.HEADERS.items():
+        assert reference.headers[name.lower()] == value
+    assert {route.name for route in ROUTES} <= Seen(reference.content.decode()).anchors

@@ -43,30 +43,39 @@ def patient(asked: Any, name: str) -> None:
         asked[name] = min(asked[name], LONGEST_WAIT_S)
 
 
-@schema.parametrize()
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[*HealthCheck],
-)
-def test_the_master_answers_as_it_says(case: Any, master: Master, ids: dict[str, str]) -> None:
-    found(case, ids)
-    patient(case.query, "wait")
-    patient(case.body, "wait_s")
+def answers_as_described(name: str) -> Any:
+    """A test of one operation."""
 
-    # A task that fits the schema may still be refused: admission knows more than types do.
-    excluded = [ACCEPTS_GOOD]
-    if case.path.endswith(":batch"):
-        # One bad task does not spoil the others; the answer has a problem in its place.
-        excluded.append(REFUSES_BAD)
-    case.call_and_validate(
-        base_url=master.fleet.url,
-        headers={"Authorization": f"Bearer {master.fleet.key}"},
-        excluded_checks=excluded,
+    @schema.include(operation_id=name).parametrize()
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=[*HealthCheck],
     )
+    def test(case: Any, master: Master, ids: dict[str, str]) -> None:
+        found(case, ids)
+        patient(case.query, "wait")
+        patient(case.body, "wait_s")
+        # A task that fits the schema may still be refused: admission knows more than types do.
+        excluded = [ACCEPTS_GOOD]
+        if case.path.endswith(":batch"):
+            # One bad task does not spoil the others; the answer has a problem in its place.
+            excluded.append(REFUSES_BAD)
+        case.call_and_validate(
+            base_url=master.fleet.url,
+            headers={"Authorization": f"Bearer {master.fleet.key}"},
+            excluded_checks=excluded,
+        )
+
+    return test
+
+
+# One test would have the same id for all operations, and xdist runs each id once.
+for route in ROUTES:
+    globals()[f"test_{route.name}_answers_as_described"] = answers_as_described(route.name)
 
 
 def test_the_master_met_no_defect_in_all_this(master: Master) -> None:

@@ -267,6 +267,27 @@ def test_an_order_needs_tasks_and_takes_them_in_one_way(cli: Run) -> None:
         assert "--status" in result.output
 
 
+def test_events_are_listed_and_followed(cli: Run, folder: Path) -> None:
+    id = stuck(cli)
+    kinds = [each["kind"] for each in document(cli("events", "--subject", id, "--json"))]
+    assert kinds == ["task.pending"]
+    assert id in cli("events", "--kind", "task.pend").stdout
+    last = document(cli("events", "--limit", "1", "--json"))[-1]["seq"]
+    following = subprocess.Popen(
+        program("events", "--follow", "--kind", "task.can", "--after", str(last), "--json"),
+        env={**clean_environment(), "CRAWLFLEET_DATA_DIR": str(folder)},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert cli("tasks", "cancel", id).exit_code == 0
+        assert following.stdout is not None
+        event = json.loads(following.stdout.readline())
+        assert (event["kind"], event["subject"]) == ("task.cancelled", id)
+    finally:
+        following.send_signal(signal.SIGINT)
+        following.communicate(timeout=STOP_DEADLINE_S)
+
+
 def test_explain_names_the_filter_that_rejects_the_node(cli: Run) -> None:
     id = stuck(cli)
     shown = cli("explain", id).stdout
@@ -292,6 +313,8 @@ def test_nodes_can_be_looked_at_and_kept_from_work(cli: Run) -> None:
 def test_status_and_doctor_see_the_fleet(cli: Run) -> None:
     assert "1 online" in cli("status").stdout
     assert document(cli("status", "--json"))["totals"]["nodes"] == {"online": 1}
+    assert "completed/s" in cli("statistics").stdout
+    assert document(cli("statistics", "--json"))["nodes"] == {"online": 1}
     verdicts = {check["name"]: check["verdict"] for check in document(cli("doctor", "--json"))}
     assert verdicts["master"] == verdicts["nodes"] == "ok"
 

@@ -10,8 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from crawlfleet.api import documentation, nodes, orders, system, tasks
+from crawlfleet.api import documentation, events, metrics, nodes, orders, system, tasks
 from crawlfleet.api.problems import place, problem, respond
+from crawlfleet.api.requests import Requests
 from crawlfleet.api.routing import Route, mount
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.model.settings import ServerSettings
@@ -23,24 +24,29 @@ ROUTES: Final[tuple[Route, ...]] = (
     *tasks.ROUTES,
     *orders.ROUTES,
     *nodes.ROUTES,
+    *events.ROUTES,
     *system.ROUTES,
+    *metrics.ROUTES,
     *documentation.routes(lambda: ROUTES),
 )
 
 
 def create_app(control: ControlPlane, settings: ServerSettings) -> Starlette:
     """The API over a running control plane."""
+    requests = Requests()
     app = Starlette(
-        routes=mount(ROUTES, control, max_body_bytes=int(settings.max_body_mb * 1e6)),
+        routes=mount(ROUTES, control, requests, max_body_bytes=int(settings.max_body_mb * 1e6)),
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )
     # A path has one spelling: a redirect would lose bodies and keys on the way.
     app.router.redirect_slashes = False
+    app.state.requests = requests
     return app
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    request.app.state.requests.count_strange(error.status_code)
     here, asked = place(request), f"{request.method} {place(request)}"
     if methods := _methods(request):
         allowed = ", ".join(methods)

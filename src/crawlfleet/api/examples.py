@@ -238,6 +238,39 @@ REPORT_REPLY: Final[dict[str, Any]] = {"outcomes": ["recorded"]}
 
 ALIVE: Final[dict[str, Any]] = {"status": "alive"}
 READY: Final[dict[str, Any]] = {"status": "ready"}
+_MINUTE: Final[dict[str, Any]] = {
+    "seconds": 60.0,
+    "submitted": 2000,
+    "assigned": 1960,
+    "completed": 1958,
+    "failed": 2,
+    "timeout": 0,
+    "cancelled": 0,
+    "completed_per_s": 32.633,
+}
+_LONGER: Final[dict[str, Any]] = {
+    "seconds": 125.5,
+    "submitted": 4000,
+    "assigned": 3928,
+    "completed": 3921,
+    "failed": 2,
+    "timeout": 0,
+    "cancelled": 0,
+    "completed_per_s": 31.243,
+}
+STATISTICS: Final[dict[str, Any]] = {
+    "at": "2026-11-15T09:31:05.742318Z",
+    "since": "2026-11-15T09:29:00.242318Z",
+    "tasks": {"assigned": 4, "completed": 3921, "failed": 2, "pending": 73},
+    "ready": 72,
+    "delayed": 1,
+    "running": 4,
+    "oldest_ready_s": 1.873,
+    "throughput": {"minute": _MINUTE, "five_minutes": _LONGER, "hour": _LONGER},
+    "failures": {"network": 3},
+    "nodes": {"online": 1},
+    "health": {"unknown": 1},
+}
 STATUS: Final[dict[str, Any]] = {
     "version": "0.1.0",
     "epoch": 2,

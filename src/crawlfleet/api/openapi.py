@@ -34,6 +34,7 @@ PROBLEMS: Final = {
 TAGS: Final = {
     "tasks": "Submit work, look at it, and change what becomes of it",
     "nodes": "Look at nodes and order them about; and what nodes themselves say",
+    "events": "What happened, and what happens",
     "master": "The master itself",
 }
 _DESCRIPTION: Final = """\

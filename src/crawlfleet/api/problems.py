@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from crawlfleet.errors import (
+    Busy,
     Conflict,
     CrawlfleetError,
     FieldProblem,
@@ -31,6 +32,7 @@ _KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
     Refused: (HTTPStatus.FORBIDDEN, "refused"),
     Unauthenticated: (HTTPStatus.UNAUTHORIZED, "unauthenticated"),
     StoreUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable"),
+    Busy: (HTTPStatus.SERVICE_UNAVAILABLE, "busy"),
 }
 
 

@@ -4,7 +4,8 @@ A route says everything about itself, so that what checks, documents or calls it
 description. Paths may end in a verb (`/nodes/{id}:drain`), as the API's own style has it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from starlette.routing import Route as StarletteRoute
 
 from crawlfleet.api.decoding import decode_body, decode_query
 from crawlfleet.api.problems import Malformed, is_known, place, problem, problem_of, respond
+from crawlfleet.api.requests import Requests
 from crawlfleet.control.keys import Principal
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.errors import CrawlfleetError, Refused, Unauthenticated
@@ -58,6 +60,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     path: dict[str, str]
     query: Any
     body: Any
+    headers: Mapping[str, str]
+    requests: Requests
+    """What the API has measured of itself."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +83,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler = Callable[[Call], Awaitable[Any]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,22 +112,37 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mount(
-    routes: Sequence[Route], control: ControlPlane, *, max_body_bytes: int
+    routes: Sequence[Route], control: ControlPlane, requests: Requests, *, max_body_bytes: int
 ) -> list[StarletteRoute]:
     """The table as Starlette routes."""
     return [
         StarletteRoute(
             route.path.replace("_id}", "_id:id}"),
-            _endpoint(route, control, max_body_bytes),
+            _measured(route, requests, _endpoint(route, control, requests, max_body_bytes)),
             methods=[route.method],
         )
         for route in routes
     ]
 
 
+def _measured(route: Route, requests: Requests, endpoint: Endpoint) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        try:
+            response = await endpoint(request)
+            status = response.status_code
+        finally:
+            requests.count(route.method, route.path, status, loop.time() - begun)
+        return response
+
+    return answer
+
+
 def _endpoint(
-    route: Route, control: ControlPlane, max_body_bytes: int
-) -> Callable[[Request], Awaitable[Response]]:
+    route: Route, control: ControlPlane, requests: Requests, max_body_bytes: int
+) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             caller = _admitted(request, route, control)
@@ -134,6 +155,8 @@ def _endpoint(
                     path=request.path_params,
                     query=query,
                     body=body,
+                    headers=request.headers,
+                    requests=requests,
                 )
             )
         except ClientDisconnect:
@@ -150,6 +173,8 @@ def _endpoint(
                     )
                 )
             return respond(problem_of(error, place(request)))
+        if isinstance(reply, Response):
+            return reply
         if not isinstance(reply, Reply):
             reply = Reply(body=reply)
         body = reply.body

@@ -6,6 +6,7 @@ from typing import Final
 from crawlfleet import __version__
 from crawlfleet.api import examples
 from crawlfleet.api.routing import ANYONE, READERS, Call, Example, Reply, Route
+from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import FleetStatus, Liveness
 
 
@@ -25,6 +26,10 @@ async def readyz(call: Call) -> Reply:
 async def status(call: Call) -> FleetStatus:
     totals = await call.control.queries.totals()
     return FleetStatus(version=__version__, epoch=call.control.state.epoch, totals=totals)
+
+
+async def statistics(call: Call) -> Statistics:
+    return await call.control.queries.statistics()
 
 
 ROUTES: Final = (
@@ -59,5 +64,16 @@ ROUTES: Final = (
         summary="The fleet in a few numbers",
         response=FleetStatus,
         example=Example(response=examples.STATUS),
+    ),
+    Route(
+        name="get_statistics",
+        method="GET",
+        path="/api/v1/statistics",
+        roles=READERS,
+        handler=statistics,
+        summary="How the fleet does, and did in the last hour",
+        details="What is counted over time begins anew when the master starts; `since` says when.",
+        response=Statistics,
+        example=Example(response=examples.STATISTICS),
     ),
 )

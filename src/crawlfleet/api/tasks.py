@@ -23,6 +23,7 @@ from crawlfleet.api.selecting import (
     invalid,
     parse_states,
 )
+from crawlfleet.control.events import EventFilter
 from crawlfleet.control.tasks import Submission
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.requests import MAX_BATCH, BatchRequest, CloneRequest, TaskRequest
@@ -124,8 +125,9 @@ async def executions(call: Call) -> ExecutionPage:
 
 async def events(call: Call) -> EventPage:
     query: EventQuery = call.query
-    found, cursor = await call.control.queries.task_events(
-        _id(call), after=query.after, limit=query.limit
+    task = await call.control.tasks.get(_id(call))
+    found, cursor = await call.control.events.find(
+        EventFilter(subject=task.id), after=query.after, limit=query.limit
     )
     return EventPage(items=[present_event(each) for each in found], next_cursor=cursor)
 

@@ -60,6 +60,14 @@ class Output:
         else:
             self._console.print(draw())
 
+    def line(self, document: Any, drawn: Text) -> None:
+        """Write one of many documents on a line of its own, at once."""
+        if self.json:
+            typer.echo(msgspec.json.encode(document).decode())
+        else:
+            self._console.print(drawn, soft_wrap=True)
+        sys.stdout.flush()
+
     def remark(self, text: str) -> None:
         """Something beside the answer, for people only."""
         if not self.json:

@@ -12,6 +12,7 @@ from crawlfleet import __version__
 from crawlfleet.cli import (
     configuration,
     doctor,
+    events,
     explain,
     nodes,
     operate,
@@ -38,7 +39,18 @@ def create_app() -> typer.Typer:
         ),
     )
     app.callback()(_program)
-    for part in (operate, status, submit, tasks, explain, nodes, configuration, reset, doctor):
+    for part in (
+        operate,
+        status,
+        submit,
+        tasks,
+        explain,
+        nodes,
+        events,
+        configuration,
+        reset,
+        doctor,
+    ):
         part.register(app)
     return app
 

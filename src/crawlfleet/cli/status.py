@@ -1,6 +1,7 @@
-"""`status`: the fleet in a few numbers."""
+"""`status` and `statistics`: the fleet in numbers."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -8,18 +9,33 @@ from rich.text import Text
 
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.nodes import draw_nodes
-from crawlfleet.cli.output import cell, facts, heading, state
+from crawlfleet.cli.output import cell, facts, heading, moment, span, state, table
+from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import FleetStatus, NodeView
+
+HAPPENINGS: Final = ("submitted", "assigned", "completed", "failed", "timeout", "cancelled")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
+    """Add the commands to the program."""
     add_fleet_command(
         app,
         "status",
         status,
         try_this=("crawlfleet status", "crawlfleet status --json | jq .totals.tasks"),
     )
+    add_fleet_command(
+        app,
+        "statistics",
+        statistics,
+        try_this=["crawlfleet statistics --json | jq .throughput.minute.completed_per_s"],
+    )
+
+
+async def statistics(desk: Desk) -> None:
+    """Show how the fleet does, and did in the last minute, five minutes and hour."""
+    found = await desk.fleet.statistics()
+    desk.output.show(found, lambda: draw_statistics(found))
 
 
 async def status(desk: Desk) -> None:
@@ -46,6 +62,35 @@ def draw_status(summary: FleetStatus, nodes: Sequence[NodeView]) -> RenderableTy
     if nodes:
         parts += [heading("Nodes"), draw_nodes(nodes)]
     return Group(*parts)
+
+
+def draw_statistics(found: Statistics) -> RenderableType:
+    """The numbers, then what happened over time."""
+    oldest = found.oldest_ready_s
+    rows = (
+        [
+            cell(name.replace("_", " ")),
+            *(cell(getattr(each, field)) for field in HAPPENINGS),
+            cell(f"{each.completed_per_s:g}"),
+        ]
+        for name, each in found.throughput.items()
+    )
+    return Group(
+        facts(
+            [
+                ("counted since", moment(found.since)),
+                ("tasks", _counts(found.tasks)),
+                ("queue", cell(f"{found.ready} ready, {found.delayed} delayed")),
+                ("oldest ready", None if oldest is None else cell(span(oldest))),
+                ("running", cell(found.running)),
+                ("nodes", _counts(found.nodes)),
+                ("health", _counts(found.health)),
+                ("failures", _counts(found.failures)),
+            ]
+        ),
+        heading("Throughput"),
+        table(("in the last", *HAPPENINGS, "completed/s"), rows),
+    )
 
 
 def _counts(counts: dict[str, int]) -> Text:

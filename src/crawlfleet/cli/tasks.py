@@ -10,6 +10,7 @@ from rich.table import Table
 from crawlfleet.cli import choosing, orders, waiting
 from crawlfleet.cli.arguments import Pairs, ParameterSource, parse_parameters
 from crawlfleet.cli.command import Desk, add_fleet_command
+from crawlfleet.cli.events import draw_events
 from crawlfleet.cli.ordering import Ids
 from crawlfleet.cli.output import cell, facts, heading, moment, since, span, state, table, tree
 from crawlfleet.model.views import EventView, ExecutionView, TaskView
@@ -84,7 +85,7 @@ async def executions(desk: Desk, id: TaskId) -> None:
 async def events(desk: Desk, id: TaskId) -> None:
     """List what happened to a task, in order."""
     happened = await desk.fleet.events(id)
-    desk.output.show(happened, lambda: draw_events(happened))
+    desk.output.show(happened, lambda: draw_events(happened, subjects=False))
 
 
 async def clone(
@@ -159,7 +160,7 @@ def draw_task(
     if attempts:
         parts += [heading("Executions"), draw_executions(attempts)]
     if happened:
-        parts += [heading("Events"), draw_events(happened)]
+        parts += [heading("Events"), draw_events(happened, subjects=False)]
     return Group(*parts)
 
 
@@ -179,23 +180,6 @@ def draw_executions(attempts: Sequence[ExecutionView]) -> Table:
             for each in attempts
         ),
         flexible=("node",),
-    )
-
-
-def draw_events(happened: Sequence[EventView]) -> Table:
-    """Events, one a line."""
-    return table(
-        ("at", "event", "from", "to", "cause"),
-        (
-            [
-                moment(event.at),
-                cell(event.kind),
-                state(event.from_state or ""),
-                state(event.to_state or ""),
-                cell(event.cause),
-            ]
-            for event in happened
-        ),
     )
 
 

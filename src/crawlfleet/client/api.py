@@ -1,10 +1,12 @@
 """The API for programs: `async with Client(url, key) as fleet: await fleet.submit("sleep")`."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from crawlfleet.client.stream import stream_events
 from crawlfleet.client.transport import Transport
+from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import (
     BatchReply,
     BulkReply,
@@ -97,6 +99,52 @@ class Client:
         page = await self._get(f"/tasks/{task_id}/events", EventPage, {"limit": "1000"})
         return page.items
 
+    async def newest_events(
+        self, limit: int = 100, *, kind: str = "", subject: str | None = None
+    ) -> list[EventView]:
+        """The last events of the fleet, in order (1,000 at most)."""
+        query = {"newest": "true", "limit": str(limit), **_filter(kind, subject)}
+        return (await self._get("/events", EventPage, query)).items
+
+    async def events_after(
+        self,
+        after: int = 0,
+        *,
+        limit: int | None = None,
+        kind: str = "",
+        subject: str | None = None,
+    ) -> AsyncIterator[EventView]:
+        """Events of the fleet with a higher number, in order, page by page; at most `limit`."""
+        query = {"after": str(after), "limit": str(min(limit or 1000, 1000))}
+        query |= _filter(kind, subject)
+        left = limit
+        while True:
+            page = await self._get("/events", EventPage, query)
+            for event in page.items[:left]:
+                yield event
+            left = None if left is None else left - len(page.items)
+            if page.next_cursor is None or (left is not None and left <= 0):
+                return
+            query["after"] = page.next_cursor
+
+    def stream_events(
+        self,
+        after: int | None = None,
+        *,
+        kind: str = "",
+        subject: str | None = None,
+        patience_s: float = 60.0,
+    ) -> AsyncGenerator[EventView, None]:
+        """Events of the fleet as they happen: after that number, or from now on.
+
+        `kind` is how their kind begins, `subject` what they are about. Goes on after a broken
+        connection, without a gap, unless the master stays away for `patience_s`.
+        """
+        query = _filter(kind, subject) | ({} if after is None else {"after": str(after)})
+        return stream_events(
+            self._transport, "/api/v1/events", key=self._key, query=query, patience_s=patience_s
+        )
+
     async def explain(self, task_id: str) -> TaskExplanation:
         """Why a task is (not) running."""
         return await self._get(f"/tasks/{task_id}:explain", TaskExplanation)
@@ -161,11 +209,20 @@ class Client:
         """The fleet in a few numbers."""
         return await self._get("/status", FleetStatus)
 
+    async def statistics(self) -> Statistics:
+        """How the fleet does, and did in the last hour."""
+        return await self._get("/statistics", Statistics)
+
     async def _get(self, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
         return await self._transport.call("GET", f"/api/v1{path}", type, key=self._key, query=query)
 
     async def _post(self, path: str, type: type[T], body: Any = None) -> T:
         return await self._transport.call("POST", f"/api/v1{path}", type, key=self._key, body=body)
+
+
+def _filter(kind: str, subject: str | None) -> dict[str, str]:
+    given = {"kind": kind, "subject": subject}
+    return {name: value for name, value in given.items() if value}
 
 
 def _added(total: BulkReply, more: BulkReply) -> BulkReply:

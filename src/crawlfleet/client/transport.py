@@ -1,5 +1,7 @@
 """One HTTP conversation with the master: keys, problem documents and what can be tried again."""
 
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -20,6 +22,7 @@ from crawlfleet.model.views import Problem
 T = TypeVar("T")
 CONNECT_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 30.0
+LONGEST_LINE: Final = 1 << 20
 
 
 class Transport:
@@ -64,7 +67,7 @@ class Transport:
         timeout = aiohttp.ClientTimeout(
             total=ANSWER_TIMEOUT_S + wait_s, sock_connect=CONNECT_TIMEOUT_S
         )
-        try:
+        with self._reaching():
             async with self._opened().request(
                 method,
                 self._url + path,
@@ -76,9 +79,6 @@ class Transport:
             ) as response:
                 payload = await response.read()
                 status = response.status
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            detail = str(error) or error.__class__.__name__
-            raise MasterUnreachable(f"{self._url} did not answer: {detail}") from error
         if status >= 400:
             raise _error(status, payload, self._url)
         try:
@@ -87,6 +87,39 @@ class Transport:
             raise MasterUnreachable(
                 f"{self._url} answered something that is not crawlfleet's: {error}"
             ) from error
+
+    async def lines(
+        self,
+        path: str,
+        *,
+        key: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        silence_s: float,
+    ) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer as they come, until it ends; raises after so much silence."""
+        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
+        with self._reaching():
+            async with self._opened().get(
+                self._url + path,
+                params=query,
+                headers={"Authorization": f"Bearer {key}", **headers},
+                timeout=timeout,
+                read_bufsize=LONGEST_LINE,
+                allow_redirects=False,
+            ) as response:
+                if response.status >= 400:
+                    raise _error(response.status, await response.read(), self._url)
+                async for line in response.content:
+                    yield line.rstrip(b"\r\n")
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            detail = str(error) or error.__class__.__name__
+            raise MasterUnreachable(f"{self._url} did not answer: {detail}") from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

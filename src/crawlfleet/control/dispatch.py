@@ -53,11 +53,14 @@ class Dispatch:
     async def run(self) -> None:
         """Plan whenever something changed, until nothing more can be placed."""
         wake = self._state.signals.dispatch
+        loop = asyncio.get_running_loop()
         while True:
             await wake.wait()
             wake.clear()
+            begun = loop.time()
             try:
                 planned, made = await self.assign_once()
+                self._state.tally.dispatch_s.observe(loop.time() - begun)
                 if planned and not made:
                     # Memory and store disagree on all of it: give them time to agree.
                     await asyncio.sleep(PAUSE_AFTER_NOTHING_S)

@@ -33,6 +33,11 @@ class Outbox:
         self._position = 0
         self._saved = 0
 
+    @property
+    def position(self) -> int:
+        """The number of the last event that was carried."""
+        return self._position
+
     async def run(self) -> None:
         """Carry what is new whenever the log has grown."""
         self._position = self._saved = await self._store.cursor(CONSUMER)

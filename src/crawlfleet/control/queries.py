@@ -1,20 +1,26 @@
 """Answers to questions: lists, counts, histories, and why a task is where it is."""
 
-from typing import Any
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import msgspec
 
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.tally import Happening, Tally
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.explanation import explain
 from crawlfleet.core.placement import requirement_of
 from crawlfleet.core.rules import Rules
-from crawlfleet.model.event import Event
 from crawlfleet.model.node import Node, Session
+from crawlfleet.model.statistics import Statistics, Throughput
 from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
 from crawlfleet.model.views import TaskExplanation, Totals
 from crawlfleet.ports.store import Store, TaskFilter
 from crawlfleet.ports.system import System
+
+HOUR_S: Final = 3600.0
+WINDOWS_S: Final = {"minute": 60.0, "five_minutes": 300.0, "hour": HOUR_S}
 
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,15 +56,6 @@ class Queries:
         await self._tasks.get(task_id)
         return await self._store.executions(task_id)
 
-    async def task_events(
-        self, task_id: str, *, after: int, limit: int
-    ) -> tuple[list[Event], str | None]:
-        """A page of what happened to a task, in order, and where the next one begins."""
-        await self._tasks.get(task_id)
-        found = await self._store.events(after=after, limit=limit + 1, subject=task_id)
-        page = found[:limit]
-        return page, str(page[-1].seq) if len(found) > limit else None
-
     def nodes(self) -> list[NodeState]:
         """All nodes, in order of their registration."""
         return [self.node(node) for _, node in sorted(self._state.nodes.items())]
@@ -75,16 +72,38 @@ class Queries:
 
     async def totals(self) -> Totals:
         """Counts of everything."""
-        nodes: dict[str, int] = {}
-        for node in self._state.nodes.values():
-            nodes[str(node.status)] = nodes.get(str(node.status), 0) + 1
+        nodes = Counter(str(node.status) for node in self._state.nodes.values())
         counted = await self._store.count_tasks()
         return Totals(
             tasks={str(status): count for status, count in counted.items()},
-            nodes=nodes,
+            nodes=dict(nodes),
             ready=len(self._state.queue),
             delayed=len(self._state.delayed),
             running=len(self._state.leases),
+        )
+
+    def oldest_ready_s(self) -> float | None:
+        """The age of the task that has been ready for the longest time."""
+        made_at = self._state.queue.longest_ready()
+        return None if made_at is None else round(max(self._system.now() - made_at, 0.0), 3)
+
+    async def statistics(self) -> Statistics:
+        """How the fleet does now, and did in the last hour at most."""
+        now, totals, tally = self._system.now(), await self.totals(), self._state.tally
+        return Statistics(
+            at=datetime.fromtimestamp(now, UTC),
+            since=datetime.fromtimestamp(tally.since, UTC),
+            tasks=totals.tasks,
+            ready=totals.ready,
+            delayed=totals.delayed,
+            running=totals.running,
+            oldest_ready_s=self.oldest_ready_s(),
+            throughput={
+                name: _throughput(tally, seconds, now) for name, seconds in WINDOWS_S.items()
+            },
+            failures={str(kind): count for kind, count in tally.within(HOUR_S, now=now)[1].items()},
+            nodes=totals.nodes,
+            health=dict(Counter(str(node.health) for node in self._state.nodes.values())),
         )
 
     async def explain(self, task_id: str) -> TaskExplanation:
@@ -114,6 +133,16 @@ class Queries:
             placement=placement,
             ready_tasks=len(self._state.queue),
         )
+
+
+def _throughput(tally: Tally, seconds: float, now: float) -> Throughput:
+    happened, _ = tally.within(seconds, now=now)
+    covered = max(min(seconds, now - tally.since), 0.001)
+    return Throughput(
+        seconds=round(covered, 3),
+        **{str(each): happened[each] for each in Happening},
+        completed_per_s=round(happened[Happening.COMPLETED] / covered, 3),
+    )
 
 
 def _settled(task: Task) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.signals import Signals
+from crawlfleet.control.tally import Tally
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.feasibility import sorted_pairs
 from crawlfleet.core.fleet import Fleet
@@ -40,6 +41,7 @@ class FleetState:
         self._store = store
         self._system = system
         self.signals = Signals()
+        self.tally = Tally(since=system.now())
         self.epoch = 0
         self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
         self._clear()
@@ -132,11 +134,18 @@ class FleetState:
         return StoreUnavailable(f"{why}; the state is being read again, try again soon")
 
     async def _commit_and_apply(self, changes: Sequence[Change]) -> list[Refusal | None]:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         try:
             committed = await self._store.commit(changes)
-            for change, refusal in zip(changes, committed.refusals, strict=True):
-                if refusal is None:
-                    self._apply(change)
+            took_s = loop.time() - begun
+            made = [
+                change
+                for change, refusal in zip(changes, committed.refusals, strict=True)
+                if refusal is None
+            ]
+            for change in made:
+                self._apply(change)
         except InvalidRequest:
             raise
         except BaseException:
@@ -144,6 +153,9 @@ class FleetState:
             self.signals.doubt.set()
             raise
         self.signals.events.set()
+        self.tally.count(made, at=self._system.now())
+        self.tally.commit_s.observe(took_s)
+        self.tally.commit_changes.observe(len(changes))
         return list(committed.refusals)
 
     def session_executions(self, session_id: str) -> Iterator[Lease]:

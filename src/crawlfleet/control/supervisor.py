@@ -13,6 +13,7 @@ from typing import Final, Self
 import msgspec
 
 from crawlfleet.control.dispatch import Dispatch
+from crawlfleet.control.events import Broadcast, Events
 from crawlfleet.control.keys import Keys
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.nodes import Nodes
@@ -77,7 +78,11 @@ class ControlPlane:
             recovery=settings.recovery,
             retention=settings.retention,
         )
-        self._outbox = Outbox(store=store, state=state, sinks=sinks)
+        self._broadcast = Broadcast()
+        self._outbox = outbox = Outbox(store=store, state=state, sinks=[self._broadcast, *sinks])
+        self.events = Events(
+            store=store, broadcast=self._broadcast, position=lambda: outbox.position
+        )
         self._running: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -111,6 +116,10 @@ class ControlPlane:
         finally:
             await self._store.close()
         log.info("control plane stopped")
+
+    def dismiss(self) -> None:
+        """Let those who follow the events go: the master is about to stop."""
+        self._broadcast.end()
 
     async def watch(self) -> None:
         """Wait for as long as the control plane works; raises what made it stop."""

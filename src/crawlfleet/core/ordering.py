@@ -158,6 +158,11 @@ class ReadyQueue:
         head = min(lane.first(1, self._is_live)[0] for lane in lanes)
         return self._tasks[head[1]].created_at
 
+    def longest_ready(self) -> float | None:
+        """When the task was made that has been in the queue for the longest time."""
+        first = next(iter(self._tasks.values()), None)
+        return None if first is None else first.created_at
+
     def groups(self, closed: set[int], *, ageing_s: float = USUAL_AGEING_S) -> Iterator[Group]:
         """What to place, first things first; nothing is removed from the queue.
 

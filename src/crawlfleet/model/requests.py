@@ -1,6 +1,6 @@
 """What people and programs ask for, as it stands on the wire."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from crawlfleet.model.task import (
     TaskStatus,
 )
 
-MAX_BATCH = 10_000
+MAX_BATCH: Final = 10_000
 
 Priority = Annotated[
     int, msgspec.Meta(extra_json_schema={"minimum": MIN_PRIORITY, "maximum": MAX_PRIORITY})

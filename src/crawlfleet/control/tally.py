@@ -1,0 +1,105 @@
+"""Counts of what the master did since it started: fed by whole commits, read by whoever looks.
+
+Numbers here are for watching, and begin anew with the process; the truth is in the store.
+"""
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+from crawlfleet.model.change import Change
+from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, TaskStatus
+
+REMEMBERED_S: Final = 3600
+DURATIONS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SIZES: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+
+
+class Happening(StrEnum):
+    """What is counted about tasks."""
+
+    SUBMITTED = "submitted"
+    ASSIGNED = "assigned"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+
+
+_ENDS: Final[Mapping[TaskStatus, Happening]] = {
+    status: Happening(str(status)) for status in TERMINAL
+}
+
+
+class Distribution:
+    """How often a value fell between which bounds."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """Up to each bound and above the one before it; the last has no bound."""
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Tally:
+    """Counts since `since`, and those of each second of the last hour."""
+
+    def __init__(self, *, since: float) -> None:
+        self.since = since
+        self.totals: Counter[Happening] = Counter()
+        self.failures: Counter[ErrorClass] = Counter()
+        """Attempts that did not succeed, whether or not they were tried again."""
+        self.commit_s = Distribution(DURATIONS_S)
+        self.commit_changes = Distribution(SIZES)
+        self.dispatch_s = Distribution(DURATIONS_S)
+        self._seconds: deque[tuple[int, Counter[Happening], Counter[ErrorClass]]] = deque()
+
+    def count(self, changes: Iterable[Change], *, at: float) -> None:
+        """Take the changes of a commit into account."""
+        happened: Counter[Happening] = Counter()
+        failed: Counter[ErrorClass] = Counter()
+        for change in changes:
+            for task in change.tasks:
+                if task.version == 1:
+                    happened[Happening.SUBMITTED] += 1
+                elif task.status in _ENDS:
+                    happened[_ENDS[task.status]] += 1
+            for execution in change.executions:
+                if execution.version == 1:
+                    happened[Happening.ASSIGNED] += 1
+                elif execution.error is not None and execution.status not in LIVE_EXECUTION:
+                    failed[execution.error.error_class] += 1
+        if happened or failed:
+            self.totals.update(happened)
+            self.failures.update(failed)
+            self._remember(int(at), happened, failed)
+
+    def within(
+        self, seconds: float, *, now: float
+    ) -> tuple[Counter[Happening], Counter[ErrorClass]]:
+        """What happened in the last so many seconds, an hour at most, and what failed."""
+        happened: Counter[Happening] = Counter()
+        failed: Counter[ErrorClass] = Counter()
+        for second, some_happened, some_failed in reversed(self._seconds):
+            if second <= now - seconds - 1:
+                break
+            happened.update(some_happened)
+            failed.update(some_failed)
+        return happened, failed
+
+    def _remember(
+        self, second: int, happened: Counter[Happening], failed: Counter[ErrorClass]
+    ) -> None:
+        if self._seconds and self._seconds[-1][0] >= second:
+            self._seconds[-1][1].update(happened)
+            self._seconds[-1][2].update(failed)
+        else:
+            self._seconds.append((second, happened, failed))
+        while self._seconds[0][0] < second - REMEMBERED_S:
+            self._seconds.popleft()

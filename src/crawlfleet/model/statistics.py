@@ -1,0 +1,46 @@
+"""How the fleet does, in numbers."""
+
+from datetime import datetime
+
+import msgspec
+
+
+class Throughput(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to tasks in a stretch of time that ends now."""
+
+    seconds: float
+    """How long it is; shorter than its name says while the master has not run for longer."""
+    submitted: int
+    assigned: int
+    """Attempts that were given to a node."""
+    completed: int
+    failed: int
+    timeout: int
+    cancelled: int
+    completed_per_s: float
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """How the fleet does now, and did in the last hour at most."""
+
+    at: datetime
+    since: datetime
+    """When this master started to count: nothing before is in `throughput` and `failures`."""
+    tasks: dict[str, int]
+    """How many there are in each state."""
+    ready: int
+    """Tasks that wait for a node."""
+    delayed: int
+    """Tasks that wait for their time, such as for a retry."""
+    running: int
+    """Executions that hold resources of a node."""
+    oldest_ready_s: float | None
+    """The age of the task that has been ready for the longest time; `null` when none is."""
+    throughput: dict[str, Throughput]
+    """For the last `minute`, `five_minutes` and `hour`."""
+    failures: dict[str, int]
+    """Attempts that did not succeed in the last hour, by the class of their error."""
+    nodes: dict[str, int]
+    """How many there are in each state."""
+    health: dict[str, int]
+    """How many nodes are how healthy."""
