@@ -127,3 +127,9 @@ def test_the_master_serves_both_to_anyone(master: Master) -> None:
     for name, value in page.HEADERS.items():
         assert reference.headers[name.lower()] == value
     assert {route.name for route in ROUTES} <= Seen(reference.content.decode()).anchors
+
+
+def test_the_bare_address_leads_to_the_reference(master: Master) -> None:
+    answer = master.call("GET", "/", key=None)
+    assert answer.status == 307
+    assert answer.headers["location"] == "/api/reference"

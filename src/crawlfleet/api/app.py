@@ -6,7 +6,7 @@ from typing import Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
@@ -35,13 +35,21 @@ def create_app(control: ControlPlane, settings: ServerSettings) -> Starlette:
     """The API over a running control plane."""
     requests = Requests()
     app = Starlette(
-        routes=mount(ROUTES, control, requests, max_body_bytes=int(settings.max_body_mb * 1e6)),
+        routes=[
+            StarletteRoute("/", _front_door),
+            *mount(ROUTES, control, requests, max_body_bytes=int(settings.max_body_mb * 1e6)),
+        ],
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )
     # A path has one spelling: a redirect would lose bodies and keys on the way.
     app.router.redirect_slashes = False
     app.state.requests = requests
     return app
+
+
+async def _front_door(request: Request) -> Response:
+    """Whoever opens the bare address in a browser finds something to read."""
+    return RedirectResponse("/api/reference")
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
