@@ -15,8 +15,8 @@ ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
 export UV_SYSTEM_CERTS ?= 1
 endif
 
-# Debian packages of the servers that tests talk to; put there by `make servers` where missing.
-SERVER_PACKAGES := postgresql
+# Debian packages that tests need; put there by `make servers` where missing.
+SERVER_PACKAGES := postgresql strace
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
