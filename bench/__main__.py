@@ -4,7 +4,7 @@ import argparse
 import importlib
 import sys
 
-PARTS = ("placement", "store", "latency")
+PARTS = ("placement", "store", "latency", "tasks")
 
 
 def main() -> None:

@@ -1,0 +1,3 @@
+from bench.tasks import main
+
+main()
