@@ -1,0 +1,44 @@
+"""What a fetch is asked for and what it brings back; a bad site is an outcome, not an error."""
+
+import msgspec
+
+from crawlfleet.model.crawl import Outcome
+
+
+class FetchRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One request. Redirects are not followed: each hop is a visit of its own."""
+
+    url: str
+    """Canonical and absolute, `http` or `https`."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Beside the usual ones: conditions, cookies of the host."""
+    content_types: tuple[str, ...] = ("*/*",)
+    """Those whose body is read."""
+    max_body_bytes: int = 10_000_000
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What came of it."""
+
+    url: str
+    outcome: Outcome
+    status: int = 0
+    headers: tuple[tuple[str, str], ...] = ()
+    """Names in lower case, in the order of their coming."""
+    body: bytes = b""
+    """With transfer and content encodings undone."""
+    wire_bytes: int = 0
+    """As they came over the wire, headers and all."""
+    reason: str = ""
+    """What went wrong, for people."""
+    address: str = ""
+    """The IP address that was really talked to; that of the proxy where there is one."""
+    first_byte_s: float = 0.0
+    elapsed_s: float = 0.0
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header, by its lower-case name."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None

@@ -1,0 +1,72 @@
+"""The URLs of one crawl: seen, waiting, leased, done."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from crawlfleet.model.frontier import (
+    Commit,
+    FrontierCounts,
+    HostFigures,
+    HostLease,
+    Link,
+    UrlRecord,
+)
+
+
+class Frontier(Protocol):
+    """Queues by host, leased in portions, changed by atomic commits.
+
+    Every method may raise `StoreUnavailable`; after `commit` raised, it is wholly there or
+    wholly absent. A URL is taken in once, whatever depth it is met at; its depth is the shortest
+    known, and when that falls after its visit, what it links to is taken in anew where that
+    matters, without visiting it again.
+    """
+
+    async def open(self) -> Mapping[str, Any]:
+        """Make ready; the receipts of the last commit, by sink. Leases of an earlier life are
+        over: what they held waits again."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun. May be called twice."""
+        ...
+
+    async def add(self, seeds: Sequence[Link], at: float) -> int:
+        """Take in seeds at depth 0, durably; how many were new. Seeds are always exact."""
+        ...
+
+    async def lease(
+        self,
+        worker: str,
+        *,
+        hosts: int,
+        urls: int,
+        held: Mapping[str, int],
+        now: float,
+    ) -> list[HostLease]:
+        """Up to `urls` URLs of each of up to `hosts` further hosts that have any to visit now.
+
+        `held` names hosts that this worker has, and how many more URLs of each it wants; they
+        come under the token that it has. Hosts whose `next_at` comes first are given first. Empty
+        when there is nothing now; never more than `max_pages` allows.
+        """
+        ...
+
+    async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
+        """One durable, atomic step. The hosts whose token was not the living one: nothing of
+        theirs was changed, and the receipts count only if no host was refused."""
+        ...
+
+    async def forget(self, worker: str) -> None:
+        """The worker is gone: its leases are over."""
+        ...
+
+    async def counts(self) -> FrontierCounts: ...
+
+    async def busiest(self, limit: int) -> Sequence[HostFigures]:
+        """The hosts with the most waiting URLs."""
+        ...
+
+    async def record(self, id: int) -> UrlRecord | None:
+        """All that is known of a URL; `None` when it was never taken in."""
+        ...
