@@ -111,6 +111,11 @@ class BoundLogger(structlog.BoundLoggerBase):
         self._logger.handle(record)
 
 
+def is_debugging() -> bool:
+    """Whether lines of level debug are written: to save the work of preparing many."""
+    return _threshold <= logging.DEBUG
+
+
 def logger(component: Component) -> BoundLogger:
     """The voice of a component; works before `configure`, and follows it whenever it is called."""
     return BoundLogger(logging.getLogger("crawlfleet"), _PROCESSORS, {"component": component.value})

@@ -70,16 +70,18 @@ async def read_back(url: str) -> set[int]:
     """The numbers of `committer.make_change` that are there, each with all its parts."""
     connection = await asyncpg.connect(url)
     try:
-        parts = [
-            {row[0] for row in await connection.fetch(f"SELECT {column} FROM {table}")}
-            for table, column in (
-                ("crawler_tasks", "id"),
-                ("crawler_task_executions", "task_id"),
-                ("crawler_events", "subject"),
-                ("crawler_claims", "holder"),
-            )
-        ]
-        numbers = [row[0] for row in await connection.fetch("SELECT seq FROM crawler_events")]
+        # One picture of it all: the last commit of a client that is gone may still be on its way.
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            parts = [
+                {row[0] for row in await connection.fetch(f"SELECT {column} FROM {table}")}
+                for table, column in (
+                    ("crawler_tasks", "id"),
+                    ("crawler_task_executions", "task_id"),
+                    ("crawler_events", "subject"),
+                    ("crawler_claims", "holder"),
+                )
+            ]
+            numbers = [row[0] for row in await connection.fetch("SELECT seq FROM crawler_events")]
     finally:
         await connection.close()
     assert all(part == parts[0] for part in parts)

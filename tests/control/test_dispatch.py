@@ -3,12 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
+
 from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.control.state import REMEMBERED_BYTES
 from crawlfleet.core import attempts
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Task
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import stage
+
+TOO_LARGE_TO_REMEMBER = msgspec.Raw(msgspec.json.encode({"note": "x" * REMEMBERED_BYTES}))
 
 
 class SlowStore(MemoryStore):
@@ -48,7 +53,7 @@ def test_a_plan_from_before_memory_was_loaded_anew_is_not_carried_out() -> None:
                 await on.control.state.load()
 
             store.meanwhile = come_to_light
-            await on.submit()
+            await on.submit(parameters=TOO_LARGE_TO_REMEMBER)
             await asyncio.sleep(5)
 
             assert [each.id for each in await store.live_executions()] == ["exec-unheard"]

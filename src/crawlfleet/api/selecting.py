@@ -12,7 +12,7 @@ from crawlfleet.model.task import TaskStatus
 PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 LONGEST_ID: Final = 100
-CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET.decode()}]{{{BODY_LENGTH}}}\Z")
+CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
 
 
 def invalid(field: str, message: str, remedy: str, value: Any = None) -> InvalidRequest:

@@ -2,13 +2,27 @@
 
 import os
 import time
+from typing import Final
+
+PORTION: Final = 4096
 
 
 class Machine:
-    """The real `System`."""
+    """The real `System`. Not to be shared by processes: they would draw the same entropy."""
+
+    def __init__(self) -> None:
+        self._drawn = b""
+        self._used = 0
+
+    def entropy(self, size: int) -> bytes:
+        # Drawn in portions: a system call for each id would cost as much as the rest of it.
+        end = self._used + size
+        if end > len(self._drawn):
+            self._drawn = os.urandom(max(size, PORTION))
+            self._used, end = 0, size
+        drawn = self._drawn[self._used : end]
+        self._used = end
+        return drawn
 
     def now(self) -> float:
         return time.time()
-
-    def entropy(self, size: int) -> bytes:
-        return os.urandom(size)

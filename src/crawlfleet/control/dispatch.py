@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.fleet import Fleet
@@ -23,7 +21,7 @@ from crawlfleet.model.ids import EXECUTION, make_id
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import DispatchSettings
 from crawlfleet.model.task import Task
-from crawlfleet.ports.store import RefusalKind, Store
+from crawlfleet.ports.store import RefusalKind
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
@@ -38,13 +36,11 @@ class Dispatch:
     def __init__(
         self,
         *,
-        store: Store,
         state: FleetState,
         system: System,
         rules: Rules,
         settings: DispatchSettings,
     ) -> None:
-        self._store = store
         self._state = state
         self._system = system
         self._rules = rules
@@ -91,7 +87,7 @@ class Dispatch:
             return 0, 0
         nodes = dict(proposal.assignments)
         planned_on = self._state.fleet
-        tasks = await self._store.tasks([*nodes])
+        tasks = await self._state.ready_tasks([*nodes])
         if self._state.fleet is not planned_on:
             # Loaded anew meanwhile, after a failure: the plan knew too little of what is taken.
             return len(nodes), 0
@@ -119,7 +115,7 @@ class Dispatch:
         if node is None or node.session_id is None:
             return None
         demand = demand_of(task)
-        change = attempts.assign(
+        return attempts.assign(
             task,
             node_id=node_id,
             session_id=node.session_id,
@@ -128,10 +124,8 @@ class Dispatch:
             allocation=rooms.allocate(node_id, demand, task.capabilities),
             now=self._system.now(),
             cause=f"placed by {task.schedule_strategy or self._settings.default_strategy}",
+            epoch=self._state.epoch,
         )
-        if change is None:
-            return None
-        return msgspec.structs.replace(change, epoch=self._state.epoch, under=node.session_id)
 
 
 class _Rooms:

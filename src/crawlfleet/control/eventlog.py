@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from crawlfleet.model.event import Event
-from crawlfleet.telemetry import Component, logger
+from crawlfleet.telemetry import Component, is_debugging, logger
 
 _sched = logger(Component.SCHED)
 _recover = logger(Component.RECOVER)
@@ -17,7 +17,10 @@ class EventLog:
     """Writes events to the structured log; routine life of tasks only at level debug."""
 
     async def publish(self, events: Sequence[Event]) -> None:
+        routine = is_debugging()
         for event in events:
+            if not routine and event.kind not in TROUBLE and event.kind.startswith("task."):
+                continue
             write = _sched.debug if event.kind.startswith("task.") else _master.info
             if event.kind in TROUBLE:
                 write = _recover.warning

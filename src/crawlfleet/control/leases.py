@@ -222,6 +222,8 @@ class Leases:
             if report.kind is ReportKind.STARTED:
                 return None
             return attempts.confirm_stop(lease, now=now)
+        if report.ran_s is not None:
+            lease = attempts.begun(lease, report.ran_s, now=now)
         return _DECISIONS[report.kind](self, lease, report, now)
 
     def _started(self, lease: Lease, report: Report, now: float) -> Change | None:

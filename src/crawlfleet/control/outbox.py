@@ -11,6 +11,7 @@ from typing import Final
 
 from crawlfleet.control.state import FleetState
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.event import Event
 from crawlfleet.ports.bus import EventSink
 from crawlfleet.ports.store import Store
 from crawlfleet.telemetry import Component, logger
@@ -69,9 +70,13 @@ class Outbox:
         self._saved = self._position
 
     async def _carry(self) -> bool:
-        events = await self._store.events(after=self._position, limit=PORTION)
+        """Carry a portion; whether the store may have more of what memory has not."""
+        events: Sequence[Event] = self._state.fresh_events(self._position)
+        remembered = bool(events)
+        if not remembered:
+            events = await self._store.events(after=self._position, limit=PORTION)
         for sink in self._sinks:
             await sink.publish(events)
         if events:
             self._position = events[-1].seq
-        return len(events) == PORTION
+        return not remembered and len(events) == PORTION

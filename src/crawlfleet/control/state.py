@@ -22,6 +22,7 @@ from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import requirement_of
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, ClusterStatus
@@ -32,6 +33,10 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 RELOAD_PAUSE_S: Final = 1.0
+REMEMBERED_TASKS: Final = 10_000
+REMEMBERED_EVENTS: Final = 20_000
+REMEMBERED_BYTES: Final = 2_000
+"""Of parameters: of larger tasks there may be few, but each would weigh more than the rest."""
 
 
 class FleetState:
@@ -44,6 +49,9 @@ class FleetState:
         self.tally = Tally(since=system.now())
         self.epoch = 0
         self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
+        self._fresh: dict[int, list[Event]] = {}
+        """Events of the newest commits, by the number of the first of each."""
+        self._fresh_events = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -60,6 +68,8 @@ class FleetState:
         self._by_session: dict[str, dict[str, None]] = {}
         self._versions: dict[str, int] = {}
         """Of the tasks that have not ended: what was read from the store may be older."""
+        self._ready: dict[str, Task] = {}
+        """Some of the tasks in the queue, so that most need not be read again to be assigned."""
         self._delayed: list[tuple[float, str]] = []
         self._delayed_until: dict[str, float] = {}
         self._limits: list[tuple[float, str]] = []
@@ -152,11 +162,43 @@ class FleetState:
             # Some of it may have happened: believe nothing that memory says.
             self.signals.doubt.set()
             raise
-        self.signals.events.set()
+        self._keep_events([event for change in made for event in change.events], committed.last_seq)
         self.tally.count(made, at=self._system.now())
         self.tally.commit_s.observe(took_s)
         self.tally.commit_changes.observe(len(changes))
         return list(committed.refusals)
+
+    def fresh_events(self, after: int) -> list[Event]:
+        """The events after that number, in order, as far as memory has them; each only once.
+
+        None of them when the next one is not here: then the store has it.
+        """
+        events: list[Event] = []
+        while (some := self._fresh.pop(after + 1, None)) is not None:
+            for event in some:
+                after += 1
+                events.append(msgspec.structs.replace(event, seq=after))
+        self._fresh_events -= len(events)
+        for passed in [first for first in self._fresh if first <= after]:
+            self._fresh_events -= len(self._fresh.pop(passed))
+        return events
+
+    def _keep_events(self, events: list[Event], last_seq: int) -> None:
+        if not events:
+            return
+        if self._fresh_events + len(events) > REMEMBERED_EVENTS:
+            self._fresh.clear()
+            self._fresh_events = 0
+        self._fresh[last_seq - len(events) + 1] = events
+        self._fresh_events += len(events)
+        self.signals.events.set()
+
+    async def ready_tasks(self, ids: Sequence[str]) -> list[Task]:
+        """The tasks that exist among `ids`, from memory where it has them."""
+        missing = [id for id in ids if id not in self._ready]
+        read = {task.id: task for task in await self._store.tasks(missing)} if missing else {}
+        found = (self._ready.get(id) or read.get(id) for id in ids)
+        return [task for task in found if task is not None]
 
     def session_executions(self, session_id: str) -> Iterator[Lease]:
         """The live executions of a session."""
@@ -235,6 +277,7 @@ class FleetState:
         for task in found:
             self._put_task(task)
         for gone in {*task_ids} - {task.id for task in found}:
+            self._ready.pop(gone, None)
             self.queue.discard(gone)
             self._delayed_until.pop(gone, None)
 
@@ -340,6 +383,7 @@ class FleetState:
 
     def _put_aside(self, task: Task) -> None:
         """A task that nobody has to place."""
+        self._ready.pop(task.id, None)
         self.queue.discard(task.id)
         self._delayed_until.pop(task.id, None)
         if task.status in TERMINAL:
@@ -349,6 +393,7 @@ class FleetState:
             self.fleet.remember_success(task.assigned_node, pairs)
 
     def _put_delayed(self, task: Task) -> None:
+        self._ready.pop(task.id, None)
         self.queue.discard(task.id)
         if self._delayed_until.get(task.id) != task.not_before:
             self._delayed_until[task.id] = task.not_before
@@ -357,7 +402,12 @@ class FleetState:
 
     def _put_ready(self, task: Task) -> None:
         self._delayed_until.pop(task.id, None)
-        self.queue.discard(task.id)
+        if len(self._ready) < REMEMBERED_TASKS and len(memoryview(task.parameters)) < (
+            REMEMBERED_BYTES
+        ):
+            self._ready[task.id] = task
+        else:
+            self._ready.pop(task.id, None)
         self.queue.add(
             task.id,
             requirement_of(task),

@@ -67,7 +67,7 @@ class ControlPlane:
             store=store, state=state, system=system, tasks=self.tasks, rules=rules
         )
         self._dispatch = Dispatch(
-            store=store, state=state, system=system, rules=rules, settings=settings.dispatch
+            state=state, system=system, rules=rules, settings=settings.dispatch
         )
         self._timers = Timers(
             store=store,

@@ -70,8 +70,12 @@ def assign(
     allocation: Resources,
     now: float,
     cause: str,
+    epoch: int | None = None,
 ) -> Change | None:
-    """Give the task to a node under the next token; `None` when it is not there to be given."""
+    """Give the task to a node under the next token; `None` when it is not there to be given.
+
+    It holds only while the node's session has not ended, and while the leader's epoch lasts.
+    """
     token = task.token + 1
     moved = move_task(
         task,
@@ -98,7 +102,13 @@ def assign(
         allocation=allocation,
         retry_count=task.retry_count,
     )
-    return Change(tasks=(moved[0],), executions=(execution,), events=(moved[1],))
+    return Change(
+        tasks=(moved[0],),
+        executions=(execution,),
+        events=(moved[1],),
+        epoch=epoch,
+        under=session_id,
+    )
 
 
 def start(lease: Lease, *, now: float) -> Change | None:
@@ -109,6 +119,20 @@ def start(lease: Lease, *, now: float) -> Change | None:
     if task is None:
         return None
     return _both(lease, task, ExecutionTrigger.STARTED, running_at=now)
+
+
+def begun(lease: Lease, ran_s: float, *, now: float) -> Lease:
+    """The lease as if its start had been reported, by a node that was too quick to do so.
+
+    Only the times: no state was stored in between, so there is nothing to tell of.
+    """
+    if lease.execution.running_at is not None:
+        return lease
+    at = min(max(now - ran_s, lease.execution.start_time), now)
+    return Lease(
+        msgspec.structs.replace(lease.task, started_at=at),
+        msgspec.structs.replace(lease.execution, running_at=at),
+    )
 
 
 def succeed(

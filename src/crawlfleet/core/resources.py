@@ -60,8 +60,17 @@ def add(a: Resources, b: Resources) -> Resources:
 
 
 def subtract(a: Resources, b: Resources) -> Resources:
-    """What is left of `a` without `b`, never below zero."""
-    return from_units(np.maximum(units(a) - units(b), 0.0))
+    """What is left of `a` without `b`, never below zero.
+
+    In plain numbers: once per assignment, where five of them are too few for an array to pay.
+    """
+    return Resources(
+        cpu_cores=max(round(a.cpu_cores - b.cpu_cores, 6), 0.0),
+        memory_mb=max(round(a.memory_mb - b.memory_mb, 6), 0.0),
+        gpu=max(round(a.gpu - b.gpu, 6), 0.0),
+        bandwidth_mbps=max(round(a.bandwidth_mbps - b.bandwidth_mbps, 6), 0.0),
+        slots=max(round(a.slots - b.slots, 6), 0.0),
+    )
 
 
 def fits(need: Resources, free: Resources) -> bool:

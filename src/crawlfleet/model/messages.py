@@ -122,6 +122,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was found, for `succeeded`: any JSON of at most 1 MB."""
     error: TaskError | None = None
     metrics: dict[str, float] = {}
+    ran_s: float | None = None
+    """For how long it ran, when its start was not reported before its end."""
 
 
 class ReportBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -42,7 +42,7 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
 
     refusals: tuple[Refusal | None, ...]
     last_seq: int
-    """The highest event number of the store after this commit."""
+    """The number of this batch's last event; they are numbered in order and without a gap."""
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):

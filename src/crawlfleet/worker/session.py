@@ -41,6 +41,7 @@ REMEMBERED: Final = 10_000
 """Far more than can be under way at once; forgetting one costs a refused report at worst."""
 READY_AT_MOST_S: Final = 1.0
 """What lies ready for longer is given back: another node may have room for it."""
+START_TOLD_WITHIN_S: Final = 0.001
 SAFETY_SHARE: Final = 0.15
 """Stop acting this share of the timeout early, besides the time that stopping takes."""
 
@@ -92,6 +93,8 @@ class WorkSession:
         self._pace = Pace(asked_at)
         self._seen: dict[str, None] = {}
         self._reports: list[Report] = []
+        self._begun: dict[str, tuple[Report, float]] = {}
+        """Starts that were not sent yet, and when they were: a quick end takes them along."""
         self._something_to_report = asyncio.Event()
         self._giving_back: asyncio.TimerHandle | None = None
 
@@ -179,7 +182,7 @@ class WorkSession:
         while True:
             await self._something_to_report.wait()
             self._something_to_report.clear()
-            while self._reports:
+            while self._reports or self._begun:
                 try:
                     await self._send_reports()
                 except MasterUnreachable:
@@ -200,6 +203,8 @@ class WorkSession:
         return SessionEnd.STOPPED
 
     async def _send_reports(self) -> None:
+        self._reports += [report for report, _ in self._begun.values()]
+        self._begun.clear()
         sent = tuple(self._portion())
         batch = ReportBatch(session_id=self._session_id, reports=sent)
         reply = await self._link.report(self._node_id, batch)
@@ -265,7 +270,7 @@ class WorkSession:
 
     async def _execute(self, assignment: Assignment) -> None:
         async def started() -> None:
-            self._say(assignment, ReportKind.STARTED)
+            self._say_started(assignment)
 
         try:
             attempt = await self._pool.run(assignment, started)
@@ -290,6 +295,8 @@ class WorkSession:
         self, about: Assignment | StopOrder, kind: ReportKind, attempt: Attempt | None = None
     ) -> None:
         attempt = attempt or Attempt()
+        _, begun_at = self._begun.pop(about.execution_id, (None, None))
+        ran_s = None if begun_at is None else asyncio.get_running_loop().time() - begun_at
         self._reports.append(
             Report(
                 execution_id=about.execution_id,
@@ -300,9 +307,24 @@ class WorkSession:
                 data=attempt.data if attempt.data is not None else JSON_NULL,
                 error=attempt.error,
                 metrics=attempt.metrics,
+                ran_s=ran_s,
             )
         )
         self._something_to_report.set()
+
+    def _say_started(self, about: Assignment) -> None:
+        """Soon, not at once: work that is done by then needs one report instead of two."""
+        loop = asyncio.get_running_loop()
+        report = Report(
+            execution_id=about.execution_id,
+            task_id=about.task_id,
+            token=about.token,
+            kind=ReportKind.STARTED,
+            at=self._system.now(),
+        )
+        if not self._begun:
+            loop.call_later(START_TOLD_WITHIN_S, self._something_to_report.set)
+        self._begun[about.execution_id] = (report, loop.time())
 
     def _obey(self, orders: tuple[StopOrder, ...]) -> None:
         for order in orders:
@@ -347,7 +369,7 @@ class WorkSession:
         """Tell what was given back, so that others can begin with it at once."""
         with contextlib.suppress(MasterUnreachable, Refused, TimeoutError):
             async with asyncio.timeout(LAST_REPORTS_S):
-                while self._reports:
+                while self._reports or self._begun:
                     await self._send_reports()
 
 

@@ -338,3 +338,19 @@ class CommitTests(Harness):
             assert refusal is not None
             kinds.append(refusal.kind)
         assert kinds == [RefusalKind.EPOCH, RefusalKind.SESSION, RefusalKind.VERSION]
+
+    @on_store
+    async def test_commits_at_once_each_know_the_numbers_of_their_own_events(
+        self, store: Store
+    ) -> None:
+        async def commit(name: str) -> tuple[str, int]:
+            made = Change(events=(make_event(subject=name), make_event(subject=f"{name}, too")))
+            stale = Change(tasks=(make_task(version=7),), events=(make_event(subject="never"),))
+            return name, (await store.commit([stale, made])).last_seq
+
+        for name, last in await asyncio.gather(*(commit(f"batch {n}") for n in range(20))):
+            numbered = await store.events(after=last - 2, limit=2)
+            assert [(e.seq, e.subject) for e in numbered] == [
+                (last - 1, name),
+                (last, f"{name}, too"),
+            ]
