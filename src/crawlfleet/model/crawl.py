@@ -64,6 +64,8 @@ class Scope(Part, frozen=True, kw_only=True):
     max_query_parameters: Annotated[int, Meta(ge=0)] = 12
     max_query_variants: Annotated[int, Meta(ge=1)] = 1000
     """So many different queries of one path are followed: calendars and filters are endless."""
+    max_years_ahead: Annotated[int, Meta(ge=0)] | None = 3
+    """A calendar is followed so far into the future; `None` follows it for ever."""
     follow_nofollow: bool = True
     """Whether `rel=nofollow` links are followed."""
     obey_meta_robots: bool = True

@@ -1,0 +1,155 @@
+"""From the raw links of a page to those that belong to the crawl, in one tight loop.
+
+Most links of a page stand on every page of its site, so what became of a link is remembered: one
+look-up replaces parsing, hashing and all rules. Links that begin at the root or name their host
+mean the same on each page of a site, others only within their folder; and what several links
+lead to is judged once.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from crawlfleet.core.canonical import Canonicaliser, Place, fingerprint, host_key
+from crawlfleet.core.scope import NOT_OF_THE_WEB, TOO_MANY_VARIANTS, Refusal, Territory
+from crawlfleet.core.traps import Variants
+from crawlfleet.model.frontier import Link
+
+REMEMBERED: Final = 32_768
+"""Entries of about 200 bytes; a link has one or two, and those of one page may come on top. When
+full, all are forgotten: links that stand on every page are back after the next one."""
+
+_new: Final = tuple.__new__  # a third of the cost of `Link(…)`
+_LONGEST_REMEMBERED: Final = 2000
+_SAME_ON_THE_SITE: Final = ("http://", "https://", "javascript:", "mailto:", "tel:", "data:")
+_OF_THE_PAGE: Final = frozenset("#?" + "".join(map(chr, range(33))))
+"""Links that begin so mean something else on each page; blanks may hide what follows them."""
+
+_Memory = dict[str, Link | Refusal]
+_NONE: Final[_Memory] = {}
+
+
+class Links:
+    """Resolves the links of one crawl, as its canonical form and its territory have it."""
+
+    def __init__(
+        self,
+        canonical: Canonicaliser,
+        territory: Territory,
+        variants: Variants,
+        *,
+        remembered: int = REMEMBERED,
+    ) -> None:
+        self._canonical = canonical
+        self._territory = territory
+        self._variants = variants
+        self._limit = remembered
+        self._held = 0
+        self._by_site: dict[str, _Memory] = {}
+        self._by_folder: dict[str, _Memory] = {}
+        self._by_url: _Memory = {}
+        self.refused: Counter[str] = Counter()
+        """Links that did not belong, by rule; each is counted when it is looked at, not each time
+        that it is met."""
+
+    def seed(self, url: str) -> Link | Refusal:
+        """The link for a URL that somebody asked for: it belongs, if only it is of the web."""
+        canonical = self._canonical.canonical(url)
+        if canonical is None:
+            return NOT_OF_THE_WEB
+        return Link(fingerprint(canonical), canonical, host_key(canonical))
+
+    def resolve(self, base_url: str, raw_hrefs: Iterable[str]) -> list[Link]:
+        """The links of the page at `base_url` that belong to the crawl, each once, in order."""
+        place = self._canonical.place(base_url)
+        if place is None:
+            fates = (self.follow(base_url, href) for href in raw_hrefs)
+            return list({fate.id: fate for fate in fates if isinstance(fate, Link)}.values())
+        found: dict[int, Link] = {}
+        if self._held >= self._limit:
+            self._forget()
+        site, folder = self._memories(place)
+        on_site, in_folder = site.get, folder.get
+        for href in raw_hrefs:
+            fate = on_site(href) or in_folder(href) or self._learn(place, href, site, folder)
+            if fate.__class__ is Link:
+                found[fate[0]] = fate
+        return list(found.values())
+
+    def follow(self, base_url: str, href: str) -> Link | Refusal:
+        """What becomes of one link, or of a redirect's target, on the page at `base_url`."""
+        url = self._canonical.join(base_url, href)
+        return NOT_OF_THE_WEB if url is None else self._judged(url, host_key(url))
+
+    def widen(self, url: str) -> None:
+        """Take `url` for a seed too: a seed's redirect led there. Cheap when it changes nothing,
+        so that it may be called again for each process and each life of a crawl."""
+        canonical = self._canonical.canonical(url)
+        if canonical is None:
+            return
+        wider = self._territory.including(canonical)
+        if wider is not self._territory:
+            self._territory = wider
+            self._forget()
+
+    def _learn(self, place: Place, href: str, site: _Memory, folder: _Memory) -> Link | Refusal:
+        url = self._canonical.resolve(place, href)
+        if url is None:
+            fate: Link | Refusal = NOT_OF_THE_WEB
+        else:
+            known = self._by_url.get(url)
+            if known is None:
+                # One text for the host of all links to their own site: they are kept for long.
+                host = place.site if url.startswith(place.rooted) else host_key(url)
+                known = self._judged(url, host)
+                if len(url) <= _LONGEST_REMEMBERED:
+                    self._by_url[url] = known
+                    self._held += 1
+            fate = known
+        if fate.__class__ is Refusal:
+            self.refused[fate[0]] += 1
+        if not href or len(href) > _LONGEST_REMEMBERED:
+            return fate
+        if href[0] == "/" or (":" in href and href.startswith(_SAME_ON_THE_SITE)):
+            site[href] = fate
+            self._held += 1
+        elif folder is not _NONE and href[0] not in _OF_THE_PAGE and ":" not in href:
+            # A colon may end a scheme after which the rest is relative to the page.
+            folder[href] = fate
+            self._held += 1
+        return fate
+
+    def _memories(self, place: Place) -> tuple[_Memory, _Memory]:
+        """What is known of the links of the page's site and folder.
+
+        Of a folder only from its second page on: many have but one. Nor of that of a page whose
+        own address is not canonical: it may lie in another one than it seems.
+        """
+        site = self._by_site.get(place.site)
+        if site is None:
+            site = self._by_site[place.site] = {}
+            self._held += 1
+        folder = self._by_folder.get(place.folder)
+        if folder is None:
+            self._by_folder[place.folder] = folder = _NONE
+            self._held += 1
+        elif not place.plain:
+            folder = _NONE
+        elif folder is _NONE:
+            self._by_folder[place.folder] = folder = {}
+        return site, folder
+
+    def _judged(self, url: str, host: str) -> Link | Refusal:
+        refusal = self._territory.refusal(url, host)
+        if refusal is not None:
+            return refusal
+        id = fingerprint(url)
+        if "?" in url and not self._variants.admits(url.partition("?")[0], id):
+            return TOO_MANY_VARIANTS
+        return _new(Link, (id, url, host, 0))
+
+    def _forget(self) -> None:
+        self._by_site.clear()
+        self._by_folder.clear()
+        self._by_url.clear()
+        self._held = 0

@@ -1,0 +1,128 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.core.canonical import Canonicaliser, fingerprint
+from crawlfleet.core.scope import Refusal, Territory
+from crawlfleet.core.traps import Variants
+from crawlfleet.crawl.links import Links
+from crawlfleet.crawl.suffixes import bundled
+from crawlfleet.model.crawl import Limits, Scope
+from crawlfleet.model.frontier import Link
+
+SITE = "https://shop.example"
+
+
+def links(*, remembered: int = 100, variants: int = 1000, **scope) -> Links:
+    territory = Territory(Scope(**scope), Limits(), [f"{SITE}/"], year=2026)
+    return Links(Canonicaliser(), territory, Variants(variants), remembered=remembered)
+
+
+def urls(found: list[Link]) -> list[str]:
+    return [link.url for link in found]
+
+
+def test_a_page_gives_each_link_that_belongs_once_and_in_order() -> None:
+    found = links().resolve(
+        f"{SITE}/a/b.html",
+        ["c.html", "/d", "#top", "d", "https://other.example/", "/d#part", "mailto:x@y", "../e",
+         "https://SHOP.example/f?utm_source=x", "", "\ud800", "https://shop.example/d", "g.jpg"],
+    )  # fmt: skip
+
+    assert urls(found) == [
+        f"{SITE}/a/c.html", f"{SITE}/d", f"{SITE}/a/b.html", f"{SITE}/a/d", f"{SITE}/e",
+        f"{SITE}/f", f"{SITE}/a/%EF%BF%BD",
+    ]  # fmt: skip
+    assert all(link == Link(fingerprint(link.url), link.url, SITE) for link in found)
+
+
+def test_relative_links_mean_something_else_in_another_folder() -> None:
+    crawl = links()
+    for _ in range(2):
+        assert urls(crawl.resolve(f"{SITE}/a/x", ["b", "?c=1"])) == [
+            f"{SITE}/a/b", f"{SITE}/a/x?c=1",
+        ]  # fmt: skip
+        assert urls(crawl.resolve(f"{SITE}/d/y", ["b", "?c=1"])) == [
+            f"{SITE}/d/b", f"{SITE}/d/y?c=1",
+        ]  # fmt: skip
+
+
+HREFS = st.lists(
+    st.sampled_from(
+        ["a", "b/", "../c", "/d", "#e", "?f=1", " ?g=2", "\t#h", "http:?i", "https:?j", "https:k",
+         "https:/l", "//shop.example/m", "/n?o=1", "https://shop.example/p", "q?r=s:t", "u:v", "",
+         "\\w", "http://shop.example:81/x", "/2040/01/", "y;jsessionid=1", "z.pdf", "./", "..",
+         "javascript:void(0)", "https://www.shop.example/1", "/2?a=1", "/2?a=2", "/2?a=3"]
+    ),
+    max_size=20,
+)  # fmt: skip
+BASES = st.sampled_from(
+    [f"{SITE}/", f"{SITE}/a/b", f"{SITE}/a/c?d=1", f"{SITE}/a/(S(lit3py55t21z5v55vlm25s55))/x",
+     "https://u:p@shop.example./a/b", "http://shop.example/a/b", f"{SITE}/a/b;jsessionid=1#x",
+     f"{SITE}/%7ea/b", "about:blank"]
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(BASES, HREFS), max_size=8), st.integers(1, 30))
+def test_memory_changes_nothing(pages: list[tuple[str, list[str]]], remembered: int) -> None:
+    crawl = links(remembered=remembered)
+    for base, hrefs in pages:
+        forgetful = links()
+        expected = {}
+        for href in hrefs:
+            fate = forgetful.follow(base, href)
+            if isinstance(fate, Link):
+                expected[fate.id] = fate
+        assert crawl.resolve(base, hrefs) == list(expected.values())
+        assert crawl._held <= remembered + 2 + 2 * 20
+
+
+def test_queries_of_one_path_end_somewhere() -> None:
+    crawl = links(variants=5, remembered=3)
+
+    for _ in range(3):
+        found = crawl.resolve(f"{SITE}/", [f"/calendar?day={day}" for day in range(100)])
+        assert len(found) == 5
+    assert crawl.refused["variants"] > 0
+
+
+def test_a_refusal_says_which_rule_said_no() -> None:
+    fate = links().follow(f"{SITE}/", "https://other.example/")
+
+    assert isinstance(fate, Refusal)
+    assert fate.rule == "within"
+    assert "scope.within" in fate.message
+
+
+def test_links_to_where_a_seed_was_redirected_belong_after_all() -> None:
+    crawl = links()
+    href = "https://www.shop.example/a"
+    assert crawl.resolve(f"{SITE}/", [href]) == []
+
+    crawl.widen("https://www.shop.example/")
+
+    assert urls(crawl.resolve(f"{SITE}/", [href])) == [href]
+
+
+def test_a_seed_belongs_whatever_the_rules_are() -> None:
+    crawl = links(deny=(".",))
+
+    assert crawl.seed("HTTPS://shop.example/a.pdf#b") == Link(
+        fingerprint(f"{SITE}/a.pdf"), f"{SITE}/a.pdf", SITE
+    )
+    assert isinstance(crawl.seed("shop.example"), Refusal)
+
+
+@pytest.mark.parametrize(
+    ("name", "registrable"),
+    [
+        ("a.b.co.uk", "b.co.uk"),
+        ("www.example.com", "example.com"),
+        ("a.me.github.io", "me.github.io"),
+        ("x.www.ck", "www.ck"),
+        ("a.b.xn--55qx5d.cn", "b.xn--55qx5d.cn"),
+    ],
+)
+def test_the_list_of_public_suffixes_comes_with_us(name: str, registrable: str) -> None:
+    assert bundled().registrable(name) == registrable
