@@ -49,6 +49,8 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The text of robots.txt, cut to the limit; `None` when not fetched yet."""
     robots_status: int = 0
     robots_until: float = 0.0
+    robots_failed_at: float = 0.0
+    """Since when it cannot be had; 0 when it could the last time."""
     cookies: str = ""
     """As `crawl.cookies` writes them."""
 
