@@ -1,0 +1,101 @@
+"""What a CSS selector asks for besides elements, and how dear it may become.
+
+`h2::text`, `a@href`, `a::attr(href)` and `div::html` say what is taken of an element. The engine
+that matches selectors goes back over all ancestors or siblings for some of their parts, once more
+for each such part; a page made for it can keep it busy for hours, so they are counted.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_TAKEN: Final = re.compile(
+    r"(?:::(?P<what>text|html|own)|(?:::attr\(\s*|@)(?P<attribute>[A-Za-z_][\w:.-]*)(?P<end>\s*\))?)"
+    r"\s*\Z"
+)
+_OPAQUE: Final = re.compile(r""""[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|\[[^\]]*\]""")
+_COMBINED: Final = re.compile(r"\s*([>+~,])\s*")
+_ARGUMENTS: Final = re.compile(r":([\w-]+)\(([^()]*)\)")
+_WIDE: Final = re.compile(r":(?:nth-|last-of-|only-of-)")
+_COMPOUND: Final = re.compile(r"([\s>+~]?)([^\s>+~]+)")
+_CONTAINS: Final = re.compile(r":contains\(")
+
+
+class Compound(NamedTuple):
+    """One part of a selector, and what one look at it may cost."""
+
+    combinator: str
+    """How it is tied to the part before it."""
+    wide: bool = False
+    """Whether it counts siblings."""
+    deep: int = 0
+    """How many times over it looks into or out of what is nested."""
+
+
+Chain = tuple[Compound, ...]
+
+
+class Taken(NamedTuple):
+    """A selector, and what is taken of what it matches."""
+
+    selector: str
+    attribute: str | None = None
+    html: bool = False
+    own: bool = False
+
+
+def split(text: str) -> Taken:
+    """Part the selector from what is taken; the text of an element where nothing is said."""
+    found = _TAKEN.search(text)
+    if found is None or (found["end"] is not None) != found[0].startswith("::attr"):
+        return Taken(_spelt(text))
+    selector = _spelt(text[: found.start()])
+    what = found["what"]
+    return Taken(selector, found["attribute"], what == "html", what == "own")
+
+
+def chains(selector: str) -> tuple[Chain, ...]:
+    """The alternatives of a selector as chains; empty when none of them searches."""
+    plain = _OPAQUE.sub("x", selector).strip()
+    plain = re.sub(r"\s+", " ", _COMBINED.sub(r"\1", plain))
+    while (shorter := _ARGUMENTS.sub(_folded, plain)) != plain:
+        plain = shorter
+    read = tuple(tuple(_compounds(alternative)) for alternative in plain.split(","))
+    searching = any(
+        part.combinator in {" ", "~"} or part.wide or part.deep for chain in read for part in chain
+    )
+    return read if searching else ()
+
+
+def cost(chains: tuple[Chain, ...], *, elements: int, depth: int, breadth: int) -> int:
+    """The most steps that matching may take on a page of so many elements, so deep and wide."""
+    total = 0
+    for chain in chains:
+        each = 0
+        for part in chain:
+            # A step upwards takes three times as long as one aside.
+            ways = {" ": 3 * depth, "~": breadth}.get(part.combinator, 1)
+            own = (breadth if part.wide else 1) * max(depth, 1) ** part.deep
+            each = own + ways * each
+        total += elements * each
+    return total
+
+
+def _folded(found: re.Match[str]) -> str:
+    """A pseudo-class with arguments as a word that says what it costs."""
+    name, arguments = found.groups()
+    if name.startswith("nth-"):
+        return ":nth-x"
+    deep = arguments.count(" ") + arguments.count("~") + arguments.count(":deep")
+    deep += name in {"has", "lexbor-contains"}
+    return ":deep" * deep + (":nth-x" if ":nth-x" in arguments else "") or ":x"
+
+
+def _compounds(alternative: str) -> Iterator[Compound]:
+    for combinator, part in _COMPOUND.findall(alternative.strip()):
+        yield Compound(combinator, bool(_WIDE.search(part)), part.count(":deep"))
+
+
+def _spelt(selector: str) -> str:
+    """`:contains()` as the engine calls it."""
+    return _CONTAINS.sub(":lexbor-contains(", selector.strip())

@@ -1,0 +1,140 @@
+"""Signs that a page is not what its status says: "not found" with a 200, or a wall for robots.
+
+Both are hints from words and sizes, so they ask for several signs at once: a shop may sell a book
+called "Page not found". Phrases are English and Chinese; numbers and sizes mean the same anywhere.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+SMALL_CHARS: Final = 2_000
+"""A page with more text than this has something to say."""
+_HEAD_CHARS: Final = 20_000
+_TINY_BYTES: Final = 6_000
+
+_MISSING_TITLE: Final = re.compile(
+    r"\b404\b|\b(?:page|file|product|article|item|content) (?:was |could )?not (?:be )?found\b"
+    r"|\bnot found\b|\bpage (?:doesn.t|does not) exist\b|\bno longer (?:available|exists)\b"
+    r"|页面(?:不存在|未找到|找不到|已删除)|找不到(?:该|此|您|你)?.{0,8}(?:页|内容|商品)|(?:内容|商品|文章|帖子)(?:不存在|已删除|已下架)"
+    r"|頁面不存在|找不到網頁",
+    re.IGNORECASE,
+)
+_MISSING_TEXT: Final = re.compile(
+    r"\b(?:error|http|code)[ :]{0,3}404\b|\b404[ :-]{1,3}(?:error|page|not found)"
+    r"|\bpage you (?:are|were) (?:looking|searching) for\b"
+    r"|\bpage (?:could not|cannot|can.t) be found\b"
+    r"|\b(?:page|product|article|item) (?:was )?not found\b|\bdoes(?:n.t| not) exist\b"
+    r"|\bno longer (?:available|exists)\b|\bhas been (?:removed|deleted)\b"
+    r"|(?:访问|查看|请求|浏览)的(?:页面|内容|网页|商品).{0,6}(?:不存在|未找到|找不到|已删除|已下架)|页面(?:不存在|找不到|飞走|走丢)"
+    r"|(?:内容|商品|文章|帖子)(?:不存在|已被?删除|已下架)",
+    re.IGNORECASE,
+)
+
+_CHALLENGE_MARKS: Final = (
+    (b"/cdn-cgi/challenge-platform/", "Cloudflare's challenge"),
+    (b"cf-chl-", "Cloudflare's challenge"),
+    (b"_incapsula_resource", "Incapsula's challenge"),
+    (b"datadome.co", "DataDome's challenge"),
+    (b"px-captcha", "PerimeterX's challenge"),
+    (b"perimeterx", "PerimeterX's challenge"),
+    (b"awswaf.com", "AWS WAF's challenge"),
+    (b"distil_r_captcha", "Distil's challenge"),
+    (b"/_sec/cp_challenge/", "Akamai's challenge"),
+    (b"geo.captcha-delivery.com", "DataDome's challenge"),
+    (b"aliyun_waf", "Alibaba's challenge"),
+    (b"punish?x5secdata", "Alibaba's challenge"),
+    (b"tcaptcha", "Tencent's captcha"),
+    (b"geetest", "a GeeTest captcha"),
+    (b"g-recaptcha", "a captcha"),
+    (b"h-captcha", "a captcha"),
+    (b"hcaptcha.com", "a captcha"),
+    (b"cf-turnstile", "a captcha"),
+)
+_WALL_TITLE: Final = re.compile(
+    r"\bjust a moment\b|\battention required\b|\baccess (?:denied|to this page has been denied)\b"
+    r"|\bare you (?:a )?(?:human|robot)\b|\brobot check\b|\bsecurity check\b"
+    r"|\bverify (?:you|that you)\b"
+    r"|\bcaptcha\b|\bpardon our interruption\b|\brequest blocked\b|\bblocked\b|\bunusual traffic\b"
+    r"|\bddos protection\b|\bforbidden\b"
+    r"|安全验证|人机验证|滑动验证|验证码|访问(?:被拒绝|受限|过于频繁|异常)|身份验证|请完成验证",
+    re.IGNORECASE,
+)
+_WALL_TEXT: Final = re.compile(
+    r"\bverify (?:that )?you are (?:a )?human\b|\bnot a robot\b|\bunusual (?:traffic|activity)\b"
+    r"|\benable (?:javascript|cookies)(?: and (?:javascript|cookies))?"
+    r" to (?:continue|proceed|access)\b"
+    r"|\bchecking (?:if the site connection is secure|your browser)\b"
+    r"|\bcomplete the (?:captcha|security)\b"
+    r"|\baccess (?:to this (?:page|site|resource) )?(?:has been |is )?(?:denied|blocked)\b"
+    r"|\byou have been blocked\b|\btoo many requests\b|\bautomated (?:access|requests|queries)\b"
+    r"|访问过于频繁|请(?:完成|进行|输入).{0,6}验证|人机验证|拖动.{0,4}滑块|您的访问.{0,6}(?:异常|拦截|阻断|受限)|操作太频繁",
+    re.IGNORECASE,
+)
+_WALL_HEADERS: Final = {
+    "cf-mitigated": "Cloudflare",
+    "x-datadome": "DataDome",
+    "x-amzn-waf-action": "AWS WAF",
+    "x-sucuri-block": "Sucuri",
+}
+
+
+def worth_a_look(*, status: int, title: str, size: int) -> bool:
+    """Whether a page may be one of these at all; cheap, so that most pages cost no more.
+
+    `size` is that of the whole page in bytes.
+    """
+    return (
+        size <= _TINY_BYTES
+        or status != 200
+        or _MISSING_TITLE.search(title[:500]) is not None
+        or _WALL_TITLE.search(title[:500]) is not None
+    )
+
+
+def soft_404(*, status: int, title: str, text: str) -> str | None:
+    """Why a page that came with a 200 is in truth a missing one; `None` when it is not.
+
+    `text` is the page's visible text, or its beginning.
+    """
+    if status != 200:
+        return None
+    said = _MISSING_TITLE.search(title[:500])
+    found = _MISSING_TEXT.search(text[:SMALL_CHARS])
+    if said and (found or len(text) <= SMALL_CHARS):
+        return f"its title says {said[0]!r}"
+    if found and len(text) <= SMALL_CHARS // 4:
+        return f"a short page that says {found[0]!r}"
+    return None
+
+
+def blocked(
+    *,
+    status: int,
+    title: str,
+    text: str,
+    body: bytes = b"",
+    headers: Iterable[tuple[str, str]] = (),
+) -> str | None:
+    """What keeps us out where a page should be; `None` when nothing seems to.
+
+    `headers` have lower-case names. The mark of a captcha alone means nothing on a page that has
+    something to say: contact forms have captchas too.
+    """
+    for name, value in headers:
+        if name in _WALL_HEADERS and (name != "x-datadome" or status in {403, 429}):
+            return f"{_WALL_HEADERS[name]} says so in the header {name}: {value[:40]}"
+    short = len(text) <= SMALL_CHARS
+    said = _WALL_TITLE.search(title[:500])
+    found = _WALL_TEXT.search(text[:SMALL_CHARS]) if short else None
+    head = body[:_HEAD_CHARS].lower() if short else b""
+    mark = next((name for mark, name in _CHALLENGE_MARKS if mark in head), None) if head else None
+    if said and short and (mark or found or status in {403, 429, 503}):
+        return mark or f"its title says {said[0]!r}"
+    if mark and found:
+        return mark
+    if found and len(text) <= SMALL_CHARS // 4:
+        return f"a short page that says {found[0]!r}"
+    if mark and short and status in {403, 429, 503}:
+        return mark
+    return None

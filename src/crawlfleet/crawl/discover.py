@@ -1,0 +1,143 @@
+"""The links of a page, as they are written there, with what the page says about them.
+
+Only strings are handed over, each once: making them absolute and canonical is the dearest part of
+a link's life, and is done where it is decided whether the link belongs to the crawl.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from crawlfleet.core.robots_tags import FREE, Directives, from_words
+from crawlfleet.crawl.markup import Page
+
+MOST: Final = 50_000
+"""Links of one page."""
+LONGEST: Final = 65_536
+"""Characters of one link; a longer one is no address."""
+
+_REFRESH: Final = re.compile(
+    r"""\s*[\d.]*\s*(?:[;,]|\s)\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.*))""",
+    re.IGNORECASE | re.DOTALL,
+)
+_SKIPPED: Final = ("#", "javascript:", "mailto:", "tel:", "data:", "about:", "blob:", "sms:")
+_UNENDORSED: Final = frozenset({"nofollow", "ugc", "sponsored"})
+_ROBOTS: Final = frozenset({"robots", "crawlfleet"})
+
+
+class Kind(StrEnum):
+    """What makes a link."""
+
+    ANCHOR = "anchor"
+    FRAME = "frame"
+    REFRESH = "refresh"
+    CANONICAL = "canonical"
+    NEXT = "next"
+    PREV = "prev"
+    ALTERNATE = "alternate"
+    """The same in another language."""
+    FEED = "feed"
+    SITEMAP = "sitemap"
+
+
+_ANCHOR: Final = Kind.ANCHOR
+
+
+class Found(NamedTuple):
+    """One link."""
+
+    href: str
+    """As it stands in the page; white space around it is gone."""
+    kind: Kind = Kind.ANCHOR
+    nofollow: bool = False
+    """By `rel`: nofollow, ugc or sponsored. What the whole page asks for is in `robots`."""
+
+
+class Discovered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """All that a page says about where to go."""
+
+    base: str
+    """What the links are relative to."""
+    links: list[Found]
+    """In their order, each spelling once."""
+    robots: Directives = FREE
+    """What the page itself asks for; headers may ask for more."""
+
+
+def discover(page: Page) -> Discovered:
+    """The links of a page. Never raises."""
+    links: dict[str, Found] = {}
+    robots = FREE
+    for node in page.links:
+        attributes = node.attributes
+        href = attributes.get("href")
+        if href is None:
+            robots |= _without_href(node.tag, attributes, links)
+        elif (tag := node.tag) == "a" or tag == "area":
+            if rel := attributes.get("rel"):
+                _add(links, href, _ANCHOR, not _UNENDORSED.isdisjoint(rel.lower().split()))
+            elif (href := href.strip()) not in links or links[href].nofollow:
+                links[href] = Found(href)
+        elif tag == "link" and (kind := _kind_of_link(attributes)):
+            _add(links, href, kind)
+    return Discovered(base=page.base, links=_usable(links.values()), robots=robots)
+
+
+def _without_href(
+    tag: str | None, attributes: dict[str, str | None], links: dict[str, Found]
+) -> Directives:
+    """Frames and meta elements; what the latter ask for."""
+    if tag == "iframe" or tag == "frame":
+        if source := attributes.get("src"):
+            _add(links, source, Kind.FRAME)
+    elif content := attributes.get("content"):
+        if (attributes.get("name") or "").strip().lower() in _ROBOTS:
+            return from_words(content)
+        refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
+        if refreshes and (target := _refreshed(content)):
+            _add(links, target, Kind.REFRESH)
+    return FREE
+
+
+def _add(links: dict[str, Found], href: str, kind: Kind, nofollow: bool = False) -> None:
+    href = href.strip()
+    known = links.get(href)
+    if known is None or (known.nofollow and not nofollow):
+        links[href] = Found(href, kind, nofollow)
+
+
+def _usable(found: Iterable[Found]) -> list[Found]:
+    return [link for link in found if _leads_on(link.href)][:MOST]
+
+
+def _leads_on(href: str) -> bool:
+    if href[:1] == "/" and len(href) <= LONGEST:
+        return True
+    return bool(href) and len(href) <= LONGEST and not href.lower().startswith(_SKIPPED)
+
+
+def _kind_of_link(attributes: dict[str, str | None]) -> Kind | None:
+    rel = (attributes.get("rel") or "").lower().split()
+    for word in rel:
+        if word in {"next", "prev", "canonical", "sitemap"}:
+            return Kind(word)
+        if word == "previous":
+            return Kind.PREV
+        if word == "alternate":
+            type = (attributes.get("type") or "").lower()
+            if "rss" in type or "atom" in type:
+                return Kind.FEED
+            if attributes.get("hreflang") and "stylesheet" not in rel:
+                return Kind.ALTERNATE
+    return None
+
+
+def _refreshed(content: str) -> str | None:
+    """Where a page sends its readers: `5; url=/next`."""
+    found = _REFRESH.match(content[:LONGEST])
+    if found is None:
+        return None
+    return (found[1] or found[2] or found[3] or "").strip() or None

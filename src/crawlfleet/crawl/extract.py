@@ -1,0 +1,228 @@
+"""Runs a plan on a page.
+
+CSS fields are looked for in the whole page once, and each match is then given to the nearest item
+around it: that is as many searches as there are fields, however many items the page has.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from selectolax.lexbor import LexborNode
+
+from crawlfleet.core import json_path
+from crawlfleet.core.plural import plural
+from crawlfleet.core.values import absolute
+from crawlfleet.crawl.fields import MOST, Field
+from crawlfleet.crawl.markup import Page
+from crawlfleet.crawl.nesting import contained, lies_within, nest_into, sort_into
+from crawlfleet.crawl.structured import structured_data
+from crawlfleet.model.extraction import PAGES, STRUCTURED, Item, Language, Plan
+
+MOST_ITEMS = 100_000
+"""Of one page."""
+
+
+class Extractor:
+    """A plan made ready for many pages."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._flat = tuple(Field(field) for field in plan.flat)
+        self._groups = tuple(Field(field) for field in plan.groups)
+        self._page = tuple(Field(field) for field in plan.page)
+        self._structured = plan.structured
+        self._likely: int | None = 0
+        """Where the item was on the last page: what is tried first, and changes no answer."""
+
+    def items(self, page: Page, document: Any = None) -> list[Item]:
+        """What the plan finds on the page; `document` is its body where that is JSON.
+
+        The answer depends on this page alone. Never raises.
+        """
+        items: list[Item] = []
+        if self._flat and document is None:
+            items += self._flat_items(page)
+        if self._groups:
+            for group in self._groups:
+                made = _group(group, [None], page, document)[0]
+                items += [Item(kind=group.name, fields=fields) for fields in made]
+        if self._page:
+            fields = _fields(self._page, [None], page, document)[0]
+            items += _page_item(page, fields, self._page)
+        if self._structured and document is None and (found := structured_data(page)):
+            items.append(Item(kind=STRUCTURED, fields={"url": page.url, **found}))
+        return items[:MOST_ITEMS]
+
+    def caught(self, page: Page, document: Any = None) -> dict[str, int]:
+        """How much each expression of the plan matches on the page, wherever it is."""
+        counts: dict[str, int] = {}
+        for field in (*self._flat, *self._groups, *self._page):
+            _count(field, field.name, [None], page, document, counts)
+        return counts
+
+    def container(self, page: Page) -> str | None:
+        """Which key of the flat map is the item on this page."""
+        found = [field.elements(page) for field in self._flat]
+        at, _ = _container(self._flat, found, self._likely)
+        return None if at is None else self._flat[at].name
+
+    def _flat_items(self, page: Page) -> list[Item]:
+        found = [field.elements(page) for field in self._flat]
+        at, sorted_ = _container(self._flat, found, self._likely)
+        self._likely = at
+        if at is None:
+            fields = {
+                field.name: field.value(nodes, page)
+                for field, nodes in zip(self._flat, found, strict=True)
+            }
+            return _page_item(page, fields, self._flat)
+        scopes = found[at]
+        columns = [
+            (field.name, [field.value(own, page) for own in each])
+            for field, each in zip(self._flat, sorted_, strict=True)
+            if field is not self._flat[at]
+        ]
+        if all(name != "url" for name, _ in columns):
+            links = sort_into(scopes, page.links)
+            columns.append(("url", [_first_address(own, page.base) for own in links]))
+        names = [name for name, _ in columns]
+        kind = plural(self._flat[at].name)
+        return [
+            Item(kind=kind, fields=dict(zip(names, row, strict=True)))
+            for row in zip(*(values for _, values in columns), strict=True)
+        ]
+
+
+Sorted = list[list[list[LexborNode]]]
+
+
+def _container(
+    fields: Sequence[Field], found: Sequence[Sequence[LexborNode]], likely: int | None
+) -> tuple[int | None, Sorted]:
+    """Which of the sets is that of the items, and each set sorted into them.
+
+    It is the one around most others; of several, the one that has more elements within; then the
+    first by name. The order in which the keys were written means nothing, since stores and clients
+    may change it.
+    """
+    if sum(1 for nodes in found if nodes) < 2:
+        return None, []
+    if likely is not None and found[likely]:
+        # Where it is around all others and within none, no other can win.
+        sorted_ = _sort(found, likely)
+        if _around_all(found, likely, sorted_):
+            return likely, sorted_
+    within = contained(found)
+    best = max(
+        range(len(found)),
+        key=lambda at: (len(within[at]), sum(within[at].values()), _reversed(fields[at].name)),
+    )
+    if not within[best]:
+        return None, []
+    return best, _sort(found, best)
+
+
+def _sort(found: Sequence[Sequence[LexborNode]], into: int) -> Sorted:
+    scopes = found[into]
+    return [[] if nodes is scopes else sort_into(scopes, nodes) for nodes in found]
+
+
+def _around_all(found: Sequence[Sequence[LexborNode]], at: int, sorted_: Sorted) -> bool:
+    scopes = found[at]
+    for nodes, each in zip(found, sorted_, strict=True):
+        if nodes and nodes is not scopes:
+            pairs = zip(scopes, each, strict=True)
+            if not any(own and own[-1].mem_id != scope.mem_id for scope, own in pairs):
+                return False
+    others = {node.mem_id for nodes in found if nodes is not scopes for node in nodes}
+    return not lies_within(scopes, others)
+
+
+def _reversed(name: str) -> tuple[int, ...]:
+    """Orders names the other way round."""
+    return (*(-ord(char) for char in name), 1)
+
+
+def _first_address(links: Sequence[LexborNode], base: str) -> str | None:
+    for link in links:
+        href = link.attributes.get("href")
+        if href:
+            return absolute(base, href)
+    return None
+
+
+def _page_item(page: Page, fields: dict[str, Any], wanted: Sequence[Field]) -> list[Item]:
+    """The page as one item, unless nothing at all was found on it."""
+    if all(fields[field.name] in (field.plan.default, [], False) for field in wanted):
+        return []
+    return [Item(kind=PAGES, fields={"url": page.url, **fields})]
+
+
+def _fields(
+    fields: Sequence[Field], scopes: Sequence[Any], page: Page, document: Any
+) -> list[dict[str, Any]]:
+    """The fields of each scope; the only scope `None` is the page itself."""
+    rows: list[dict[str, Any]] = [{} for _ in scopes]
+    for field in fields:
+        if field.fields:
+            for row, made in zip(rows, _group(field, scopes, page, document), strict=True):
+                many = field.plan.many
+                row[field.name] = made if many else (made[0] if made else field.plan.default)
+        else:
+            for row, places in zip(rows, _places(field, scopes, page, document), strict=True):
+                row[field.name] = field.value(places, page)
+    return rows
+
+
+def _group(
+    group: Field, scopes: Sequence[Any], page: Page, document: Any
+) -> list[list[dict[str, Any]]]:
+    """For each scope the objects that the group makes within it."""
+    matches = [
+        group.inner(places, page)[: MOST if group.plan.many else 1]
+        for places in _places(group, scopes, page, document)
+    ]
+    flat = [match for each in matches for match in each][:MOST_ITEMS]
+    rows = iter(_fields(group.fields, flat, page, document) if flat else ())
+    return [[row for _, row in zip(each, rows, strict=False)] for each in matches]
+
+
+def _places(
+    field: Field, scopes: Sequence[Any], page: Page, document: Any
+) -> Sequence[Sequence[Any]]:
+    """For each scope where the field is within it."""
+    language = field.query.language
+    whole = len(scopes) == 1 and scopes[0] is None
+    if language is Language.JSON:
+        values = [document] if whole else scopes
+        return [json_path.select(value, field.path) for value in values]
+    if document is not None:
+        return [[] for _ in scopes]
+    if language is Language.XPATH:
+        trees = [page.xml] if whole else scopes
+        return [[] if tree is None else field.xml_places(tree) for tree in trees]
+    if not field.query.expression:
+        return [[page.tree.root] if whole else [scope] for scope in scopes]
+    found = field.elements(page)
+    if whole:
+        return [found]
+    return (nest_into if field.fields else sort_into)(scopes, found)
+
+
+def _count(
+    field: Field,
+    name: str,
+    scopes: Sequence[Any],
+    page: Page,
+    document: Any,
+    counts: dict[str, int],
+) -> None:
+    places = _places(field, scopes, page, document)
+    found = [
+        match for each in places for match in (field.inner(each, page) if field.fields else each)
+    ]
+    counts[name] = len(found)
+    for inner in field.fields:
+        if found:
+            _count(inner, f"{name}.{inner.name}", found, page, document, counts)
+        else:
+            counts[f"{name}.{inner.name}"] = 0

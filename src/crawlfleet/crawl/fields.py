@@ -1,0 +1,143 @@
+"""Fields made ready to be looked for: expressions compiled once, values read many times."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+from lxml import etree
+from selectolax.lexbor import LexborNode
+
+from crawlfleet.core import css, json_path
+from crawlfleet.core.selectors import compile_pattern
+from crawlfleet.core.values import convert, read_json
+from crawlfleet.crawl.markup import Page
+from crawlfleet.crawl.texts import Allowance, text_of, text_of_xml
+from crawlfleet.model.extraction import FieldPlan, Language, ValueType
+
+MOST: Final = 10_000
+"""Values of one field in one item."""
+PATTERN_LONGEST: Final = 100_000
+"""Characters in which a regular expression is searched for."""
+
+
+class Field:
+    """One field of a plan, or a group of them."""
+
+    __slots__ = (
+        "_plain",
+        "chains",
+        "fields",
+        "name",
+        "path",
+        "pattern",
+        "plan",
+        "query",
+        "type",
+        "xpath",
+    )
+
+    def __init__(self, plan: FieldPlan, *, nested: bool = False) -> None:
+        self.plan = plan
+        self.name = plan.name
+        self.type = plan.type
+        self.query = query = plan.query
+        self.chains = css.chains(query.expression) if query.language is Language.CSS else ()
+        self.pattern = compile_pattern(plan.pattern) if plan.pattern else None
+        self.path = query.path
+        self.xpath = None
+        if query.language is Language.XPATH:
+            # Within a group, `//x` means the `x` within the match; nobody wants the page's.
+            inside = nested and query.expression.startswith("//")
+            expression = f".{query.expression}" if inside else query.expression
+            self.xpath = etree.XPath(expression, smart_strings=False)
+        # By far the most fields are like this, and have a shorter way.
+        self._plain = (
+            plan == FieldPlan(name=plan.name, query=query, default=plan.default)
+            and query.language is Language.CSS
+            and query.attribute is None
+            and not (query.html or query.own)
+        )
+        self.fields = tuple(Field(field, nested=True) for field in plan.fields)
+
+    def elements(self, page: Page) -> list[LexborNode]:
+        """Where a CSS field is on the page."""
+        return page.find(self.query.expression, self.chains)
+
+    def xml_places(self, scope: Any) -> list[Any]:
+        """What an XPath field finds: elements, texts, numbers."""
+        try:
+            found = self.xpath(scope) if self.xpath is not None else []
+        except (etree.XPathError, ValueError, TypeError):
+            return []
+        return found if isinstance(found, list) else [found]
+
+    def value(self, places: Iterable[Any], page: Page) -> Any:
+        """What the field has where it was found: elements, texts or JSON values."""
+        if self._plain:
+            for place in places:
+                if text := " ".join(text_of(place, page.allowance).split()):
+                    return text
+            return self.plan.default
+        if self.type is ValueType.EXISTS:
+            return any(True for _ in places)
+        values = self._values(places, page)
+        if not self.plan.many:
+            return next(values, self.plan.default)
+        return list(_first(values, MOST)) or self.plan.default or []
+
+    def inner(self, places: Iterable[Any], page: Page) -> list[Any]:
+        """The JSON values to which a group's path leads, in the texts that were caught."""
+        if self.plan.inner is None:
+            return list(places)
+        found: list[Any] = []
+        for place in places:
+            found += json_path.select(read_json(self._text(place, page.allowance)), self.plan.inner)
+        return found
+
+    def _values(self, places: Iterable[Any], page: Page) -> Iterator[Any]:
+        """Each place's value; those without one are left out."""
+        if self.plan.inner is not None or self.query.language is Language.JSON:
+            for found in self.inner(places, page):
+                value = self._of_json(found, page.base)
+                if value is not None:
+                    yield value
+            return
+        for place in places:
+            value = self._of_text(self._text(place, page.allowance), page.base)
+            if value is not None:
+                yield value
+
+    def _of_text(self, text: str, base: str) -> Any:
+        if self.pattern is not None:
+            found = self.pattern.search(text[:PATTERN_LONGEST])
+            if found is None:
+                return None
+            text = (found.group(1) if self.pattern.groups else found.group()) or ""
+        if self.type is ValueType.TEXT:
+            return " ".join(text.split()) or None
+        return convert(text, self.type, base=base, format=self.plan.format)
+
+    def _of_json(self, value: Any, base: str) -> Any:
+        if value is None or (self.type is ValueType.JSON and self.pattern is None):
+            return value
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        return self._of_text(text, base)
+
+    def _text(self, place: Any, allowance: Allowance) -> str:
+        query = self.query
+        if isinstance(place, LexborNode):
+            if query.attribute is not None:
+                return place.attributes.get(query.attribute) or ""
+            if query.html:
+                return "" if allowance.used_up else allowance.take(place.html or "")
+            return place.text(deep=False) if query.own else text_of(place, allowance)
+        if isinstance(place, etree._Element):
+            return text_of_xml(place, allowance)
+        if isinstance(place, bool):
+            return "true" if place else "false"
+        return f"{place:g}" if isinstance(place, float) else str(place)
+
+
+def _first(values: Iterator[Any], most: int) -> Iterator[Any]:
+    for _, value in zip(range(most), values, strict=False):
+        yield value

@@ -1,0 +1,106 @@
+"""Which of the elements found on a page lie within which others.
+
+Each element on the way up is looked at once, whatever is asked for, so that deep pages cost no
+more than flat ones of the same size.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from selectolax.lexbor import LexborNode
+
+
+def sort_into(scopes: Sequence[LexborNode], found: Iterable[LexborNode]) -> list[list[LexborNode]]:
+    """For each scope the elements that belong to it: it is the nearest one around them.
+
+    A scope belongs to itself.
+    """
+    sorted_: list[list[LexborNode]] = [[] for _ in scopes]
+    owners: dict[int, int | None] = {scope.mem_id: at for at, scope in enumerate(scopes)}
+    for node in found:
+        owner = _owner(node, owners)
+        if owner is not None:
+            sorted_[owner].append(node)
+    return sorted_
+
+
+def nest_into(scopes: Sequence[LexborNode], found: Iterable[LexborNode]) -> list[list[LexborNode]]:
+    """The same for elements that are scopes of their own: none belongs to itself."""
+    sorted_: list[list[LexborNode]] = [[] for _ in scopes]
+    owners: dict[int, int | None] = {scope.mem_id: at for at, scope in enumerate(scopes)}
+    for node in found:
+        above = node.parent
+        owner = None if above is None else _owner(above, owners)
+        if owner is not None:
+            sorted_[owner].append(node)
+    return sorted_
+
+
+def contained(found: Sequence[Sequence[LexborNode]]) -> list[dict[int, int]]:
+    """For each set of elements: which other sets have elements strictly within, and how many."""
+    marks: dict[int, int] = {}
+    for at, nodes in enumerate(found):
+        for node in nodes:
+            key = node.mem_id
+            marks[key] = marks.get(key, 0) | 1 << at
+    above: dict[int, int] = {}
+    within: list[dict[int, int]] = [{} for _ in found]
+    for at, nodes in enumerate(found):
+        for node in nodes:
+            around = _marks_above(node, marks, above) & ~(1 << at)
+            while around:
+                low = around & -around
+                around ^= low
+                inside = within[low.bit_length() - 1]
+                inside[at] = inside.get(at, 0) + 1
+    return within
+
+
+def lies_within(nodes: Sequence[LexborNode], others: set[int]) -> bool:
+    """Whether any of the elements lies strictly within one of the others, given by their ids."""
+    seen: set[int] = set()
+    for node in nodes:
+        each = node.parent
+        while each is not None:
+            key = each.mem_id
+            if key in others:
+                return True
+            if key in seen:
+                break
+            seen.add(key)
+            each = each.parent
+    return False
+
+
+def _owner(node: LexborNode, owners: dict[int, int | None]) -> int | None:
+    path: list[int] = []
+    owner: int | None = None
+    each: LexborNode | None = node
+    while each is not None:
+        key = each.mem_id
+        if key in owners:
+            owner = owners[key]
+            break
+        path.append(key)
+        each = each.parent
+    for key in path:
+        owners[key] = owner
+    return owner
+
+
+def _marks_above(node: LexborNode, marks: dict[int, int], above: dict[int, int]) -> int:
+    """The marks of all elements strictly around one."""
+    path: list[int] = []
+    mask = 0
+    each = node.parent
+    while each is not None:
+        key = each.mem_id
+        known = above.get(key)
+        if known is not None:
+            mask = known | marks.get(key, 0)
+            break
+        path.append(key)
+        each = each.parent
+    for key in reversed(path):
+        above[key] = mask
+        mask |= marks.get(key, 0)
+    return mask
