@@ -19,6 +19,7 @@ from crawlfleet.core.complaints import field_problem
 from crawlfleet.core.values import strptime_works
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.extraction import (
+    LONGEST,
     FieldPlan,
     FieldSpec,
     Language,
@@ -91,6 +92,9 @@ class _Reader:
     ) -> FieldPlan | None:
         if not isinstance(value, str | Mapping):
             self._wrong(at, "is neither a selector nor an object", 'write "h2.title", or an object')
+            return None
+        if isinstance(value, str) and not 0 < len(value.strip()) <= LONGEST:
+            self._wrong(at, f"is empty, or longer than {LONGEST} characters", "name a selector")
             return None
         try:
             spec = (
@@ -214,7 +218,12 @@ class _Reader:
                 self._nothing.css(taken.selector)
             except (SelectolaxError, UnicodeEncodeError):
                 hint = next((hint for part, hint in _HINTS if part in taken.selector), None)
-                self._wrong(at, "is no CSS selector", hint or "correct it", value=text)
+                self._wrong(
+                    at,
+                    "is no CSS selector",
+                    hint or "correct it; `crawlfleet extract` tries it on a page",
+                    value=text,
+                )
                 return None
         return Query(
             language=Language.CSS,

@@ -41,6 +41,8 @@ class Kind(StrEnum):
     """The same in another language."""
     FEED = "feed"
     SITEMAP = "sitemap"
+    LISTED = "listed"
+    """In a sitemap or a feed."""
 
 
 _ANCHOR: Final = Kind.ANCHOR

@@ -1,18 +1,23 @@
-"""One parse of a page: its items, its links, and what it allows."""
+"""One parse of a page: its items, its links, what it allows, and whether it is a page at all."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from crawlfleet.core import page_signs
 from crawlfleet.core.robots_tags import FREE, Directives, from_headers
 from crawlfleet.core.values import read_json
-from crawlfleet.crawl.discover import Found, discover
+from crawlfleet.crawl.discover import Found, Kind, discover
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
+from crawlfleet.crawl.sitemaps import Form, looks_like_listing, read_listing
 from crawlfleet.crawl.texts import text_of
+from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.extraction import Item, Plan
+
+HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+CUT: Final = "too deep or too large to be read to its end"
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -25,12 +30,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     robots: Directives = FREE
     """Of the page and its headers."""
     title: str = ""
-    blocked: str | None = None
-    """What seems to keep us out in place of a page."""
-    soft_404: str | None = None
-    """Why the page seems to be a missing one, whatever its status."""
-    cut: bool = False
-    """Whether the page was too deep or too large to be read to its end."""
+    outcome: Outcome = Outcome.OK
+    """`soft_404` and `blocked` are guesses, and only made where no item was found."""
+    note: str = ""
+    """Why it is not `ok`, or what is remarkable about the page."""
 
 
 class PageReader:
@@ -45,55 +48,68 @@ class PageReader:
         url: str,
         *,
         status: int = 200,
+        content_type: str = "",
+        robots_tags: Sequence[str] = (),
         headers: Sequence[tuple[str, str]] = (),
-        links: bool = True,
     ) -> Reading:
-        """Read a page.
+        """Read a page, a JSON document, a sitemap or a feed.
 
-        `body` is UTF-8, `url` canonical, `headers` have lower-case names. JSON has items, but no
-        links. The answer depends on nothing but the arguments. Never raises.
+        `body` is UTF-8 (or gzip, for a sitemap), `url` canonical; `robots_tags` are the values of
+        `X-Robots-Tag`, `headers` have lower-case names. JSON has items and no links, sitemaps and
+        feeds have links and no items. The answer depends on nothing but the arguments. Never
+        raises.
         """
-        kind, tags = "", []
-        for name, value in headers:
-            if name == "content-type":
-                kind = value
-            elif name == "x-robots-tag":
-                tags.append(value)
-        robots = from_headers(tags) if tags else FREE
+        robots = from_headers(robots_tags) if robots_tags else FREE
+        kind = content_type.partition(";")[0].strip().lower()
+        if kind not in HTML and looks_like_listing(body, kind):
+            return _listing(body, url, robots)
         page, document = open_page(body, url, kind)
         items = self._extractor.items(page, document) if self._extractor else ()
         if document is not None:
             return Reading(items=items, base=url, robots=robots)
-        found = discover(page) if links else None
-        title = page.title
-        missing = wall = None
-        if page_signs.worth_a_look(status=status, title=title, size=len(body)):
-            text = _visible(page)
-            missing = page_signs.soft_404(status=status, title=title, text=text)
-            wall = page_signs.blocked(
-                status=status, title=title, text=text, body=body, headers=headers
-            )
+        found = discover(page)
+        outcome, note = Outcome.OK, ""
+        if not items:
+            outcome, note = _judged(page, status, headers)
         return Reading(
             items=items,
-            base=page.base,
-            links=found.links if found else (),
-            robots=robots | found.robots if found else robots,
-            title=title,
-            blocked=wall,
-            soft_404=missing,
-            cut=page.cut or page.allowance.used_up,
+            base=found.base,
+            links=found.links if outcome is not Outcome.BLOCKED else (),
+            robots=robots | found.robots,
+            title=page.title,
+            outcome=outcome,
+            note=note or (CUT if page.cut or page.allowance.used_up else ""),
         )
 
 
-def _visible(page: Page) -> str:
+def _judged(page: Page, status: int, headers: Sequence[tuple[str, str]]) -> tuple[Outcome, str]:
+    """Whether it is a page at all, and why not."""
+    title = page.title
+    if not page_signs.worth_a_look(status=status, title=title, size=len(page.body)):
+        return Outcome.OK, ""
     body = page.tree.body
-    return "" if body is None else " ".join(text_of(body, page.allowance).split())
+    text = "" if body is None else " ".join(text_of(body, page.allowance).split())
+    if why := page_signs.blocked(
+        status=status, title=title, text=text, body=page.body, headers=headers
+    ):
+        return Outcome.BLOCKED, why
+    if why := page_signs.soft_404(status=status, title=title, text=text):
+        return Outcome.SOFT_404, why
+    return Outcome.OK, ""
 
 
-def open_page(body: bytes, url: str, content_type: str) -> tuple[Page, Any]:
+def _listing(body: bytes, url: str, robots: Directives) -> Reading:
+    """A sitemap or a feed as a page of links."""
+    listing = read_listing(body, utf8=True)
+    kind = Kind.SITEMAP if listing.form is Form.INDEX else Kind.LISTED
+    links = [Found(href, kind) for href in dict.fromkeys(each.href for each in listing.entries)]
+    note = listing.trouble or (CUT if listing.cut else "")
+    return Reading(base=url, links=links, robots=robots, note=note)
+
+
+def open_page(body: bytes, url: str, kind: str) -> tuple[Page, Any]:
     """The page, and its body as a value where that is JSON; `None` where it is not."""
-    kind = content_type.partition(";")[0].strip().lower()
     document = None
-    if kind.endswith("json") or (kind != "text/html" and body.lstrip()[:1] in {b"{", b"["}):
+    if kind.endswith("json") or (kind not in HTML and body[:100].lstrip()[:1] in {b"{", b"["}):
         document = read_json(body)
     return Page(b"" if document is not None else body, url), document

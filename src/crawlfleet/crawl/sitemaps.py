@@ -22,6 +22,7 @@ MOST_ADDRESSES: Final = 50_000
 MOST_BYTES: Final = 52_428_800
 """Likewise, unpacked."""
 LONGEST: Final = 2_048
+_GZIP: Final = b"\x1f\x8b"
 _CHUNK: Final = 65_536
 _WRONG_DECLARATION: Final = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _ENTRIES: Final = frozenset({"url", "sitemap", "item", "entry"})
@@ -69,17 +70,20 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 def looks_like_listing(body: bytes, content_type: str = "") -> bool:
     """Whether the body may be a sitemap or feed."""
-    kind = content_type.partition(";")[0].strip().lower()
-    if "rss" in kind or "atom" in kind:
+    if body.startswith(_GZIP) or content_type == "text/plain":
         return True
-    head = body[:1000]
+    head = body[:2000]
     return any(mark in head for mark in (b"<urlset", b"<sitemapindex", b"<rss", b"<feed", b"<rdf:"))
 
 
 def read_listing(
-    body: bytes, *, most: int = MOST_ADDRESSES, most_bytes: int = MOST_BYTES
+    body: bytes, *, utf8: bool = False, most: int = MOST_ADDRESSES, most_bytes: int = MOST_BYTES
 ) -> Listing:
-    """The addresses of a sitemap (XML or text, gzipped or not) or of a feed. Never raises."""
+    """The addresses of a sitemap (XML or text, gzipped or not) or of a feed. Never raises.
+
+    `utf8`: whether it was made UTF-8 before, whatever it says itself.
+    """
+    utf8 = utf8 and not body.startswith(_GZIP)
     body, cut, trouble = _unpacked(body, most_bytes)
     start = body[:_CHUNK].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not start.startswith(b"<"):
@@ -87,12 +91,12 @@ def read_listing(
     if _WRONG_DECLARATION.search(start):
         trouble = "it declares a document type or entities, which lists have no need of"
         return Listing(form=Form.UNKNOWN, entries=[], trouble=trouble)
-    return _Stream(most, cut, trouble).read(body)
+    return _Stream(most, cut, trouble).read(body, "utf-8" if utf8 else None)
 
 
 def _unpacked(body: bytes, most: int) -> tuple[bytes, bool, str | None]:
     """The body without gzip, whether it was cut, and what was wrong."""
-    if not body.startswith(b"\x1f\x8b"):
+    if not body.startswith(_GZIP):
         return body[:most], len(body) > most, None
     unpacker = zlib.decompressobj(wbits=31)
     try:
@@ -128,9 +132,10 @@ class _Stream:
         self._form = Form.UNKNOWN
         self._entries: list[Listed] = []
 
-    def read(self, body: bytes) -> Listing:
+    def read(self, body: bytes, encoding: str | None) -> Listing:
         parser = etree.XMLPullParser(
             events=("start", "end"),
+            encoding=encoding,
             recover=True,
             resolve_entities=False,
             no_network=True,

@@ -12,7 +12,9 @@ from msgspec import Meta
 
 from crawlfleet.model.crawl import Part
 
-Expression = Annotated[str, Meta(min_length=1, max_length=2000)]
+LONGEST: Final = 2000
+"""Characters of one expression."""
+Expression = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
 PAGES: Final = "pages"
 """The kind of an item that is a whole page."""
 STRUCTURED: Final = "structured"

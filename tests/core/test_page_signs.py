@@ -1,0 +1,136 @@
+"""Pages that are not what their status says."""
+
+import pytest
+
+from crawlfleet.core.page_signs import blocked, soft_404, worth_a_look
+from crawlfleet.core.plural import plural
+from crawlfleet.core.robots_tags import Directives, from_headers, from_words
+
+LONG = "Lorem ipsum dolor sit amet. " * 200
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("404 Not Found", "Sorry."),
+        ("Page not found - Shop", "The page you are looking for is not here. " + "Menu " * 50),
+        ("Shop", "Oops! The page you were looking for doesn't exist."),
+        ("页面不存在", "返回首页"),
+        ("商城", "抱歉，您访问的页面不存在"),
+        ("提示信息", "该商品已下架"),
+    ],
+)
+def test_a_missing_page_is_seen_behind_a_200(title: str, text: str) -> None:
+    assert soft_404(status=200, title=title, text=text)
+    assert worth_a_look(status=200, title=title, size=len(text))
+
+
+@pytest.mark.parametrize(
+    ("status", "title", "text"),
+    [
+        (404, "404 Not Found", "Sorry."),
+        (200, "Shop", "Welcome to our shop."),
+        (200, "How to fix a 404 error", LONG),
+        (200, "Blog", LONG + "the page you are looking for"),
+        (200, "", ""),
+        (200, "Room 4040", "A nice room."),
+    ],
+)
+def test_other_pages_are_not_missing(status: int, title: str, text: str) -> None:
+    assert soft_404(status=status, title=title, text=text) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "title", "text", "body"),
+    [
+        (503, "Just a moment...", "Checking your browser before accessing", b""),
+        (200, "Just a moment...", "", b"<script src=/cdn-cgi/challenge-platform/x>"),
+        (403, "Access Denied", "You don't have permission", b""),
+        (200, "Robot Check", "Verify you are a human", b""),
+        (200, "", "Please verify that you are human to continue", b""),
+        (200, "安全验证", "请完成下方验证后继续访问", b""),
+        (200, "提示", "您的访问过于频繁，请稍后再试", b""),
+        (403, "", "", b"<div class=g-recaptcha>"),
+    ],
+)
+def test_a_wall_is_seen(status: int, title: str, text: str, body: bytes) -> None:
+    assert blocked(status=status, title=title, text=text, body=body)
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "body"),
+    [
+        ("Contact us", "Write to us. " * 20, b"<div class=g-recaptcha>"),
+        ("How captchas work", LONG, b"g-recaptcha"),
+        ("Shop", "Welcome.", b""),
+        ("Forbidden Planet", "A film of 1956.", b""),
+    ],
+)
+def test_other_pages_are_no_walls(title: str, text: str, body: bytes) -> None:
+    assert blocked(status=200, title=title, text=text, body=body) is None
+
+
+def test_a_header_may_say_so() -> None:
+    headers = [("cf-mitigated", "challenge")]
+    assert blocked(status=403, title="", text=LONG, headers=headers)
+    assert blocked(status=200, title="", text=LONG, headers=[("x-datadome", "protected")]) is None
+
+
+def test_large_pages_with_plain_titles_are_not_looked_at() -> None:
+    assert not worth_a_look(status=200, title="Shop", size=50_000)
+    assert worth_a_look(status=200, title="Just a moment...", size=50_000)
+
+
+@pytest.mark.parametrize(
+    ("content", "directives"),
+    [
+        ("index, follow", (False, False)),
+        ("noindex", (True, False)),
+        ("NOFOLLOW", (False, True)),
+        ("noindex,nofollow", (True, True)),
+        ("none", (True, True)),
+        ("noarchive, max-snippet:50", (False, False)),
+        ("", (False, False)),
+    ],
+)
+def test_a_meta_element_says_what_is_allowed(content: str, directives: tuple[bool, bool]) -> None:
+    assert from_words(content) == directives
+
+
+@pytest.mark.parametrize(
+    ("values", "directives"),
+    [
+        (["noindex"], (True, False)),
+        (["noindex", "nofollow"], (True, True)),
+        (["googlebot: noindex, nofollow"], (False, False)),
+        (["googlebot: noindex", "nofollow"], (False, True)),
+        (["crawlfleet: none"], (True, True)),
+        (["otherbot: noindex, crawlfleet: nofollow"], (False, True)),
+        (["unavailable_after: 25 Jun 2027 15:00:00 PST, noindex"], (True, False)),
+        (["max-snippet: 20"], (False, False)),
+    ],
+)
+def test_headers_say_what_is_allowed(values: list[str], directives: tuple[bool, bool]) -> None:
+    assert from_headers(values) == Directives(*directives)
+
+
+@pytest.mark.parametrize(
+    ("one", "many"),
+    [
+        ("product", "products"),
+        ("category", "categories"),
+        ("day", "days"),
+        ("box", "boxes"),
+        ("class", "classes"),
+        ("branch", "branches"),
+        ("products", "products"),
+        ("person", "people"),
+        ("search_result", "search_results"),
+        ("news", "news"),
+        ("商品", "商品"),
+        ("row1", "row1"),
+        ("x_", "x_"),
+    ],
+)
+def test_plurals(one: str, many: str) -> None:
+    assert plural(one) == many
