@@ -67,6 +67,22 @@ def chains(selector: str) -> tuple[Chain, ...]:
     return read if searching else ()
 
 
+def parts(selector: str) -> list[list[tuple[str, str]]]:
+    """The alternatives of a selector, each as its compounds with the combinators before them."""
+    alternatives: list[list[tuple[str, str]]] = []
+    for text in _split(selector, ","):
+        read: list[tuple[str, str]] = []
+        joint = ""
+        for piece in _split(_spaced(text), " "):
+            if piece in {">", "+", "~"}:
+                joint = piece
+            elif piece:
+                read.append((joint or (" " if read else ""), piece))
+                joint = ""
+        alternatives.append(read)
+    return alternatives
+
+
 def cost(chains: tuple[Chain, ...], *, elements: int, depth: int, breadth: int) -> int:
     """The most steps that matching may take on a page of so many elements, so deep and wide."""
     total = 0
@@ -79,6 +95,45 @@ def cost(chains: tuple[Chain, ...], *, elements: int, depth: int, breadth: int) 
             each = own + ways * each
         total += elements * each
     return total
+
+
+def _spaced(selector: str) -> str:
+    """With spaces around all combinators that are not within brackets or quotes."""
+    return "".join(
+        f" {char} "
+        if char in ">+~" and not inside
+        else (" " if char.isspace() and not inside else char)
+        for char, inside in _nested(selector)
+    )
+
+
+def _split(text: str, at: str) -> list[str]:
+    pieces = [""]
+    for char, inside in _nested(text):
+        if char == at and not inside:
+            pieces.append("")
+        else:
+            pieces[-1] += char
+    return pieces
+
+
+def _nested(text: str) -> Iterator[tuple[str, bool]]:
+    """Each character, and whether it is within brackets or quotes."""
+    depth, quote, escaped = 0, "", False
+    for char in text:
+        yield char, bool(depth or quote or escaped)
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "([":
+            depth += 1
+        elif char in ")]":
+            depth -= 1
 
 
 def _folded(found: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from crawlfleet.core import css, json_path
 from crawlfleet.core.selectors import compile_pattern
 from crawlfleet.core.values import convert, read_json
 from crawlfleet.crawl.markup import Page
+from crawlfleet.crawl.searching import find
 from crawlfleet.crawl.texts import Allowance, text_of, text_of_xml
 from crawlfleet.model.extraction import FieldPlan, Language, ValueType
 
@@ -61,7 +62,7 @@ class Field:
 
     def elements(self, page: Page) -> list[LexborNode]:
         """Where a CSS field is on the page."""
-        return page.find(self.query.expression, self.chains)
+        return find(page, self.query.expression, self.chains)
 
     def xml_places(self, scope: Any) -> list[Any]:
         """What an XPath field finds: elements, texts, numbers."""

@@ -14,7 +14,6 @@ import numpy as np
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawlfleet.core import css
 from crawlfleet.core.values import absolute
 from crawlfleet.crawl.texts import Allowance
 
@@ -24,10 +23,12 @@ SHORTEST_TAG: Final = len("<p>")
 FEW_BYTES: Final = 128_000
 """With fewer, even a tag full of attributes is read in two seconds."""
 MOST_TAGS: Final = 200_000
+MOST_MARKS: Final = 1_000_000
+"""Of `<`, whatever they stand for."""
 DEEPEST: Final = 2_000
+DEEPEST_IN_SCRIPTS: Final = 10_000
+"""The same, with what scripts have that looks like tags."""
 MOST_ATTRIBUTES: Final = 2_000
-STEPS: Final = 1_000_000_000
-"""What the search for one selector may cost: a few seconds at worst."""
 SLOPPY: Final = 1_000
 """So many end tags more than begun elements of a name are a mistake, not a trick."""
 
@@ -35,6 +36,7 @@ _MANY_ATTRIBUTES: Final = re.compile(
     rb"<[a-zA-Z][^\s/>]*+(?:[\s/]++[^\s/>=]?[^\s/>=]*+"
     rb"(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+)?+)?+){%d}" % MOST_ATTRIBUTES
 )
+_SCRIPT: Final = re.compile(rb"<script\b(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)
 _FLAT: Final = re.findall("..", "brhriminmeliwbcosotrtdthdtddoparbaemp ")
 """How the names of elements begin that are empty, or end by themselves when the next begins."""
 
@@ -92,29 +94,8 @@ class Page:
         node = self.tree.css_first("title")
         return "" if node is None else " ".join(node.text().split())[:1000]
 
-    def find(self, selector: str, chains: tuple[css.Chain, ...]) -> list[LexborNode]:
-        """All elements that match, each once, in their order; none where that is too dear.
-
-        `chains` are those of the selector.
-        """
-        if chains and self.too_dear(chains):
-            return []
-        found = self.tree.css(selector)
-        if "," in selector and len(found) > 1:
-            # An element comes once for each alternative that it matches.
-            return list({node.mem_id: node for node in found}.values())
-        return found
-
-    def too_dear(self, chains: tuple[css.Chain, ...]) -> bool:
-        """Whether the search could take more than seconds on this page."""
-        tags = self.tags
-        if css.cost(chains, elements=tags, depth=tags, breadth=tags) <= STEPS:
-            return False
-        depth, breadth = self._shape
-        return css.cost(chains, elements=tags, depth=depth, breadth=breadth) > STEPS
-
     @cached_property
-    def _shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, int]:
         """How deep the tree is, and how many siblings a node has on average."""
         deepest = depth = squares = nodes = 0
         node = self.tree.root
@@ -157,21 +138,32 @@ def _too_many(body: bytes) -> list[int]:
     """Where there are too many tags, and where they are nested too deep."""
     text = np.frombuffer(body, np.uint8)
     at = np.flatnonzero(text[:-3] == ord("<"))
+    ends = [int(at[MOST_MARKS])] if len(at) > MOST_MARKS else []
+    at = at[:MOST_MARKS]
     first = text[at + 1]
     closes = first == ord("/")
     name = _LETTER[np.where(closes, text[at + 2], first)].astype(np.int32) << 8
     name |= _LETTER[np.where(closes, text[at + 3], text[at + 2])]
     opens = _LETTER[first] >= ord("a")
-    nests = _NESTS[name]
     # End tags of what was never begun close nothing.
     begun = np.bincount(name[opens], minlength=1 << 16)
     ended = np.bincount(name[closes], minlength=1 << 16)
     closes &= (ended <= begun + SLOPPY)[name]
-    depth = np.cumsum(np.where(nests & opens, 1, np.where(nests & closes, -1, 0)))
-    depth -= np.minimum(np.minimum.accumulate(depth), 0)
-    ends = [int(at[where[0]]) for where in (np.flatnonzero(depth > DEEPEST),) if len(where)]
+    nests = _NESTS[name]
+    change = np.where(nests & opens, 1, np.where(nests & closes, -1, 0))
+    plain = change.copy()
+    for script in _SCRIPT.finditer(body):
+        begin, end = np.searchsorted(at, script.span(1))
+        plain[begin:end] = 0
     tags = np.flatnonzero(opens)
-    return [*ends, int(at[tags[MOST_TAGS]])] if len(tags) > MOST_TAGS else ends
+    if len(tags) > MOST_TAGS:
+        ends.append(int(at[tags[MOST_TAGS]]))
+    # What looks like a script may be a trick; then the other limit holds.
+    for steps, deepest in ((plain, DEEPEST), (change, DEEPEST_IN_SCRIPTS)):
+        depth = np.cumsum(steps)
+        depth -= np.minimum(np.minimum.accumulate(depth), 0)
+        ends += [int(at[where]) for where in np.flatnonzero(depth > deepest)[:1]]
+    return ends
 
 
 def _nesting() -> Any:

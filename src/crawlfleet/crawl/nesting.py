@@ -71,6 +71,28 @@ def lies_within(nodes: Sequence[LexborNode], others: set[int]) -> bool:
     return False
 
 
+def is_within(nodes: Sequence[LexborNode], others: Sequence[LexborNode]) -> dict[int, bool]:
+    """By the id of each element: whether it lies strictly within one of the others."""
+    outer = {node.mem_id for node in others}
+    known: dict[int, bool] = {}
+    for node in nodes:
+        path: list[int] = []
+        each: LexborNode | None = node
+        inside = False
+        while each is not None:
+            key = each.mem_id
+            if key in known:
+                inside = known[key] or key in outer
+                break
+            path.append(key)
+            each = each.parent
+        for key in reversed(path):
+            # What was found so far is about the parent of this one: it, or something around it.
+            known[key] = inside
+            inside = inside or key in outer
+    return known
+
+
 def _owner(node: LexborNode, owners: dict[int, int | None]) -> int | None:
     path: list[int] = []
     owner: int | None = None
