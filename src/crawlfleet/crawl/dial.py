@@ -2,19 +2,35 @@
 
 The guard looks at the very address that a socket is about to connect to, so that literals, odd
 spellings, DNS answers and redirects are all the same to it, and an answer that changes between
-check and use has no effect: there is no second look-up.
+check and use has no effect: there is no second look-up. Through a proxy it can look at the
+address of the proxy, and at those that this machine knows for the target's name; what the proxy
+makes of the name is the proxy's matter.
 """
 
+import asyncio
 import socket
-from typing import ClassVar
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import ClassVar, Final, TypeVar
 
-import aiohttp
-from aiohappyeyeballs import AddrInfoType
-from aiohttp.abc import AbstractResolver, ResolveResult
+import python_socks
+from python_socks.async_.asyncio import Proxy as SocksProxy
 
 from crawlfleet.core import egress
+from crawlfleet.crawl.names import Names, NameUnknown
+from crawlfleet.crawl.proxy import HIDDEN_NAMES, BadProxy, Proxy, ProxyRefused, Tunnel
+from crawlfleet.crawl.request import Origin
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.task import ErrorClass
+
+MAX_ADDRESSES: Final = 6
+"""Of one name are tried; each waits for its share of the time."""
+MIN_TRY_S: Final = 1.0
+
+P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class AddressRefused(CrawlfleetError):
@@ -23,6 +39,7 @@ class AddressRefused(CrawlfleetError):
     error_class: ClassVar = ErrorClass.INVALID
 
     def __init__(self, reason: str) -> None:
+        self.reason = reason
         super().__init__(
             f"not connected: {reason}; if this node may reach such addresses,"
             " set `worker.allow_private`"
@@ -36,42 +53,189 @@ class NetworkTrouble(CrawlfleetError):
     retryable = True
 
 
-class GuardedResolver(AbstractResolver):
-    """Leaves out the forbidden addresses of a name. Raises `AddressRefused` when none is left."""
+class NoConnection(NetworkTrouble):
+    """There is no connection; `outcome` says what that means for a visit."""
 
-    def __init__(self, names: AbstractResolver, *, allow_private: bool) -> None:
-        self._names = names
+    def __init__(self, outcome: Outcome, reason: str, address: str = "") -> None:
+        super().__init__(reason)
+        self.outcome, self.address = outcome, address
+
+
+class Dialler:
+    """Opens guarded connections to the servers that URLs name."""
+
+    def __init__(
+        self,
+        *,
+        allow_private: bool,
+        connect_s: float,
+        names: Names | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._allow_private = allow_private
+        self._connect_s = connect_s
+        self._names = names or Names()
+        self._tls = tls or tls_context(verify=True)
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        answers = await self._names.resolve(host, port, family)
-        reasons = [
-            egress.refusal(answer["host"], allow_private=self._allow_private) for answer in answers
-        ]
-        allowed = [answer for answer, reason in zip(answers, reasons, strict=True) if not reason]
-        if answers and not allowed:
-            raise AddressRefused(f"{host}: {reasons[0]}")
-        return allowed
+    async def open(
+        self, origin: Origin, proxy: Proxy | None, make: Callable[[], P]
+    ) -> tuple[P, str]:
+        """A connection for the protocol that `make` makes, and the address that it leads to.
+
+        Raises `AddressRefused`, and `NoConnection` for all that can go wrong outside.
+        """
+        stage, address = "", ""
+        try:
+            async with asyncio.timeout(self._connect_s):
+                stage = "look up the name"
+                if proxy is None:
+                    addresses = await self._allowed(origin.host)
+                    stage = "connect"
+                    sock, address = await self._connect(addresses, origin.port)
+                    stage = "agree on TLS" if origin.tls else "connect"
+                    return await self._begin(sock, origin, make), address
+                await self._check_behind(proxy, origin.host)
+                addresses = await self._allowed(proxy.host)
+                stage = "connect through the proxy"
+                if proxy.scheme.startswith("socks5"):
+                    address = addresses[0]
+                    sock = await self._through_socks(address, proxy, origin)
+                    return await self._begin(sock, origin, make), address
+                sock, address = await self._connect(addresses, proxy.port)
+                return await self._through_http(sock, proxy, origin, make), address
+        except TimeoutError:
+            reason = f"could not {stage} within {self._connect_s:g} s"
+            raise NoConnection(Outcome.TIMEOUT, reason, address) from None
+        except NameUnknown as error:
+            raise NoConnection(Outcome.DNS, str(error)) from None
+        except ssl.SSLError as error:
+            raise NoConnection(Outcome.TLS, _tls_reason(error), address) from None
+        except (ProxyRefused, BadProxy, python_socks.ProxyError) as error:
+            raise NoConnection(Outcome.CONNECT, str(error), address) from None
+        except OSError as error:
+            outcome = Outcome.TLS if stage == "agree on TLS" else Outcome.CONNECT
+            reason = error.strerror or str(error) or type(error).__name__
+            raise NoConnection(outcome, f"could not {stage}: {reason.lower()}", address) from None
+        except ValueError as error:  # names that cannot be put into a handshake
+            raise NoConnection(Outcome.CONNECT, f"could not {stage}: {error}", address) from None
 
     async def close(self) -> None:
         await self._names.close()
 
+    async def _allowed(self, host: str) -> Sequence[str]:
+        """The addresses of a host without the forbidden ones, of which one at least is left."""
+        known = await self._names.addresses(host)
+        reasons = [egress.refusal(each, allow_private=self._allow_private) for each in known]
+        allowed = [each for each, reason in zip(known, reasons, strict=True) if not reason]
+        if not allowed:
+            raise AddressRefused(f"{host}: {reasons[0]}")
+        return allowed
 
-def guarded_connector(
-    *, allow_private: bool, names: AbstractResolver | None = None, limit: int = 100
-) -> aiohttp.TCPConnector:
-    """A connector whose sockets connect to allowed addresses only, at most `limit` at once.
+    async def _check_behind(self, proxy: Proxy, host: str) -> None:
+        """Refuse what a proxy should not be asked for, as far as this can be known from here."""
+        if host in HIDDEN_NAMES:
+            raise AddressRefused(f"{host} is a cloud's metadata service")
+        if not self._allow_private and (host == "localhost" or host.endswith(".localhost")):
+            raise AddressRefused(f"{host} is the proxy's own machine")
+        try:
+            known = await self._names.addresses(host)
+        except NameUnknown:
+            return  # the proxy may know it
+        for address in known:  # the proxy may take any of them
+            if reason := egress.refusal(address, allow_private=self._allow_private):
+                raise AddressRefused(f"{host}: {reason}")
 
-    `names` resolves names, the system by default. Must be called with a running event loop.
-    """
+    async def _connect(self, addresses: Sequence[str], port: int) -> tuple[socket.socket, str]:
+        """A socket to the first address that answers; each gets its share of the time."""
+        loop = asyncio.get_running_loop()
+        ends = time.monotonic() + self._connect_s
+        tried = addresses[:MAX_ADDRESSES]
+        for left, address in zip(range(len(tried), 0, -1), tried, strict=True):
+            # Asked again, here where it counts: the socket goes to this address and no other.
+            if reason := egress.refusal(address, allow_private=self._allow_private):
+                raise AddressRefused(reason)
+            sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                share_s = max(MIN_TRY_S, (ends - time.monotonic()) / left)
+                async with asyncio.timeout(share_s if left > 1 else None):
+                    await loop.sock_connect(sock, (address, port))
+            except OSError:  # a timeout is one
+                sock.close()
+                if left == 1:
+                    raise
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock, address
+        raise OSError("no address")
 
-    def make_socket(address: AddrInfoType) -> socket.socket:
-        family, kind, protocol, _, destination = address
-        if reason := egress.refusal(str(destination[0]), allow_private=allow_private):
+    async def _begin(self, sock: socket.socket, origin: Origin, make: Callable[[], P]) -> P:
+        loop = asyncio.get_running_loop()
+        try:
+            if origin.tls:
+                _, protocol = await loop.create_connection(
+                    make, sock=sock, ssl=self._tls, server_hostname=origin.host
+                )
+            else:
+                _, protocol = await loop.create_connection(make, sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        return protocol
+
+    async def _through_socks(self, address: str, proxy: Proxy, origin: Origin) -> socket.socket:
+        if reason := egress.refusal(address, allow_private=self._allow_private):
             raise AddressRefused(reason)
-        return socket.socket(family=family, type=kind, proto=protocol)
+        # By its address, so that nobody looks it up a second time.
+        way = SocksProxy.create(
+            python_socks.ProxyType.SOCKS5,
+            address,
+            proxy.port,
+            username=proxy.username,
+            password=proxy.password,
+            rdns=True,
+        )
+        return await way.connect(origin.host, origin.port, timeout=self._connect_s)
 
-    resolver = GuardedResolver(names or aiohttp.DefaultResolver(), allow_private=allow_private)
-    return aiohttp.TCPConnector(resolver=resolver, socket_factory=make_socket, limit=limit)
+    async def _through_http(
+        self, sock: socket.socket, proxy: Proxy, origin: Origin, make: Callable[[], P]
+    ) -> P:
+        entry = origin._replace(tls=proxy.scheme == "https", host=proxy.host, port=proxy.port)
+        if not origin.tls:
+            return await self._begin(sock, entry, make)  # plain requests name their target
+        loop = asyncio.get_running_loop()
+        tunnel = await self._begin(sock, entry, Tunnel)
+        transport = tunnel.transport
+        try:
+            await tunnel.open(proxy, origin.host, origin.port)
+            protocol = make()
+            inner = await loop.start_tls(
+                transport, protocol, self._tls, server_hostname=origin.host
+            )
+            assert inner is not None
+            protocol.connection_made(inner)
+        except BaseException:
+            transport.abort()
+            raise
+        return protocol
+
+
+@lru_cache(maxsize=2)
+def tls_context(*, verify: bool) -> ssl.SSLContext:
+    """How TLS is spoken; shared, since the certificates of all authorities are in it."""
+    context = ssl.create_default_context()
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is not valid: {error.verify_message}"
+    reason = (error.reason or str(error) or "no agreement").replace("_", " ").lower()
+    return f"could not agree on TLS: {reason}"

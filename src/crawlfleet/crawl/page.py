@@ -1,5 +1,7 @@
 """What a fetch is asked for and what it brings back; a bad site is an outcome, not an error."""
 
+from typing import Literal
+
 import msgspec
 
 from crawlfleet.model.crawl import Outcome
@@ -15,6 +17,11 @@ class FetchRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_types: tuple[str, ...] = ("*/*",)
     """Those whose body is read."""
     max_body_bytes: int = 10_000_000
+    cut: bool = False
+    """Whether the beginning of a body that is too large is wanted; else it is empty."""
+    method: Literal["GET", "HEAD"] = "GET"
+    proxy: str | None = None
+    """Instead of the crawl's own."""
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True, gc=False):

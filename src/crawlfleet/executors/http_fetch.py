@@ -7,21 +7,21 @@ import base64
 import codecs
 import time
 from typing import Annotated, ClassVar, Final, Literal, Self
+from urllib.parse import urljoin
 
-import aiohttp
 import msgspec
-from yarl import URL
 
-from crawlfleet import __version__
-from crawlfleet.crawl.dial import NetworkTrouble, guarded_connector
+from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble
+from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.page import Fetched, FetchRequest
+from crawlfleet.crawl.request import header_problem, read_target
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.crawl import Fetching, Limits, Outcome
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context
 
-USER_AGENT: Final = f"crawlfleet/{__version__}"
 MAX_REDIRECTS: Final = 10
-CHUNK_BYTES: Final = 1 << 16
 BODY_LIMIT: Final = 900_000
 """Bytes of a body as JSON; leaves room for the headers in the 1 MB that a result may have."""
 
@@ -67,78 +67,84 @@ class HttpFetch:
         return cls(allow_private=settings.allow_private)
 
     async def run(self, parameters: HttpFetchParameters, context: Context) -> Page:
-        url = _checked(parameters.url)
-        try:
-            # Nothing is kept between tasks: no cookies, no connections.
-            async with aiohttp.ClientSession(
-                connector=guarded_connector(allow_private=self._allow_private),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": USER_AGENT},
-                timeout=aiohttp.ClientTimeout(total=parameters.timeout_s),
-            ) as session:
-                return await _fetch(session, url, parameters)
-        except aiohttp.TooManyRedirects:
-            raise NetworkTrouble(f"{url}: more than {MAX_REDIRECTS} redirects") from None
-        except aiohttp.RedirectClientError as error:
-            raise NetworkTrouble(f"{url}: redirected to no web address: {error}") from None
-        except TimeoutError:
-            raise NetworkTrouble(f"{url}: no answer within {parameters.timeout_s:g} s") from None
-        except (aiohttp.InvalidURL, ValueError) as error:  # such as a line break in a header
-            raise BadRequest(f"{url}: {error}; correct `url` or `headers`") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise NetworkTrouble(f"{url}: {error or type(error).__name__}") from error
-
-
-def _checked(text: str) -> URL:
-    try:
-        url = URL(text)
-    except ValueError as error:
-        raise BadRequest(f"{text!r} is no URL: {error}; correct `url`") from None
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise BadRequest(f"{text!r} is no web address; `url` must begin with http:// or https://")
-    return url
-
-
-async def _fetch(session: aiohttp.ClientSession, url: URL, parameters: HttpFetchParameters) -> Page:
-    began = time.monotonic()
-    async with session.request(
-        parameters.method,
-        url,
-        headers=parameters.headers,
-        max_redirects=MAX_REDIRECTS,
-        allow_redirects=True,
-    ) as response:
-        content, cut = await _read(response, parameters.max_bytes)
-        kept, text = _fit(content, response.charset)
+        if read_target(parameters.url) is None:
+            raise BadRequest(
+                f"{parameters.url!r} is no web address; `url` must begin with http:// or https://"
+            )
+        if problem := header_problem(parameters.headers.items()):
+            raise BadRequest(f"{problem}; correct `headers`")
+        began = time.monotonic()
+        page = await self._follow(parameters, began + parameters.timeout_s)
+        _check(page, parameters)
+        kept, text = _fit(page.body, _charset(page))
         return Page(
-            url=str(response.url),
-            status=response.status,
-            headers=_headers(response),
+            url=page.url,
+            status=page.status,
+            headers=_headers(page),
             bytes=len(kept),
-            truncated=cut or len(kept) < len(content),
+            truncated=page.outcome is Outcome.TOO_LARGE or len(kept) < len(page.body),
             elapsed_s=time.monotonic() - began,
             body=text,
             body_base64=base64.b64encode(kept).decode() if text is None else None,
         )
 
+    async def _follow(self, parameters: HttpFetchParameters, until: float) -> Fetched:
+        """The page at the end of the redirects."""
+        url = parameters.url
+        for _ in range(MAX_REDIRECTS + 1):
+            page = await self._fetch(url, parameters, until - time.monotonic())
+            if page.outcome is not Outcome.REDIRECT:
+                return page
+            url = urljoin(url, page.header("location") or "")
+            if read_target(url) is None:
+                raise NetworkTrouble(f"{parameters.url}: redirected to no web address: {url}")
+        raise NetworkTrouble(f"{parameters.url}: more than {MAX_REDIRECTS} redirects")
 
-async def _read(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, bool]:
-    """The body up to the limit, and whether there was more."""
-    content = bytearray()
-    async for chunk in response.content.iter_chunked(CHUNK_BYTES):
-        content += chunk
-        if len(content) > limit:
-            return bytes(content[:limit]), True
-    return bytes(content), False
+    async def _fetch(self, url: str, parameters: HttpFetchParameters, left_s: float) -> Fetched:
+        if left_s <= 0:
+            return Fetched(url=url, outcome=Outcome.TIMEOUT)
+        limits = Limits(connect_s=left_s, first_byte_s=left_s, idle_s=left_s, total_s=left_s)
+        # Nothing is kept between requests: no cookies, no connections.
+        async with Fetcher(
+            limits=limits, fetching=Fetching(), allow_private=self._allow_private, keep_s=0
+        ) as fetcher:
+            return await fetcher.fetch(
+                FetchRequest(
+                    url=url,
+                    method=parameters.method,
+                    headers=tuple(parameters.headers.items()),
+                    max_body_bytes=parameters.max_bytes,
+                    cut=True,
+                )
+            )
 
 
-def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+def _check(page: Fetched, parameters: HttpFetchParameters) -> None:
+    """Whether there is an answer; what is odd about it is for the reader to judge."""
+    match page.outcome:
+        case Outcome.REFUSED:
+            raise AddressRefused(page.reason)
+        case Outcome.TIMEOUT:
+            raise NetworkTrouble(f"{page.url}: no answer within {parameters.timeout_s:g} s")
+        case Outcome.DNS | Outcome.CONNECT | Outcome.TLS:
+            raise NetworkTrouble(f"{page.url}: {page.reason}")
+        case Outcome.BAD_RESPONSE if page.status < 300:
+            raise NetworkTrouble(f"{page.url}: {page.reason}")
+        case Outcome.BAD_CONTENT if not page.body:
+            raise NetworkTrouble(f"{page.url}: {page.reason}")
+
+
+def _headers(page: Fetched) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for name, value in response.headers.items():
-        key = name.lower()
+    for key, value in page.headers:
         joint = "\n" if key == "set-cookie" else ", "
         headers[key] = f"{headers[key]}{joint}{value}" if key in headers else value
     return headers
+
+
+def _charset(page: Fetched) -> str | None:
+    _, _, after = (page.header("content-type") or "").lower().partition("charset=")
+    return after.partition(";")[0].strip(" \"'") or None
 
 
 def _fit(content: bytes, charset: str | None) -> tuple[bytes, str | None]:

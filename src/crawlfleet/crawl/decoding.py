@@ -1,0 +1,188 @@
+"""Content encodings undone piece by piece, never further than a limit.
+
+A few bytes can stand for gigabytes, so each step is told how much it may give out.
+"""
+
+import zlib
+from typing import Final, Protocol
+
+import brotli
+import zstandard
+
+from crawlfleet.errors import CrawlfleetError
+
+MAX_LAYERS: Final = 3
+ZSTD_WINDOW_BYTES: Final = 8 << 20
+"""What senders of web content must keep to."""
+ZSTD_STEP_BYTES: Final = 256
+"""Fed at once, since the output of a step cannot be bounded: four bytes can stand for 128 KB."""
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+class Undecodable(CrawlfleetError):
+    """The bytes are not what their encoding says."""
+
+
+class Overflowing(CrawlfleetError):
+    """More would come out than was allowed."""
+
+
+class Layer(Protocol):
+    """One encoding of a body."""
+
+    def feed(self, data: bytes, limit: int) -> bytes:
+        """What comes out; slightly more than `limit` bytes at most, when there would be more."""
+        ...
+
+    def finish(self) -> None:
+        """Raise `Undecodable` when the end is missing."""
+        ...
+
+
+class Inflate:
+    """gzip (one or several members) and deflate (with and, as many servers do, without header)."""
+
+    def __init__(self, *, gzip: bool) -> None:
+        self._gzip = gzip
+        self._begun = False
+        self._inner = zlib.decompressobj(31 if gzip else 15)
+
+    def feed(self, data: bytes, limit: int) -> bytes:
+        if data and not self._begun and not self._gzip and not _has_zlib_header(data):
+            self._inner = zlib.decompressobj(-15)
+        self._begun = self._begun or bool(data)
+        pieces: list[bytes] = []
+        while True:
+            try:
+                piece = self._inner.decompress(data, max(1, limit + 1))
+            except zlib.error as error:
+                raise Undecodable(str(error)) from None
+            pieces.append(piece)
+            limit -= len(piece)
+            rest = self._inner.unused_data
+            if limit < 0 or not self._inner.eof or not rest.startswith(_GZIP_MAGIC):
+                # What follows the end and is no further member is junk that browsers ignore too.
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._inner, data = zlib.decompressobj(31), rest
+
+    def finish(self) -> None:
+        if self._begun and not self._inner.eof:
+            raise Undecodable("the end is missing")
+
+
+def _has_zlib_header(data: bytes) -> bool:
+    # The low half of the first byte says "deflate", and the first two are a multiple of 31.
+    return data[0] & 15 == 8 and (len(data) < 2 or not (data[0] << 8 | data[1]) % 31)
+
+
+class Brotli:
+    def __init__(self) -> None:
+        self._inner = brotli.Decompressor()
+        self._begun = False
+
+    def feed(self, data: bytes, limit: int) -> bytes:
+        self._begun = self._begun or bool(data)
+        pieces = []
+        try:
+            while True:
+                piece = self._inner.process(data, output_buffer_limit=max(1, limit + 1))
+                pieces.append(piece)
+                limit -= len(piece)
+                if limit < 0 or self._inner.can_accept_more_data():
+                    return b"".join(pieces)
+                data = b""
+        except brotli.error as error:
+            raise Undecodable(str(error) or "not brotli") from None
+
+    def finish(self) -> None:
+        if self._begun and not self._inner.is_finished():
+            raise Undecodable("the end is missing")
+
+
+class Zstandard:
+    def __init__(self) -> None:
+        self._inner = self._fresh()
+        self._begun = False
+
+    @staticmethod
+    def _fresh() -> "zstandard.ZstdDecompressionObj":
+        return zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES).decompressobj()
+
+    def feed(self, data: bytes, limit: int) -> bytes:
+        self._begun = self._begun or bool(data)
+        pieces = []
+        try:
+            for start in range(0, len(data), ZSTD_STEP_BYTES):
+                step = data[start : start + ZSTD_STEP_BYTES]
+                while step:
+                    if self._inner.eof:
+                        self._inner = self._fresh()
+                    piece = self._inner.decompress(step)
+                    pieces.append(piece)
+                    limit -= len(piece)
+                    if limit < 0:
+                        return b"".join(pieces)
+                    step = self._inner.unused_data if self._inner.eof else b""
+        except zstandard.ZstdError as error:
+            raise Undecodable(str(error)) from None
+        return b"".join(pieces)
+
+    def finish(self) -> None:
+        if self._begun and not self._inner.eof:
+            raise Undecodable("the end is missing")
+
+
+class Decoder:
+    """All encodings of one body, undone up to a limit."""
+
+    def __init__(self, layers: list[Layer], limit: int) -> None:
+        self._layers = layers
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self.size = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take in bytes from the wire. Raises `Undecodable` and `Overflowing`."""
+        room = self._limit - self.size
+        for layer in self._layers:
+            # Also what is between two layers is bounded; it need not be larger than the end.
+            data = layer.feed(data, room)
+            if len(data) > room:
+                self._pieces.append(data if layer is self._layers[-1] else b"")
+                raise Overflowing(f"more than {self._limit} bytes when unpacked")
+        self._pieces.append(data)
+        self.size += len(data)
+
+    def finish(self) -> bytes:
+        """The whole body. Raises `Undecodable` when the end is missing."""
+        for layer in self._layers:
+            layer.finish()
+        return self.taken()
+
+    def taken(self) -> bytes:
+        """What came out so far, up to the limit."""
+        whole = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        return whole if len(whole) <= self._limit else whole[: self._limit]
+
+
+def decoder(encodings: str, limit: int) -> Decoder | None:
+    """What undoes the Content-Encoding; `None` when there is nothing to undo.
+
+    Names that mean no encoding that is known are passed over, as browsers do: some servers write
+    a charset there. Raises `Undecodable` for more encodings upon each other than anyone uses.
+    """
+    layers: list[Layer] = []
+    for name in reversed(encodings.lower().split(",")):
+        match name.strip():
+            case "gzip" | "x-gzip":
+                layers.append(Inflate(gzip=True))
+            case "deflate":
+                layers.append(Inflate(gzip=False))
+            case "br":
+                layers.append(Brotli())
+            case "zstd":
+                layers.append(Zstandard())
+    if len(layers) > MAX_LAYERS:
+        raise Undecodable(f"{len(layers)} encodings upon each other")
+    return Decoder(layers, limit) if layers else None

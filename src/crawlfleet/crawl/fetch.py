@@ -1,0 +1,186 @@
+"""Pages from strangers: one request, one outcome, whatever the other side does.
+
+    async with Fetcher(limits=Limits(), fetching=Fetching(), allow_private=False) as fetcher:
+        page = await fetcher.fetch(FetchRequest(url="https://example.org/"))
+
+Redirects are not followed and nothing is tried twice, but for a kept connection that turns out
+to be dead: the server closed it while the request was on its way, so it goes again on a new one.
+"""
+
+import ssl
+import time
+from typing import Final, Self
+
+from crawlfleet.crawl.answer import HTML_TYPES, is_wanted, media_type
+from crawlfleet.crawl.charset import is_binary
+from crawlfleet.crawl.dial import AddressRefused, Dialler, NoConnection, tls_context
+from crawlfleet.crawl.names import Names
+from crawlfleet.crawl.page import Fetched, FetchRequest
+from crawlfleet.crawl.pool import KEEP_S, Pool
+from crawlfleet.crawl.proxy import BadProxy, Proxy, read_proxy
+from crawlfleet.crawl.request import Manner, Target, header_problem, read_target
+from crawlfleet.crawl.watch import TICK_S, Watch
+from crawlfleet.crawl.wire import Answer, Connection, Wanted
+from crawlfleet.model.crawl import Fetching, Limits, Outcome
+
+CONNECTIONS: Final = 1000
+PER_HOST: Final = 64
+"""A bound for the worst case; how many requests a host gets at once is politeness's matter."""
+CONDITIONS: Final = frozenset({"if-none-match", "if-modified-since"})
+
+
+class _Taste:
+    """Whether a content type is wanted, remembered for the few spellings that there are."""
+
+    def __init__(self, wanted: tuple[str, ...]) -> None:
+        self._wanted = tuple(each.lower() for each in wanted)
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, content_type: str) -> bool:
+        known = self._known.get(content_type)
+        if known is None:
+            known = is_wanted(media_type(content_type), self._wanted)
+            if len(self._known) < 1000:
+                self._known[content_type] = known
+        return known
+
+
+class Fetcher:
+    """Fetches pages over connections that it keeps. Use one for all requests of a crawl."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        fetching: Fetching,
+        allow_private: bool,
+        names: Names | None = None,
+        tls: ssl.SSLContext | None = None,
+        connections: int = CONNECTIONS,
+        per_host: int = PER_HOST,
+        keep_s: float = KEEP_S,
+    ) -> None:
+        """`allow_private` is what the node allows and the crawl asks for, both."""
+        self._limits = limits
+        self._manner = Manner(fetching)
+        self._proxy = fetching.proxy
+        self._dialler = Dialler(
+            allow_private=allow_private,
+            connect_s=limits.connect_s,
+            names=names,
+            tls=tls or tls_context(verify=fetching.verify_tls),
+        )
+        self._pool = Pool(size=connections, per_host=per_host, keep_s=keep_s)
+        shortest = min(limits.first_byte_s, limits.idle_s, limits.total_s)
+        self._watch = Watch(min(TICK_S, shortest / 4))
+        self._tastes: dict[tuple[str, ...], _Taste] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of all connections; nothing may be under way any more."""
+        self._pool.close()
+        self._watch.close()
+        await self._dialler.close()
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        """Ask for one page. Raises nothing that a site, a proxy or the network could cause."""
+        target = read_target(request.url)
+        if target is None:
+            return _refused(request, "this is no web address")
+        problem = self._manner.problem or (header_problem(request.headers) or "")
+        if problem:
+            return _refused(request, problem)
+        try:
+            chosen = request.proxy or self._proxy
+            proxy = read_proxy(chosen) if chosen else None
+        except BadProxy as error:
+            return _refused(request, str(error))
+        data = self._encode(request, target, proxy)
+        wanted = Wanted(
+            takes=self._taste(request.content_types),
+            max_body_bytes=request.max_body_bytes,
+            head=request.method == "HEAD",
+            conditional=any(name.lower() in CONDITIONS for name, _ in request.headers),
+            cut=request.cut,
+        )
+        key = (target.origin, proxy)
+        fresh = False
+        while True:
+            kept = await self._pool.take(key, fresh=fresh)
+            began = time.monotonic()
+            connection, answer = kept, None
+            try:
+                if connection is None:
+                    connection = await self._connect(target, proxy)
+                answer = await connection.ask(data, wanted, began + self._limits.total_s)
+            except AddressRefused as error:
+                return _refused(request, error.reason)
+            except NoConnection as error:
+                return Fetched(
+                    url=request.url,
+                    outcome=error.outcome,
+                    reason=str(error),
+                    address=error.address,
+                    elapsed_s=time.monotonic() - began,
+                )
+            finally:
+                if answer is None and connection is not None:
+                    connection.close()
+                self._pool.give(key, connection if answer and answer.reusable else None)
+            if kept is None or fresh or answer.wire_bytes or answer.outcome is Outcome.TIMEOUT:
+                return _fetched(request, answer, connection, began)
+            fresh = True
+
+    async def _connect(self, target: Target, proxy: Proxy | None) -> Connection:
+        connection, address = await self._dialler.open(
+            target.origin, proxy, lambda: Connection(self._limits, self._watch)
+        )
+        connection.address = address
+        return connection
+
+    def _encode(self, request: FetchRequest, target: Target, proxy: Proxy | None) -> bytes:
+        origin, path, extra = target.origin, target.path, request.headers
+        if proxy is not None and not origin.tls and proxy.scheme.startswith("http"):
+            path = f"http://{origin.authority}{path}"
+            if secret := proxy.authorization:
+                extra = (*extra, ("Proxy-Authorization", secret))
+        return self._manner.encode(request.method, path, origin.authority, extra)
+
+    def _taste(self, content_types: tuple[str, ...]) -> _Taste:
+        taste = self._tastes.get(content_types)
+        if taste is None:
+            if len(self._tastes) > 100:
+                self._tastes.clear()
+            taste = self._tastes[content_types] = _Taste(content_types)
+        return taste
+
+
+def _refused(request: FetchRequest, reason: str) -> Fetched:
+    return Fetched(url=request.url, outcome=Outcome.REFUSED, reason=reason)
+
+
+def _fetched(
+    request: FetchRequest, answer: Answer, connection: Connection, began: float
+) -> Fetched:
+    outcome, reason = answer.outcome, answer.reason
+    if outcome is Outcome.OK and answer.body:
+        kind = answer.content_type
+        if media_type(kind) in HTML_TYPES and is_binary(answer.body, kind):
+            outcome, reason = Outcome.BAD_CONTENT, "it says HTML, and is binary"
+    return Fetched(
+        url=request.url,
+        outcome=outcome,
+        status=answer.status,
+        headers=tuple(answer.headers),
+        body=answer.body,
+        wire_bytes=answer.wire_bytes,
+        reason=reason,
+        address=connection.address,
+        first_byte_s=max(0.0, answer.first_at - began) if answer.first_at else 0.0,
+        elapsed_s=time.monotonic() - began,
+    )
