@@ -1,0 +1,114 @@
+"""The fetcher in the zoo: every animal comes to its outcome, in time, and costs no memory."""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import psutil
+import pytest
+import uvloop
+
+from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.page import Fetched, FetchRequest
+from crawlfleet.model.crawl import Fetching, Limits, Outcome
+from crawlfleet.testing.zoo import ANIMALS, Animal, Zoo, open_zoo
+
+LIMITS = Limits(connect_s=2.0, first_byte_s=1.5, idle_s=1.0, total_s=4.0)
+MAX_BODY_BYTES = 1_000_000
+GROWTH_BYTES = 150_000_000
+"""Far less than one bomb (200 MB), one large page or all bodies at their limit weigh."""
+
+
+class Tour:
+    """One visit to everyone."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Fetched] = {}
+        self.seconds: dict[str, float] = {}
+        self.growth = 0
+
+
+@pytest.fixture(scope="module")
+def zoo() -> Iterator[Zoo]:
+    with open_zoo() as zoo:
+        yield zoo
+
+
+@pytest.fixture(scope="module", params=["asyncio", "uvloop"])
+def tour(request: pytest.FixtureRequest, zoo: Zoo) -> Tour:
+    tour = Tour()
+    runner = uvloop.run if request.param == "uvloop" else asyncio.run
+    process = psutil.Process()
+    before, peak, over = process.memory_info().rss, [0], threading.Event()
+
+    def weigh() -> None:
+        while not over.wait(0.01):
+            peak[0] = max(peak[0], process.memory_info().rss)
+
+    async def visit(fetcher: Fetcher, animal: Animal) -> None:
+        began = time.monotonic()
+        wanted = FetchRequest(
+            url=zoo.url(animal),
+            content_types=LIMITS.content_types,
+            max_body_bytes=MAX_BODY_BYTES,
+        )
+        tour.pages[animal.name] = await fetcher.fetch(wanted)
+        tour.seconds[animal.name] = time.monotonic() - began
+
+    async def visit_all() -> None:
+        async with Fetcher(
+            limits=LIMITS,
+            fetching=Fetching(),
+            allow_private=True,
+            tls=zoo.certificates.client_context(),
+        ) as fetcher:
+            # The patient ones together; of the others a few at once, as they take CPU, not time.
+            few = asyncio.Semaphore(8)
+
+            async def visit_in_turn(animal: Animal) -> None:
+                async with few:
+                    await visit(fetcher, animal)
+
+            async with asyncio.TaskGroup() as group:
+                for animal in ANIMALS:
+                    go = visit(fetcher, animal) if animal.slow else visit_in_turn(animal)
+                    group.create_task(go)
+
+    scale = threading.Thread(target=weigh)
+    scale.start()
+    try:
+        runner(visit_all())
+    finally:
+        over.set()
+        scale.join()
+    tour.growth = peak[0] - before
+    return tour
+
+
+@pytest.mark.parametrize("animal", ANIMALS, ids=lambda animal: animal.name)
+def test_every_animal_comes_to_its_outcome(tour: Tour, animal: Animal) -> None:
+    page = tour.pages[animal.name]
+
+    assert page.outcome == animal.outcome, page.reason
+    assert len(page.body) <= MAX_BODY_BYTES
+    if animal.body is not None:
+        assert page.body == animal.body
+    if page.outcome not in {Outcome.OK, Outcome.REDIRECT}:
+        assert page.reason
+
+
+def test_nobody_takes_longer_than_the_limits_say(tour: Tour) -> None:
+    allowed_s = LIMITS.connect_s + LIMITS.total_s + 10  # a busy machine
+
+    assert max(tour.seconds.values()) < allowed_s
+
+
+def test_the_memory_stays_bounded(tour: Tour) -> None:
+    assert tour.growth < GROWTH_BYTES
+
+
+def test_the_zoo_is_large_and_nobody_is_there_twice() -> None:
+    assert max(Counter(animal.name for animal in ANIMALS).values()) == 1
+    assert len(ANIMALS) >= 45
