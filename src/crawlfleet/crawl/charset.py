@@ -27,6 +27,9 @@ _BOMS: Final = (
     (b"\xff\xfe", "utf-16le"),
     (b"\xfe\xff", "utf-16be"),
 )
+_STATEFUL: Final = frozenset({"iso-2022-jp", "utf-16le", "utf-16be"})
+"""Those whose bytes may look like ASCII or UTF-8 and mean something else."""
+_ESCAPE: Final = b"\x1b"
 _HEADER: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:()+-]{1,40})", re.IGNORECASE | re.ASCII)
 _META: Final = re.compile(
     rb"""<meta\s[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:()+-]{1,40})"""
@@ -69,18 +72,15 @@ def to_utf8(body: bytes, content_type: str = "") -> Text:
             rest = body[len(mark) :]
             return Text(rest if name == _UTF8 and _is_utf8(rest) else _convert(rest, name), name)
     declared = _from_header(content_type)
-    if declared is None or declared == _UTF8:
-        # The common case first: a look at all bytes, done in C, and no copy.
-        if body.isascii() and (declared or _from_meta(body) not in _WIDE_ASCII):
-            return Text(body, _UTF8)
-        if _is_utf8(body):
-            return Text(body, _UTF8)
-    if declared is None:
+    if declared is None and _ESCAPE in body and body.isascii():
+        declared = _from_meta(body) or _UTF8  # ISO-2022-JP is ASCII to the eye
+    elif declared not in _STATEFUL and _is_utf8(body):
+        # The common case: a look at all bytes, done in C, and no copy.
+        return Text(body, _UTF8)
+    elif declared is None:
         declared = _from_meta(body)
         if declared is not None and declared.startswith("utf-16"):
             declared = _UTF8  # it could not have been read if it were so
-    elif declared not in _STATEFUL and not body.isascii() and _is_utf8(body):
-        declared = _UTF8
     if declared is None or declared == _UTF8:
         declared = _guess(body)
     return Text(_convert(body, declared), declared)
@@ -97,11 +97,6 @@ def is_binary(body: bytes, content_type: str = "") -> bool:
     if body.startswith((b"\xff\xfe", b"\xfe\xff")) or "utf-16" in content_type.lower():
         return False
     return not _is_stateful(content_type, sample)
-
-
-_STATEFUL: Final = frozenset({"iso-2022-jp", "utf-16le", "utf-16be"})
-"""Those whose bytes may look like ASCII or UTF-8 and mean something else."""
-_WIDE_ASCII: Final = frozenset({"iso-2022-jp"})
 
 
 def _is_stateful(content_type: str, sample: bytes) -> bool:

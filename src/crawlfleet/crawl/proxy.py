@@ -72,8 +72,7 @@ class Tunnel(asyncio.Protocol):
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = transport  # type: ignore[assignment]
 
     async def open(self, proxy: Proxy, host: str, port: int) -> None:
         """Raises `ProxyRefused`. Afterwards the transport leads to the host."""
