@@ -17,8 +17,10 @@ from crawlfleet.testing.zoo import ANIMALS, Animal, Zoo, open_zoo
 
 LIMITS = Limits(connect_s=2.0, first_byte_s=1.5, idle_s=1.0, total_s=4.0)
 MAX_BODY_BYTES = 1_000_000
-GROWTH_BYTES = 150_000_000
-"""Far less than one bomb (200 MB), one large page or all bodies at their limit weigh."""
+GROWTH_BYTES = 80_000_000
+"""Far less than one bomb (200 MB) or one large page (100 MB) weighs."""
+
+pytestmark = pytest.mark.xdist_group("zoo")
 
 
 class Tour:
@@ -28,6 +30,7 @@ class Tour:
         self.pages: dict[str, Fetched] = {}
         self.seconds: dict[str, float] = {}
         self.growth = 0
+        self.left_open = 0
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,7 @@ def tour(request: pytest.FixtureRequest, zoo: Zoo) -> Tour:
     runner = uvloop.run if request.param == "uvloop" else asyncio.run
     process = psutil.Process()
     before, peak, over = process.memory_info().rss, [0], threading.Event()
+    sockets = len(process.net_connections())
 
     def weigh() -> None:
         while not over.wait(0.01):
@@ -84,6 +88,10 @@ def tour(request: pytest.FixtureRequest, zoo: Zoo) -> Tour:
         over.set()
         scale.join()
     tour.growth = peak[0] - before
+    until = time.monotonic() + 20
+    while len(process.net_connections()) > sockets and time.monotonic() < until:
+        time.sleep(0.05)  # the zoo's side closes when it notices
+    tour.left_open = len(process.net_connections()) - sockets
     return tour
 
 
@@ -107,6 +115,10 @@ def test_nobody_takes_longer_than_the_limits_say(tour: Tour) -> None:
 
 def test_the_memory_stays_bounded(tour: Tour) -> None:
     assert tour.growth < GROWTH_BYTES
+
+
+def test_no_connection_is_left_open(tour: Tour) -> None:
+    assert tour.left_open <= 0
 
 
 def test_the_zoo_is_large_and_nobody_is_there_twice() -> None:

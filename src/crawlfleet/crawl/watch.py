@@ -40,9 +40,11 @@ class Watch:
             self._timer = None
 
     def _look(self) -> None:
-        self._timer = None
+        # Set first, so that one thing in trouble does not leave all others without a limit.
+        self._timer = asyncio.get_running_loop().call_later(self._tick_s, self._look)
         now = time.monotonic()
         for thing in tuple(self._watched):
             thing.check(now)
-        if self._watched and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._tick_s, self._look)
+        if not self._watched:
+            self._timer.cancel()
+            self._timer = None

@@ -303,8 +303,11 @@ class Connection(asyncio.Protocol):
         self._conclude()
 
     def _fail_parsing(self, error: HttpParserError) -> None:
-        if not isinstance(error.__context__, _Stop):
+        cause = error.__context__
+        if cause is None:
             self._note(Outcome.BAD_RESPONSE, f"not HTTP: {str(error).lower()}")
+        elif not isinstance(cause, _Stop):
+            raise cause  # a mistake of ours: the loop logs it and ends the connection
         self._conclude()
 
     def _end_by_closing(self, error: Exception | None) -> None:
