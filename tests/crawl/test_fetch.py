@@ -226,6 +226,16 @@ def test_not_modified_is_believed_when_conditions_were_sent() -> None:
     asyncio.run(scenario())
 
 
+def test_a_location_beyond_ascii_is_read_as_utf8() -> None:
+    async def scenario() -> None:
+        data = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: /grüße\r\n\r\n".encode()
+        async with serve(always(data)) as (_, url), make() as fetcher:
+            page = await get(fetcher, f"{url}/")
+            assert (page.outcome, page.header("location")) == (Outcome.REDIRECT, "/grüße")
+
+    asyncio.run(scenario())
+
+
 def test_it_says_who_it_is() -> None:
     async def scenario() -> None:
         async with serve(always(PAGE)) as (site, url):

@@ -75,6 +75,7 @@ class Dialler:
         self._allow_private = allow_private
         self._connect_s = connect_s
         self._names = names or Names()
+        self._owns_names = names is None
         self._tls = tls or tls_context(verify=True)
 
     async def open(
@@ -120,7 +121,9 @@ class Dialler:
             raise NoConnection(Outcome.CONNECT, f"could not {stage}: {error}", address) from None
 
     async def close(self) -> None:
-        await self._names.close()
+        """Let go of what it made itself; `names` that were given may serve others."""
+        if self._owns_names:
+            await self._names.close()
 
     async def _allowed(self, host: str) -> Sequence[str]:
         """The addresses of a host without the forbidden ones, of which one at least is left."""

@@ -238,6 +238,8 @@ class Connection(asyncio.Protocol):
         self._ignored = wanted.head
         if answer.outcome is not Outcome.OK:
             self._limit = min(self._limit, ASIDE_BYTES)
+            if answer.outcome is Outcome.REDIRECT:
+                answer.headers = [_mended(header) for header in answer.headers]
         elif not wanted.takes(answer.content_type):
             answer.outcome = Outcome.UNWANTED
             answer.reason = f"the body is {answer.content_type[:100]}"
@@ -399,6 +401,14 @@ class Connection(asyncio.Protocol):
             self._stop(Outcome.BAD_CONTENT, f"not what its encoding says: {error}")
         except Overflowing as error:
             self._stop(Outcome.TOO_LARGE, str(error))
+
+
+def _mended(header: tuple[str, str]) -> tuple[str, str]:
+    """Where a Location has bytes beyond ASCII, they are UTF-8 like those of any URL."""
+    name, value = header
+    if name != "location" or value.isascii():
+        return header
+    return name, value.encode("latin-1").decode("utf-8", "replace")
 
 
 def _header_name(name: bytes) -> str:

@@ -1,7 +1,9 @@
 """Animals whose bodies are not what they seem, or more than anyone wants."""
 
 import gzip
+import struct
 import zlib
+from functools import cache
 from typing import Final
 
 import brotli
@@ -37,29 +39,39 @@ def _raw_deflate(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
+@cache
+def make_bomb(encoding: str) -> bytes:
+    """A few kilobytes that stand for 200 MB."""
+    times = BOMB_BYTES // len(ZEROES)
+    match encoding:
+        case "br":
+            press = brotli.Compressor(quality=1)
+            return b"".join([*(press.process(ZEROES) for _ in range(times)), press.finish()])
+        case "zstd":
+            frames = zstandard.ZstdCompressor(level=1).compressobj()
+            return b"".join([*(frames.compress(ZEROES) for _ in range(times)), frames.flush()])
+        case _:
+            # The same block again and again, which is quicker than packing all of it.
+            packer = zlib.compressobj(wbits=-15)
+            block = packer.compress(ZEROES) + packer.flush(zlib.Z_FULL_FLUSH)
+            checksum = 0
+            for _ in range(times):
+                checksum = zlib.crc32(ZEROES, checksum)
+            trailer = struct.pack("<II", checksum, BOMB_BYTES)
+            return gzip.compress(b"")[:10] + block * times + packer.flush() + trailer
+
+
 def bomb(encoding: str) -> Behaviour:
-    """A few kilobytes that stand for 200 MB, made when the first visitor comes."""
-    made: list[bytes] = []
-
-    def make() -> bytes:
-        times = BOMB_BYTES // len(ZEROES)
-        match encoding:
-            case "br":
-                press = brotli.Compressor(quality=5)
-                return b"".join([*(press.process(ZEROES) for _ in range(times)), press.finish()])
-            case "zstd":
-                frames = zstandard.ZstdCompressor(level=1).compressobj()
-                return b"".join([*(frames.compress(ZEROES) for _ in range(times)), frames.flush()])
-            case _:
-                packer = zlib.compressobj(1, wbits=31)
-                return b"".join([*(packer.compress(ZEROES) for _ in range(times)), packer.flush()])
-
     async def behave(visitor: Visitor) -> None:
-        if not made:
-            made.append(make())
-        await visitor.send(reply(made[0], f"Content-Encoding: {encoding}"))
+        await visitor.send(reply(make_bomb(encoding), f"Content-Encoding: {encoding}"))
 
     return behave
+
+
+def prepare() -> None:
+    """Make now what takes a moment, so that nobody waits for it in the middle of a visit."""
+    for encoding in ("gzip", "br", "zstd"):
+        make_bomb(encoding)
 
 
 async def send_much(visitor: Visitor) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from crawlfleet.testing.zoo.animal import PAGE, Animal, Behaviour, Visitor, reply
 from crawlfleet.testing.zoo.certificates import KINDS, Certificates
-from crawlfleet.testing.zoo.contents import CONTENTS
+from crawlfleet.testing.zoo.contents import CONTENTS, prepare
 from crawlfleet.testing.zoo.framing import FRAMING
 from crawlfleet.testing.zoo.patience import PATIENCE
 from crawlfleet.testing.zoo.places import PLACES
@@ -46,6 +46,7 @@ class Zoo:
 
     async def open(self, stack: contextlib.AsyncExitStack) -> None:
         """Let everyone in until the stack is unwound."""
+        prepare()
         await self._serve(stack, "plain", self._visit)
         for kind in KINDS:
             await self._serve(stack, kind, self._visit, self.certificates.server_context(kind))

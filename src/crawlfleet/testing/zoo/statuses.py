@@ -94,6 +94,7 @@ STATUSES: Final = (
     moved("redirect-to-file", "file:///etc/passwd", REFUSED),
     moved("redirect-to-script", "javascript:alert(1)", REFUSED),
     moved("redirect-to-metadata", "http://169.254.169.254/latest/meta-data/", REFUSED),
+    moved("redirect-not-ascii", "/plain?q=gr\xc3\xbc\xc3\x9fe", OK),
     moved("redirect-to-no-url", "http://[::1", REFUSED),
     Animal("redirect-nowhere", BAD, says(reply(b"", status="302 Found"))),
     Animal("soft-404", OK, says(reply(SORRY)), final=Outcome.SOFT_404),
