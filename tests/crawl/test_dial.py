@@ -1,6 +1,8 @@
 """The guard on real connections: whatever leads to the loopback is stopped before it connects."""
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,7 +13,7 @@ from crawlfleet.crawl.names import Addresses, Names, NameUnknown
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
 
-LIMITS = Limits(connect_s=5.0, first_byte_s=5.0, total_s=10.0)
+LIMITS = Limits(connect_s=3.0, first_byte_s=5.0, total_s=10.0)
 
 
 class Book:
@@ -138,6 +140,36 @@ def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
             assert (page.body, page.address) == (b"inside", "127.0.0.1")
 
     asyncio.run(scenario())
+
+
+def test_an_address_that_never_answers_gets_only_its_share_of_the_time() -> None:
+    async def scenario() -> None:
+        async with site() as (port, _):
+            with contextlib.ExitStack() as stack:
+                deaf = stack.enter_context(socket.socket())
+                deaf.bind(("127.0.0.9", port))
+                deaf.listen(0)
+                for _ in range(3):  # its queue is full then, and nobody takes from it
+                    waiting = stack.enter_context(socket.socket())
+                    waiting.setblocking(False)
+                    waiting.connect_ex(("127.0.0.9", port))
+                book = Book(["127.0.0.9", "127.0.0.1"])
+                page = await get(f"http://a.example:{port}/", book, allow_private=True)
+                assert (page.body, page.address) == (b"inside", "127.0.0.1")
+                page = await get(f"http://127.0.0.9:{port}/", allow_private=True)
+                assert page.outcome is Outcome.TIMEOUT
+
+    asyncio.run(scenario())
+
+
+def test_a_name_server_that_never_answers_is_a_matter_of_names() -> None:
+    class Deaf(Book):
+        async def look_up(self, host: str) -> Addresses:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    page = asyncio.run(get("http://a.example/", Deaf()))
+    assert page.outcome is Outcome.DNS
 
 
 def test_private_addresses_can_be_allowed() -> None:

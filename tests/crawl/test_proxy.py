@@ -234,6 +234,8 @@ def test_the_address_of_the_proxy_is_guarded(kind: str) -> None:
         ("http://10.0.0.1/", False),
         ("http://localhost/", False),
         ("http://app.localhost/", False),
+        ("http://localhost./", False),
+        ("http://metadata.google.internal./", True),
         ("http://inside.example/", False),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 import uvloop
 
 from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.names import Addresses, Names
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
 from crawlfleet.testing.zoo import ANIMALS, Animal, Zoo, open_zoo
@@ -119,6 +120,38 @@ def test_the_memory_stays_bounded(tour: Tour) -> None:
 
 def test_no_connection_is_left_open(tour: Tour) -> None:
     assert tour.left_open <= 0
+
+
+@pytest.mark.parametrize("kind", ["self-signed", "expired", "wrong-host"])
+def test_certificates_can_be_passed_over(zoo: Zoo, kind: str) -> None:
+    async def scenario() -> Fetched:
+        fetching = Fetching(verify_tls=False)
+        async with Fetcher(limits=LIMITS, fetching=fetching, allow_private=True) as fetcher:
+            url = f"https://localhost:{zoo.ports[kind]}/plain"
+            return await fetcher.fetch(FetchRequest(url=url))
+
+    assert asyncio.run(scenario()).outcome is Outcome.OK
+
+
+def test_the_root_dot_of_a_name_is_no_part_of_its_certificate(zoo: Zoo) -> None:
+    class Book:
+        async def look_up(self, host: str) -> Addresses:
+            return Addresses(("127.0.0.1",), 60.0)
+
+        async def close(self) -> None: ...
+
+    async def scenario() -> Fetched:
+        async with Fetcher(
+            limits=LIMITS,
+            fetching=Fetching(),
+            allow_private=True,
+            names=Names(Book()),
+            tls=zoo.certificates.client_context(),
+        ) as fetcher:
+            url = f"https://localhost.:{zoo.ports['good']}/plain"
+            return await fetcher.fetch(FetchRequest(url=url))
+
+    assert asyncio.run(scenario()).outcome is Outcome.OK
 
 
 def test_the_zoo_is_large_and_nobody_is_there_twice() -> None:

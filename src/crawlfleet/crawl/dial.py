@@ -105,8 +105,9 @@ class Dialler:
                 sock, address = await self._connect(addresses, proxy.port)
                 return await self._through_http(sock, proxy, origin, make), address
         except TimeoutError:
+            outcome = Outcome.DNS if stage == "look up the name" else Outcome.TIMEOUT
             reason = f"could not {stage} within {self._connect_s:g} s"
-            raise NoConnection(Outcome.TIMEOUT, reason, address) from None
+            raise NoConnection(outcome, reason, address) from None
         except NameUnknown as error:
             raise NoConnection(Outcome.DNS, str(error)) from None
         except ssl.SSLError as error:
@@ -136,9 +137,10 @@ class Dialler:
 
     async def _check_behind(self, proxy: Proxy, host: str) -> None:
         """Refuse what a proxy should not be asked for, as far as this can be known from here."""
-        if host in HIDDEN_NAMES:
+        name = host.rstrip(".")
+        if name in HIDDEN_NAMES:
             raise AddressRefused(f"{host} is a cloud's metadata service")
-        if not self._allow_private and (host == "localhost" or host.endswith(".localhost")):
+        if not self._allow_private and f".{name}".endswith(".localhost"):
             raise AddressRefused(f"{host} is the proxy's own machine")
         try:
             known = await self._names.addresses(host)
@@ -180,7 +182,7 @@ class Dialler:
         try:
             if origin.tls:
                 _, protocol = await loop.create_connection(
-                    make, sock=sock, ssl=self._tls, server_hostname=origin.host
+                    make, sock=sock, ssl=self._tls, server_hostname=_certified(origin.host)
                 )
             else:
                 _, protocol = await loop.create_connection(make, sock=sock)
@@ -216,7 +218,7 @@ class Dialler:
             await tunnel.open(proxy, origin.host, origin.port)
             protocol = make()
             inner = await loop.start_tls(
-                transport, protocol, self._tls, server_hostname=origin.host
+                transport, protocol, self._tls, server_hostname=_certified(origin.host)
             )
             assert inner is not None
             protocol.connection_made(inner)
@@ -235,6 +237,11 @@ def tls_context(*, verify: bool) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _certified(host: str) -> str:
+    """The name that a certificate is for; the root's dot at the end is never in it."""
+    return host.removesuffix(".")
 
 
 def _tls_reason(error: ssl.SSLError) -> str:
