@@ -21,7 +21,10 @@ from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import default_rules
+from crawlfleet.crawl.run import Crawl, rules_of
+from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import Registration
 from crawlfleet.model.settings import Settings, WorkerSettings
@@ -68,6 +71,18 @@ def control_plane(settings: Settings, store: Store) -> ControlPlane:
         rules=rules,
         admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
         sinks=[EventLog()],
+    )
+
+
+def local_crawl(parameters: CrawlParameters, *, frontier: Path) -> Crawl:
+    """A crawl of this process alone, whose frontier is that file."""
+    return Crawl(
+        parameters,
+        frontier=plugins.load_one(plugins.FRONTIERS, "sqlite")(
+            path=frontier, rules=rules_of(parameters)
+        ),
+        sinks={spec.url: open_sink(spec) for spec in parameters.sinks},
+        allow_private=parameters.fetching.allow_private,
     )
 
 

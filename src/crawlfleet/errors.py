@@ -59,6 +59,10 @@ class StoreUnavailable(CrawlfleetError):
     retryable = True
 
 
+class SinkUnusable(CrawlfleetError):
+    """Output cannot go where it should; the message names the place and the remedy."""
+
+
 class Busy(CrawlfleetError):
     """The master does as much of this as it can already."""
 

@@ -13,6 +13,8 @@ EXECUTORS: Final = "crawlfleet.executors"
 STRATEGIES: Final = "crawlfleet.strategies"
 FILTERS: Final = "crawlfleet.filters"
 STORES: Final = "crawlfleet.stores"
+FRONTIERS: Final = "crawlfleet.frontiers"
+SINKS: Final = "crawlfleet.sinks"
 
 
 def names(group: str) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def master(
     settings = _settings(config_file, {"server.host": host, "server.port": port, "data_dir": data})
     folder = _private_folder(settings)
     _configure_log(settings, "master.log", telemetry.Component.MASTER)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(
             serve_master(
                 settings,
@@ -92,7 +92,7 @@ def worker(
     busy = f"another worker runs as {label!r} on this data folder; give this one another --name"
     lock = hold(identity.with_suffix(".lock"), busy=busy)
     _configure_log(settings, f"{label}.log", telemetry.Component.WORKER)
-    with lock, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with lock, asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(
             run_worker(
                 settings,
@@ -137,7 +137,8 @@ def _configure_log(settings: Settings, file: str, component: telemetry.Component
     )
 
 
-def _loop_factory() -> Any:
+def loop_factory() -> Any:
+    """uvloop where it is installed."""
     try:
         import uvloop
     except ImportError:

@@ -1,28 +1,27 @@
 """Pages that are at hand: in files, in WARC archives, or one request away."""
 
 import asyncio
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
-import aiohttp
 import msgspec
-from charset_normalizer import from_bytes
 from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
-from crawlfleet import __version__
 from crawlfleet.cli.arguments import STANDARD_INPUT
-from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble, guarded_connector
+from crawlfleet.core.canonical import Canonicaliser
+from crawlfleet.crawl.charset import to_utf8
+from crawlfleet.crawl.dial import NetworkTrouble
+from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.page import FetchRequest
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.crawl import Fetching, Limits, Outcome, Urls
 
 MOST_BYTES: Final = 50_000_000
 """Of one page."""
 TIMEOUT_S: Final = 60.0
-_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_META_CHARSET: Final = re.compile(r"<meta[^>]+charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _WEB: Final = ("http://", "https://")
 _READ: Final = (
     "text/",
@@ -106,55 +105,22 @@ def _archived(file: IO[bytes], name: str) -> Iterator[KeptPage]:
 
 async def _fetch(url: str, allow_private: bool) -> KeptPage:
     """One request, with redirects; whatever its status, an answer is a page."""
-    try:
-        async with (
-            aiohttp.ClientSession(
-                connector=guarded_connector(allow_private=allow_private),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": f"crawlfleet/{__version__}"},
-                timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
-            ) as session,
-            session.get(url) as response,
-        ):
-            body = await _read(response)
-            return _page(body, str(response.url), response.headers.get("Content-Type", ""))
-    except AddressRefused as error:
-        reason = str(error).partition(";")[0]
-        raise Unreadable(f"{url}: {reason}; if you mean it, add --allow-private") from None
-    except TimeoutError:
-        raise NetworkTrouble(f"{url}: no answer within {TIMEOUT_S:g} s") from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise NetworkTrouble(f"{url}: {error or type(error).__name__}") from None
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    content = bytearray()
-    async for chunk in response.content.iter_chunked(1 << 16):
-        content += chunk
-        if len(content) >= MOST_BYTES:
-            break
-    return bytes(content[:MOST_BYTES])
+    limits = Limits(max_body_bytes=MOST_BYTES, total_s=TIMEOUT_S)
+    canonical = Canonicaliser(Urls(keep_tracking=True, sort_query=False, drop_session_ids=False))
+    async with Fetcher(limits=limits, fetching=Fetching(), allow_private=allow_private) as fetcher:
+        for _ in range(limits.max_redirects + 1):
+            page = await fetcher.fetch(FetchRequest(url=url, max_body_bytes=MOST_BYTES, cut=True))
+            target = canonical.join(url, page.header("location") or "")
+            if page.outcome is not Outcome.REDIRECT or target is None:
+                break
+            url = target
+    if page.outcome is Outcome.REFUSED:
+        raise Unreadable(f"{url}: {page.reason}; if you mean it, add --allow-private")
+    if not page.status:
+        raise NetworkTrouble(f"{url}: {page.reason or page.outcome}")
+    return _page(page.body, url, page.header("content-type") or "")
 
 
 def _page(body: bytes, url: str, content_type: str) -> KeptPage:
     kind = content_type.partition(";")[0].strip().lower()
-    return KeptPage(url=url, kind=kind, body=_utf8(body, content_type))
-
-
-def _utf8(body: bytes, content_type: str) -> bytes:
-    """The body in UTF-8: by what is said of it, by what it says, or by its looks."""
-    declared = _CHARSET.search(content_type) or _META_CHARSET.search(body[:4096].decode("latin-1"))
-    if not declared or declared[1].lower().replace("-", "") == "utf8":
-        try:
-            body.decode("utf-8")
-        except UnicodeDecodeError:
-            declared = None
-        else:
-            return body
-    try:
-        if declared:
-            return body.decode(declared[1], "replace").encode()
-    except LookupError:
-        pass
-    best = from_bytes(body[:65_536]).best()
-    return body.decode(best.encoding if best else "utf-8", "replace").encode()
+    return KeptPage(url=url, kind=kind, body=to_utf8(body, content_type).utf8)

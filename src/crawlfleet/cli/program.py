@@ -11,6 +11,7 @@ import typer
 from crawlfleet import __version__
 from crawlfleet.cli import (
     configuration,
+    crawl,
     doctor,
     events,
     explain,
@@ -42,6 +43,7 @@ def create_app() -> typer.Typer:
     app.callback()(_program)
     for part in (
         operate,
+        crawl,
         status,
         submit,
         tasks,

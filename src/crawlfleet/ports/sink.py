@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from crawlfleet.model.extraction import Item
+
 
 class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What one visited page gave."""
@@ -12,7 +14,7 @@ class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     url: str
     at: float
-    items: Sequence[Mapping[str, Any]] = ()
+    items: Sequence[Item] = ()
     status: int = 0
     headers: Sequence[tuple[str, str]] = ()
     body: bytes = b""

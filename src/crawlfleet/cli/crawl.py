@@ -1,0 +1,198 @@
+"""`crawlfleet crawl`: a whole crawl in one command, with nothing else started."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import typer
+
+from crawlfleet.cli.command import add_command
+
+if TYPE_CHECKING:
+    from crawlfleet.model.crawl import CrawlParameters
+
+
+EXAMPLE: Final = (
+    "crawlfleet crawl https://shop.example --depth 2 --css 'product=div.product' "
+    "--css 'title=h2.title' --css 'price=span.price' -o items.jsonl"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    add_command(
+        app,
+        "crawl",
+        crawl,
+        try_this=[
+            EXAMPLE,
+            "crawlfleet crawl https://blog.example --max-pages 500 -o pages.warc.gz",
+            "crawlfleet crawl http://localhost:8080 --fast --allow-private -o items.csv",
+        ],
+    )
+
+
+def crawl(
+    urls: Annotated[list[str], typer.Argument(help="Where to begin.", metavar="URL...")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            dir_okay=False,
+            help="The file for what is found; its ending tells the format "
+            "(.jsonl, .csv, .warc; each also with .gz or .zst).",
+        ),
+    ],
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="How many links to follow from where it begins.")
+    ] = None,
+    css: Annotated[
+        list[str] | None, typer.Option(help="A field and its CSS selector, as name=selector.")
+    ] = None,
+    xpath: Annotated[
+        list[str] | None, typer.Option(help="A field and its XPath, as name=expression.")
+    ] = None,
+    selectors: Annotated[
+        Path | None,
+        typer.Option(help="A JSON file with the selectors, nested ones too.", exists=True),
+    ] = None,
+    structured: Annotated[
+        bool, typer.Option(help="Also take JSON-LD and OpenGraph data of each page.")
+    ] = False,
+    max_pages: Annotated[int | None, typer.Option(min=1, help="Stop after so many pages.")] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Stop after so long; can be resumed.")
+    ] = None,
+    scope: Annotated[
+        str, typer.Option(help="Which links to follow: host, domain, prefix or any.")
+    ] = "host",
+    allow: Annotated[
+        list[str] | None, typer.Option(help="Follow only URLs that this expression matches.")
+    ] = None,
+    deny: Annotated[
+        list[str] | None, typer.Option(help="Do not follow URLs that this expression matches.")
+    ] = None,
+    sitemaps: Annotated[bool, typer.Option(help="Also follow the sites' sitemaps.")] = False,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that visit.")] = 1,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast", help="No delay, 16 requests at once, no robots.txt: own sites only."
+        ),
+    ] = False,
+    delay: Annotated[
+        float | None, typer.Option(min=0, help="Seconds between two requests to a host.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Requests to one host at once.")
+    ] = None,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Visit loopback and private networks, too.")
+    ] = False,
+    user_agent: Annotated[str | None, typer.Option(help="How to introduce ourselves.")] = None,
+    contact: Annotated[
+        str | None, typer.Option(help="A page or address for sites that want to complain.")
+    ] = None,
+    header: Annotated[list[str] | None, typer.Option(help="A header, as 'Name: value'.")] = None,
+    proxy: Annotated[str | None, typer.Option(help="http://, https:// or socks5:// proxy.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, and replace what an earlier run wrote.")
+    ] = False,
+    summary: Annotated[
+        Path | None, typer.Option(help="Write the summary there as JSON.", dir_okay=False)
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Crawl a site and take what is wanted from its pages.
+
+    Ctrl-C stops it, and the same command goes on where it was, also after a crash. Sites are
+    treated politely: robots.txt is obeyed, and a host is asked once a second.
+    """
+    from crawlfleet.cli.crawl_options import parameters_of
+    from crawlfleet.cli.crawl_state import CrawlState
+
+    parameters = parameters_of(
+        urls=urls,
+        output=output,
+        depth=depth,
+        css=css or [],
+        xpath=xpath or [],
+        selectors=selectors,
+        structured=structured,
+        max_pages=max_pages,
+        max_seconds=max_seconds,
+        scope=scope,
+        allow=allow or [],
+        deny=deny or [],
+        sitemaps=sitemaps,
+        workers=workers,
+        fast=fast,
+        delay=delay,
+        concurrency=concurrency,
+        allow_private=allow_private,
+        user_agent=user_agent,
+        contact=contact,
+        headers=header or [],
+        proxy=proxy,
+    )
+    state = CrawlState.of(output, parameters)
+    raise typer.Exit(_run(parameters, state, fresh=fresh, summary=summary, quiet=quiet))
+
+
+def _run(
+    parameters: "CrawlParameters",
+    state: "CrawlState",
+    *,
+    fresh: bool,
+    summary: Path | None,
+    quiet: bool,
+) -> int:
+    from crawlfleet.cli.crawl_display import Display
+    from crawlfleet.cli.operate import loop_factory
+    from crawlfleet.compose import local_crawl
+
+    display = Display(quiet=quiet)
+    with state.held():
+        if fresh:
+            state.clear()
+        elif (earlier := state.finished()) is not None:
+            display.already_done(earlier, state.output)
+            _write(summary, earlier)
+            return 0
+        state.begin()
+        display.begin(parameters, resumed=state.resumed)
+        running = local_crawl(parameters, frontier=state.frontier)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            ended = runner.run(_crawl(running, display))
+        state.end(ended)
+    display.end(ended, state.output)
+    _write(summary, ended)
+    return 0 if ended.finished else 130 if ended.why == "stopped" else 3
+
+
+async def _crawl(running: "Crawl", display: "Display") -> "Summary":
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stop.set)
+    watching = asyncio.create_task(display.watch(running, stop), name="display")
+    try:
+        return await running.run(stop)
+    finally:
+        watching.cancel()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+
+
+def _write(path: Path | None, summary: "Summary") -> None:
+    if path is not None:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+
+
+if TYPE_CHECKING:
+    from crawlfleet.cli.crawl_display import Display
+    from crawlfleet.cli.crawl_state import CrawlState
+    from crawlfleet.crawl.run import Crawl, Summary

@@ -1,0 +1,149 @@
+"""What one sees while `crawlfleet crawl` runs, and at its end."""
+
+import asyncio
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from crawlfleet.model.crawl import FETCHED, CrawlParameters
+
+if TYPE_CHECKING:
+    from crawlfleet.crawl.run import Crawl, Progress, Summary
+
+REFRESH_S: Final = 0.5
+RATE_OVER_S: Final = 10.0
+LINE_EVERY_S: Final = 5.0
+"""Without a terminal a line is written so often."""
+SLOW_HOSTS: Final = 3
+
+
+class Display:
+    """Live on a terminal, lines elsewhere, nothing when it is told to be quiet."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+        self._past: deque[tuple[float, int]] = deque()
+        self._most: int | None = None
+
+    def begin(self, parameters: CrawlParameters, *, resumed: bool) -> None:
+        """Say what is going to happen."""
+        self._most = parameters.limits.max_pages
+        if self._quiet:
+            return
+        seeds = parameters.seeds
+        more = f" and {len(seeds) - 1} more" if len(seeds) > 1 else ""
+        how = "going on with" if resumed else "crawling"
+        self._console.print(Text(f"{how} {seeds[0]}{more}", style="bold"))
+
+    def already_done(self, summary: "Summary", output: Path) -> None:
+        """The same crawl has been done before."""
+        if not self._quiet:
+            self._console.print(
+                f"this crawl is finished: {summary.pages} pages, {output}; crawl again with --fresh"
+            )
+
+    async def watch(self, crawl: "Crawl", stop: asyncio.Event) -> None:
+        """Show how it goes, until cancelled."""
+        if self._quiet:
+            return
+        if not self._console.is_terminal:
+            await self._write_lines(crawl)
+            return
+        with Live(console=self._console, refresh_per_second=4, transient=True) as live:
+            while True:
+                await asyncio.sleep(REFRESH_S)
+                progress = await crawl.progress()
+                live.update(self._picture(progress, stopping=stop.is_set()))
+
+    def end(self, summary: "Summary", output: Path) -> None:
+        """Say how it ended."""
+        if self._quiet:
+            return
+        table = Table.grid(padding=(0, 2))
+        rate = summary.requests / summary.elapsed_s if summary.elapsed_s else 0.0
+        rows = {
+            "pages": f"{summary.pages:,} of {summary.urls:,} URLs",
+            "items": f"{summary.items:,}",
+            "time": f"{summary.elapsed_s:.1f} s, {rate:.1f} requests/s, "
+            f"{summary.bytes / 1e6:.1f} MB",
+            "outcomes": _outcomes(summary.outcomes),
+            "left out": _counts(summary.rejected),
+            "output": str(output),
+        }
+        for name, value in rows.items():
+            if value:
+                table.add_row(Text(name, style="dim"), value)
+        title = "finished" if summary.finished else f"{summary.why}: {summary.waiting:,} URLs wait"
+        self._console.print(Text(title, style="bold green" if summary.finished else "bold yellow"))
+        self._console.print(table)
+        if not summary.finished:
+            self._console.print("the same command goes on from here")
+
+    async def _write_lines(self, crawl: "Crawl") -> None:
+        while True:
+            await asyncio.sleep(LINE_EVERY_S)
+            progress = await crawl.progress()
+            counts = progress.counts
+            self._console.print(
+                f"{counts.pages} pages, {self._rate(progress):.1f}/s, "
+                f"{counts.outstanding} waiting, {progress.figures.items} items",
+                highlight=False,
+            )
+
+    def _picture(self, progress: "Progress", *, stopping: bool) -> RenderableType:
+        counts, figures = progress.counts, progress.figures
+        rate = self._rate(progress)
+        goal = max(min(counts.known, self._most or counts.known), 1)
+        bar = Table.grid(padding=(0, 2))
+        bar.add_row(
+            ProgressBar(total=goal, completed=min(counts.pages, goal), width=32),
+            f"{counts.pages:,} pages",
+            f"{rate:,.1f}/s",
+            f"{counts.outstanding:,} waiting",
+            f"{figures.items:,} items",
+            _eta(goal - counts.pages, rate),
+        )
+        lines: list[RenderableType] = [bar]
+        if trouble := {k: n for k, n in counts.outcomes.items() if k not in FETCHED}:
+            lines.append(Text(f"  {_outcomes(trouble)}", style="yellow"))
+        slow = [f"{host} {seconds:.1f} s" for host, seconds in figures.slowest(SLOW_HOSTS)]
+        if slow:
+            lines.append(Text(f"  slowest: {', '.join(slow)}", style="dim"))
+        if stopping:
+            lines.append(Text("  stopping: finishing what is under way", style="bold yellow"))
+        return Group(*lines)
+
+    def _rate(self, progress: "Progress") -> float:
+        """Pages a second over the last while."""
+        now = time.monotonic()
+        self._past.append((now, progress.counts.pages))
+        while len(self._past) > 2 and now - self._past[0][0] > RATE_OVER_S:
+            self._past.popleft()
+        (begun, before), (_, pages) = self._past[0], self._past[-1]
+        return (pages - before) / (now - begun) if now > begun else 0.0
+
+
+def _eta(left: int, rate: float) -> str:
+    if rate <= 0 or left <= 0:
+        return ""
+    seconds = left / rate
+    if seconds < 90:
+        return f"about {seconds:.0f} s for those known"
+    return f"about {seconds / 60:.0f} min for those known"
+
+
+def _outcomes(outcomes: dict[str, int]) -> str:
+    return _counts({str(outcome): count for outcome, count in outcomes.items()})
+
+
+def _counts(counts: dict[str, int]) -> str:
+    ranked = sorted(counts.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in ranked)

@@ -1,0 +1,104 @@
+"""An engine and its parts, from the parameters of a crawl."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from crawlfleet.core.canonical import Canonicaliser, fingerprint, host_key
+from crawlfleet.core.scope import Territory
+from crawlfleet.core.scope import problems as scope_problems
+from crawlfleet.core.selectors import make_plan
+from crawlfleet.core.traps import Variants
+from crawlfleet.crawl.desk import Desk
+from crawlfleet.crawl.engine import Engine
+from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.judgement import Judge
+from crawlfleet.crawl.links import Links
+from crawlfleet.crawl.reading import PageReader
+from crawlfleet.crawl.request import user_agent
+from crawlfleet.crawl.robots import product_of
+from crawlfleet.crawl.suffixes import bundled
+from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.extraction import Plan
+from crawlfleet.model.frontier import Link
+
+
+def checked(parameters: CrawlParameters) -> tuple[list[Link], Plan]:
+    """The first links and the plan of a crawl; raises `InvalidRequest` with all that is wrong."""
+    wrong = scope_problems(parameters.scope)
+    plan = Plan()
+    try:
+        plan = make_plan(parameters.selectors, structured=parameters.structured)
+    except InvalidRequest as error:
+        wrong += error.problems
+    canonical = Canonicaliser(parameters.canonical)
+    seeds: dict[int, Link] = {}
+    for number, address in enumerate(parameters.seeds):
+        url = canonical.canonical(address)
+        if url is None:
+            of_list = number - bool(parameters.url)
+            wrong.append(
+                FieldProblem(
+                    field="url" if of_list < 0 else f"urls.{of_list}",
+                    message="is not an address of the web",
+                    remedy="begin it with https:// or http://",
+                    value=address,
+                )
+            )
+        else:
+            seeds[fingerprint(url)] = Link(fingerprint(url), url, host_key(url))
+    if not parameters.seeds:
+        wrong.append(FieldProblem(field="url", message="is missing", remedy="name where to begin"))
+    if wrong:
+        raise InvalidRequest(wrong)
+    return [*seeds.values()], plan
+
+
+def links_of(parameters: CrawlParameters, *, now: float) -> Links:
+    """What decides which links belong to a crawl."""
+    seeds, _ = checked(parameters)
+    territory = Territory(
+        parameters.scope,
+        parameters.limits,
+        [seed.url for seed in seeds],
+        year=datetime.fromtimestamp(now, UTC).year,
+        suffixes=bundled() if parameters.scope.within == "domain" else None,
+    )
+    canonical = Canonicaliser(parameters.canonical)
+    return Links(canonical, territory, Variants(parameters.scope.max_query_variants))
+
+
+def engine_of(
+    parameters: CrawlParameters,
+    *,
+    desk: Desk,
+    fetcher: Fetcher,
+    keep_bodies: bool,
+    now: Callable[[], float],
+) -> Engine:
+    """An engine that works for a desk."""
+    _, plan = checked(parameters)
+    links = links_of(parameters, now=now())
+    return Engine(
+        parameters,
+        desk=desk,
+        fetcher=fetcher,
+        judge=Judge(
+            parameters,
+            links=links,
+            reader=PageReader(plan),
+            chance=random.random,
+            keep_bodies=keep_bodies,
+        ),
+        links=links,
+        product=product_of(user_agent(parameters.fetching)),
+        now=now,
+    )
+
+
+def fetcher_of(parameters: CrawlParameters, *, allow_private: bool) -> Fetcher:
+    """A fetcher for the crawl; `allow_private` is what the node allows and the crawl asks for."""
+    return Fetcher(
+        limits=parameters.limits, fetching=parameters.fetching, allow_private=allow_private
+    )

@@ -1,0 +1,90 @@
+"""A host while this process visits it: its queue, its clock, its rules, and what happened."""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from crawlfleet.core.politeness import HostClock
+from crawlfleet.core.robots_rules import ALL_ALLOWED, Rules
+from crawlfleet.crawl.desk import HostMeasure
+from crawlfleet.model.crawl import Politeness
+from crawlfleet.model.frontier import HostCommit, HostLease, HostState, Retry, Visit, Waiting
+
+FRESH: Final = HostState()
+
+
+class VisitedHost:
+    """One lease, from the first portion to its release."""
+
+    __slots__ = (
+        "_began",
+        "clock",
+        "idle_since",
+        "measure",
+        "name",
+        "queue",
+        "ready",
+        "retries",
+        "returned",
+        "rules",
+        "token",
+        "visitors",
+        "visits",
+        "wanted",
+    )
+
+    def __init__(self, lease: HostLease, politeness: Politeness) -> None:
+        self._began = lease.state or FRESH
+        self.name = lease.host
+        self.token = lease.token
+        self.queue: deque[Waiting] = deque(lease.urls)
+        self.clock = HostClock(politeness, self._began)
+        self.rules: Rules = ALL_ALLOWED
+        self.ready = False
+        """Whether its robots.txt is known."""
+        self.visitors = 0
+        self.wanted = False
+        """Whether more URLs were asked for."""
+        self.idle_since: float | None = None
+        self.visits: list[Visit] = []
+        self.retries: list[Retry] = []
+        self.returned: list[int] = []
+        self.measure = HostMeasure()
+
+    @property
+    def known(self) -> HostState:
+        """What the last owner knew, and what was learned of robots.txt since."""
+        return self._began
+
+    def learn(self, state: HostState) -> None:
+        """Take over what was learned of robots.txt."""
+        self._began = state
+
+    def give_back(self) -> None:
+        """Nothing of the queue will be visited under this lease."""
+        self.returned += [waiting.id for waiting in self.queue]
+        self.queue.clear()
+
+    def news(self, cookies: str, *, release: bool = False) -> HostCommit | None:
+        """What happened since the last time; `None` when nothing did."""
+        if not (release or self.visits or self.retries or self.returned):
+            return None
+        clock = self.clock
+        commit = HostCommit(
+            host=self.name,
+            token=self.token,
+            visits=self.visits,
+            retries=self.retries,
+            returned=self.returned,
+            state=msgspec.structs.replace(
+                self._began,
+                next_at=clock.next_at,
+                delay_s=clock.delay_s,
+                failures=clock.failures,
+                cookies=cookies,
+            ),
+            release=release,
+        )
+        self.visits, self.retries, self.returned = [], [], []
+        return commit

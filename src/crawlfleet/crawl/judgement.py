@@ -1,0 +1,175 @@
+"""What a visit comes to: a page with its links and items, a way on, another try, or the end."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from crawlfleet.core import refetch
+from crawlfleet.core.scope import Refusal
+from crawlfleet.crawl.charset import to_utf8
+from crawlfleet.crawl.links import Links
+from crawlfleet.crawl.page import Fetched
+from crawlfleet.crawl.reading import PageReader
+from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome
+from crawlfleet.model.frontier import Link, Retry, Visit, Waiting
+from crawlfleet.ports.sink import PageRecord
+
+LONGEST_NOTE: Final = 300
+
+
+class Judged(NamedTuple):
+    """Exactly one of `visit` and `retry` is there."""
+
+    visit: Visit | None
+    retry: Retry | None = None
+    page: PageRecord | None = None
+    """What the sinks get."""
+
+
+class Judge:
+    """Reads what was fetched, by the rules of one crawl."""
+
+    def __init__(
+        self,
+        parameters: CrawlParameters,
+        *,
+        links: Links,
+        reader: PageReader,
+        chance: Callable[[], float],
+        keep_bodies: bool,
+    ) -> None:
+        """`chance` spreads retries; `keep_bodies` is whether a sink wants them."""
+        self._politeness = parameters.politeness
+        self._max_redirects = parameters.limits.max_redirects
+        self._obey_tags = parameters.scope.obey_meta_robots
+        self._follow_nofollow = parameters.scope.follow_nofollow
+        self._links = links
+        self._reader = reader
+        self._chance = chance
+        self._keep_bodies = keep_bodies
+
+    def judge(
+        self,
+        waiting: Waiting,
+        fetched: Fetched,
+        now: float,
+        *,
+        retry_after_s: float | None = None,
+        new_cookies: bool = False,
+    ) -> Judged:
+        """What the answer means for the URL; `new_cookies`: whether it came with some."""
+        outcome = fetched.outcome
+        if outcome is Outcome.OK:
+            return self._read(waiting, fetched, now)
+        if outcome is Outcome.REDIRECT:
+            return self._redirected(waiting, fetched, now, new_cookies)
+        if outcome is Outcome.NOT_MODIFIED:
+            return Judged(Visit(waiting.id, outcome, fetched.status, now))
+        verdict = refetch.decide(
+            outcome,
+            fetched.status,
+            waiting.attempt,
+            self._politeness,
+            retry_after_s=retry_after_s,
+            now=now,
+            chance=self._chance(),
+        )
+        note = fetched.reason[:LONGEST_NOTE]
+        if isinstance(verdict, refetch.Again):
+            return Judged(None, Retry(waiting.id, outcome, fetched.status, now, verdict.due, note))
+        return Judged(Visit(waiting.id, outcome, fetched.status, now, counts=False, note=note))
+
+    def _read(self, waiting: Waiting, fetched: Fetched, now: float) -> Judged:
+        content_type, tags = "", []
+        for name, value in fetched.headers:
+            if name == "content-type":
+                content_type = value
+            elif name == "x-robots-tag":
+                tags.append(value)
+        reading = self._reader.read(
+            to_utf8(fetched.body, content_type).utf8,
+            fetched.url,
+            status=fetched.status,
+            content_type=content_type,
+            robots_tags=tags,
+            headers=fetched.headers,
+        )
+        obey = self._obey_tags
+        links: Sequence[Link] = ()
+        if reading.links and not (obey and reading.robots.nofollow):
+            hrefs = [
+                found.href for found in reading.links if self._follow_nofollow or not found.nofollow
+            ]
+            links = self._links.resolve(reading.base, hrefs)
+        page = None
+        if not (obey and reading.robots.noindex):
+            page = self._record(waiting, fetched, now, reading.items)
+        visit = Visit(
+            waiting.id,
+            reading.outcome,
+            fetched.status,
+            now,
+            links,
+            counts=reading.outcome in FETCHED,
+            note=reading.note[:LONGEST_NOTE],
+        )
+        return Judged(visit, page=page)
+
+    def _record(
+        self, waiting: Waiting, fetched: Fetched, now: float, items: Sequence[Any]
+    ) -> PageRecord | None:
+        if self._keep_bodies:
+            return PageRecord(
+                id=waiting.id,
+                url=waiting.url,
+                at=now,
+                items=items,
+                status=fetched.status,
+                headers=fetched.headers,
+                body=fetched.body,
+                address=fetched.address,
+            )
+        return PageRecord(id=waiting.id, url=waiting.url, at=now, items=items) if items else None
+
+    def _redirected(
+        self, waiting: Waiting, fetched: Fetched, now: float, new_cookies: bool
+    ) -> Judged:
+        location = fetched.header("location") or ""
+        target = self._links.follow(waiting.url, location)
+        if isinstance(target, Refusal) and waiting.depth == 0:
+            # Where a seed leads belongs to the crawl: `shop.example` to `www.shop.example`.
+            self._links.widen(location)
+            target = self._links.follow(waiting.url, location)
+        if isinstance(target, Refusal):
+            return self._end(
+                waiting, Outcome.REDIRECT, fetched, now, f"{location} {target.message}"
+            )
+        if waiting.hops >= self._max_redirects:
+            note = f"{waiting.hops + 1} redirects one after another"
+            return self._end(waiting, Outcome.REDIRECT_LOOP, fetched, now, note)
+        if target.id == waiting.id:
+            if new_cookies and waiting.attempt == 1:
+                note = "leads to itself, with cookies to come back with"
+                return Judged(
+                    None, Retry(waiting.id, Outcome.REDIRECT, fetched.status, now, now, note)
+                )
+            note = "leads to itself"
+            return self._end(waiting, Outcome.REDIRECT_LOOP, fetched, now, note)
+        return Judged(
+            Visit(
+                waiting.id,
+                Outcome.REDIRECT,
+                fetched.status,
+                now,
+                redirect=target,
+                counts=False,
+                note=f"to {target.url}"[:LONGEST_NOTE],
+            )
+        )
+
+    def _end(
+        self, waiting: Waiting, outcome: Outcome, fetched: Fetched, now: float, note: str
+    ) -> Judged:
+        visit = Visit(
+            waiting.id, outcome, fetched.status, now, counts=False, note=note[:LONGEST_NOTE]
+        )
+        return Judged(visit)

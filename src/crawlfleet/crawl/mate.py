@@ -1,0 +1,55 @@
+"""One process of a crew: `python -m crawlfleet.crawl.mate FD`, started by `crawl.crew`."""
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+
+from crawlfleet.crawl.assembly import engine_of, fetcher_of
+from crawlfleet.crawl.wire_desk import Errand, WireDesk, receive
+from crawlfleet.errors import StoreUnavailable
+
+
+async def work(connection: socket.socket) -> None:
+    """Visit for the process at the other end, until it says so or is gone."""
+    reader, writer = await asyncio.open_connection(sock=connection)
+    errand = await receive(reader, Errand)
+    if errand is None:
+        return
+    desk, end = WireDesk(reader, writer), asyncio.Event()
+    listening = asyncio.create_task(desk.listen(end), name="listen")
+    fetcher = fetcher_of(errand.parameters, allow_private=errand.allow_private)
+    engine = engine_of(
+        errand.parameters,
+        desk=desk,
+        fetcher=fetcher,
+        keep_bodies=errand.keep_bodies,
+        now=time.time,
+    )
+    try:
+        await engine.run(end)
+    except StoreUnavailable:
+        if not listening.done():
+            raise
+        # The main process is gone, and with it all reason to go on.
+    finally:
+        listening.cancel()
+        await fetcher.close()
+        writer.close()
+
+
+def main() -> None:
+    # The terminal's Ctrl-C is for the main process, which ends this one in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work(connection))
+    else:
+        uvloop.run(work(connection))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""One crawl from its first address to its end, in this process; the frontier makes it resumable.
+
+crawl = Crawl(parameters, frontier=frontier, sinks={"items": sink}, allow_private=False)
+summary = await crawl.run(stop)
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.scope import Refusal
+from crawlfleet.crawl.assembly import checked, engine_of, fetcher_of, links_of
+from crawlfleet.crawl.crew import Crew
+from crawlfleet.crawl.desk import Figures, Office
+from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.frontier import FrontierCounts, FrontierRules
+from crawlfleet.ports.frontier import Frontier
+from crawlfleet.ports.sink import Sink
+
+LOOK_EVERY_S: Final = 0.05
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a crawl has got."""
+
+    counts: FrontierCounts
+    figures: Figures
+    elapsed_s: float
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """How a crawl ended."""
+
+    finished: bool
+    """Whether nothing is left to do; else the same crawl can go on from here."""
+    why: str
+    pages: int
+    """Over all lives of the crawl, as are `urls` and `outcomes`."""
+    urls: int
+    waiting: int
+    outcomes: dict[str, int]
+    depths: dict[int, int]
+    items: int
+    requests: int
+    """Of this life, as are `bytes`, `retries`, `rejected` and `elapsed_s`."""
+    bytes: int
+    retries: int
+    rejected: dict[str, int]
+    slowest: dict[str, float]
+    """Mean seconds of an answer, of the slowest hosts."""
+    elapsed_s: float
+    output: dict[str, Mapping[str, Any]]
+    """What each sink says of itself."""
+
+
+def rules_of(parameters: CrawlParameters) -> FrontierRules:
+    """What a crawl demands of its frontier."""
+    return FrontierRules(
+        max_depth=parameters.depth,
+        max_pages=parameters.limits.max_pages,
+        max_per_host=parameters.limits.max_per_host,
+        dedup=parameters.dedup,
+        dedup_capacity=parameters.dedup_capacity,
+    )
+
+
+class Crawl:
+    """A crawl with its frontier and its sinks."""
+
+    def __init__(
+        self,
+        parameters: CrawlParameters,
+        *,
+        frontier: Frontier,
+        sinks: Mapping[str, Sink],
+        allow_private: bool,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`allow_private` is what the node allows and the crawl asks for, both."""
+        self._parameters = parameters
+        self._seeds, _ = checked(parameters)
+        self._frontier = frontier
+        self._sinks = sinks
+        self._now = now
+        self._began = now()
+        self._keep_bodies = any(sink.wants_bodies for sink in sinks.values())
+        self._allow_private = allow_private
+        self._office = Office(frontier, sinks)
+
+    async def run(self, stop: asyncio.Event) -> Summary:
+        """Crawl until nothing is left, a limit is reached, or `stop` is set."""
+        receipts = await self._frontier.open()
+        try:
+            for name, sink in self._sinks.items():
+                await sink.open(receipts.get(name))
+            await self._frontier.add(self._seeds, self._now())
+            why = await self._visit(stop)
+            counts = await self._frontier.counts()
+            finished = self._is_finished(counts)
+            output = {}
+            if finished:
+                output = {name: await sink.finish() for name, sink in self._sinks.items()}
+            return self._summary(counts, output, finished=finished, why=why)
+        finally:
+            for sink in self._sinks.values():
+                await sink.close()
+            await self._frontier.close()
+
+    async def progress(self) -> Progress:
+        """How far it has got; only while it runs."""
+        return Progress(
+            counts=await self._frontier.counts(),
+            figures=self._office.figures,
+            elapsed_s=self._now() - self._began,
+        )
+
+    async def _visit(self, stop: asyncio.Event) -> str:
+        """Why it ended."""
+        over = asyncio.Event()
+        engine = asyncio.create_task(self._run_engines(over), name="engines")
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        why = "stopped"
+        most_s = self._parameters.limits.max_seconds
+        try:
+            while not stop.is_set() and not engine.done():
+                await asyncio.wait(
+                    [engine, stopped], timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                if self._is_finished(await self._frontier.counts()):
+                    why = "finished"
+                    break
+                if most_s is not None and self._now() - self._began > most_s:
+                    why = f"limits.max_seconds ({most_s:g}) are over"
+                    break
+            over.set()
+            await engine
+        finally:
+            stopped.cancel()
+            engine.cancel()
+        return why
+
+    async def _run_engines(self, over: asyncio.Event) -> None:
+        parameters = self._parameters
+        if parameters.workers > 1:
+            crew = Crew(
+                parameters,
+                allow_private=self._allow_private,
+                keep_bodies=self._keep_bodies,
+                desk_of=self._office.desk,
+                gone=self._frontier.forget,
+            )
+            await crew.run(over)
+            return
+        fetcher = fetcher_of(parameters, allow_private=self._allow_private)
+        engine = engine_of(
+            parameters,
+            desk=self._office.desk("local"),
+            fetcher=fetcher,
+            keep_bodies=self._keep_bodies,
+            now=self._now,
+        )
+        try:
+            await engine.run(over)
+        finally:
+            await fetcher.close()
+
+    def _is_finished(self, counts: FrontierCounts) -> bool:
+        most = self._parameters.limits.max_pages
+        return counts.outstanding == 0 or (most is not None and counts.pages >= most)
+
+    def _summary(
+        self,
+        counts: FrontierCounts,
+        output: dict[str, Mapping[str, Any]],
+        *,
+        finished: bool,
+        why: str,
+    ) -> Summary:
+        figures = self._office.figures
+        return Summary(
+            finished=finished,
+            why=why,
+            pages=counts.pages,
+            urls=counts.known,
+            waiting=counts.outstanding,
+            outcomes=dict(counts.outcomes),
+            depths=dict(counts.depths),
+            items=figures.items,
+            requests=figures.requests,
+            bytes=figures.bytes,
+            retries=figures.retries,
+            rejected=dict(figures.rejected),
+            slowest=dict(figures.slowest(10)),
+            elapsed_s=self._now() - self._began,
+            output=output,
+        )
+
+
+def explain_refusal(parameters: CrawlParameters, url: str) -> Refusal | None:
+    """Which rule of a crawl keeps a URL out; `None` when none does."""
+    seeds, _ = checked(parameters)
+    found = links_of(parameters, now=time.time()).follow(seeds[0].url, url)
+    return found if isinstance(found, Refusal) else None

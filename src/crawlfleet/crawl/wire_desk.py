@@ -1,0 +1,112 @@
+"""A desk at the other end of a socket: what is said, and the side of the one who asks."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from crawlfleet.crawl.desk import Handed
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.frontier import HostLease
+
+T = TypeVar("T")
+HEADER_BYTES: Final = 4
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decoders: Final[dict[type, msgspec.msgpack.Decoder[object]]] = {}
+
+
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process is to do; the first thing that it hears."""
+
+    parameters: CrawlParameters
+    allow_private: bool
+    keep_bodies: bool
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
+    hosts: int
+    urls: int
+    held: Mapping[str, int]
+    now: float
+
+
+class Results(Handed, frozen=False, kw_only=True, tag="handed"):
+    """What was visited."""
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    what: Lease | Results
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """To the question of that id; 0 was never asked and means: come to an end."""
+
+    id: int
+    leases: Sequence[HostLease] = ()
+    refused: Sequence[str] = ()
+
+
+async def send(writer: asyncio.StreamWriter, message: object) -> None:
+    """One message, as its length and MessagePack."""
+    data = _encode(message)
+    writer.write(len(data).to_bytes(HEADER_BYTES, "big") + data)
+    await writer.drain()
+
+
+async def receive(reader: asyncio.StreamReader, kind: type[T]) -> T | None:
+    """The next message; `None` when the other side is gone."""
+    try:
+        size = int.from_bytes(await reader.readexactly(HEADER_BYTES), "big")
+        data = await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
+    found = decoder.decode(data)
+    assert isinstance(found, kind)
+    return found
+
+
+class WireDesk:
+    """Implements `crawl.desk.Desk` over a socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._last_id = 0
+
+    async def listen(self, end: asyncio.Event) -> None:
+        """Take in answers until the other side is gone; sets `end` when told to, and then too."""
+        try:
+            while (answer := await receive(self._reader, Answer)) is not None:
+                if answer.id == 0:
+                    end.set()
+                elif future := self._asked.pop(answer.id, None):
+                    future.set_result(answer)
+        finally:
+            end.set()
+            for future in self._asked.values():
+                if not future.done():
+                    future.set_exception(StoreUnavailable("the crawl's main process is gone"))
+
+    async def lease(
+        self, *, hosts: int, urls: int, held: Mapping[str, int], now: float
+    ) -> list[HostLease]:
+        answer = await self._ask(Lease(hosts=hosts, urls=urls, held=held, now=now))
+        return [*answer.leases]
+
+    async def hand_in(self, handed: Handed) -> Sequence[str]:
+        results = Results(**msgspec.structs.asdict(handed))
+        return (await self._ask(results)).refused
+
+    async def _ask(self, what: Lease | Results) -> Answer:
+        self._last_id += 1
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked[self._last_id] = future
+        await send(self._writer, Ask(id=self._last_id, what=what))
+        return await future

@@ -1,0 +1,123 @@
+"""What the known site consists of: a graph that follows from a few numbers.
+
+Page `n` links to its ten children in a tree, so that every page can be reached, and to others that
+follow from a hash, so that there are shorter ways, longer ways and circles.
+"""
+
+from collections import deque
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+FAN_OUT: Final = 10
+MOST_PRODUCTS: Final = 3
+
+
+class Product(NamedTuple):
+    title: str
+    price: str
+    url: str
+
+
+class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All that determines the site. Its hosts are the loopback addresses from 127.0.0.1 on."""
+
+    pages: int = 20_000
+    hosts: int = 24
+    links: int = 20
+    page_bytes: int = 19_000
+    seed: int = 1
+    port: int = 0
+    latency_ms: float = 0.0
+    """Answers take up to so long, each its own time."""
+    crawl_delay_s: tuple[float, ...] = ()
+    """What the robots.txt of each host asks for; of the hosts beyond it, nothing."""
+    failing: float = 0.0
+    """The share of pages whose first answer is 503."""
+
+    def chance(self, *what: object) -> int:
+        """A number that follows from the seed and from what it is for."""
+        return xxh3_64_intdigest(repr((self.seed, *what)).encode())
+
+    def host(self, page: int) -> str:
+        """Scheme, address and port of a page's host."""
+        return f"http://127.0.0.{1 + page % self.hosts}:{self.port}"
+
+    def path(self, page: int) -> str:
+        return f"/p/{page}.html"
+
+    def url(self, page: int) -> str:
+        return self.host(page) + self.path(page)
+
+    def targets(self, page: int) -> list[int]:
+        """The pages to which a page links, in order."""
+        children = range(page * FAN_OUT + 1, min(page * FAN_OUT + FAN_OUT, self.pages - 1) + 1)
+        found = dict.fromkeys(children)
+        number = 0
+        while len(found) < self.links and number < 3 * self.links:
+            found[self.chance("link", page, number) % self.pages] = None
+            number += 1
+        return [*found]
+
+    def products(self, page: int) -> list[Product]:
+        """The items of a page."""
+        return [
+            Product(
+                f"Product {page}-{number}",
+                f"{self.chance('price', page, number) % 100_000 / 100:.2f}",
+                f"{self.url(page)}#item-{number}",
+            )
+            for number in range(self.chance("products", page) % (MOST_PRODUCTS + 1))
+        ]
+
+    def fails_first(self, page: int) -> bool:
+        """Whether the first answer of a page is 503."""
+        return self.chance("fails", page) % 10_000 < self.failing * 10_000
+
+    def distances(self, start: int = 0) -> dict[int, int]:
+        """How many links each page is from a page, by the shortest way."""
+        found = {start: 0}
+        queue = deque([start])
+        while queue:
+            page = queue.popleft()
+            for target in self.targets(page):
+                if target not in found:
+                    found[target] = found[page] + 1
+                    queue.append(target)
+        return found
+
+    @cached_property
+    def filler(self) -> bytes:
+        """What every page has: a head, navigation without links, and much text."""
+        words = [f"word{self.chance('word', n) % 5000}" for n in range(400)]
+        paragraph = "<p class='text'>" + " ".join(words[:60]) + "</p>\n"
+        rows = "".join(
+            f"<tr><td class='name'>{words[n]}</td><td>{words[n + 1]}</td></tr>\n"
+            for n in range(0, 120, 2)
+        )
+        text = f"<table>{rows}</table>" + paragraph * 100
+        return text.encode()
+
+    def body(self, page: int) -> bytes:
+        """The page as it is served."""
+        mine = self.host(page)
+        links = "".join(
+            f'<li><a class="link" href="{self._href(mine, target)}">Page {target}</a></li>\n'
+            for target in self.targets(page)
+        )
+        products = "".join(
+            f'<div class="product"><h2 class="title"><a href="{each.url}">{each.title}</a></h2>'
+            f'<span class="price">{each.price}</span></div>\n'
+            for each in self.products(page)
+        )
+        head = (
+            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Page {page}</title>'
+            f"</head><body><h1>Page {page}</h1>\n<ul>{links}</ul>\n{products}<main>"
+        ).encode()
+        tail = b"</main></body></html>"
+        return head + self.filler[: max(self.page_bytes - len(head) - len(tail), 0)] + tail
+
+    def _href(self, mine: str, target: int) -> str:
+        return self.path(target) if self.host(target) == mine else self.url(target)

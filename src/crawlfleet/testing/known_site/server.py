@@ -1,0 +1,135 @@
+"""Serves the known site: `python -m crawlfleet.testing.known_site.server SPEC`.
+
+As little as possible happens for a request, so that a server on one core is never what a crawler
+on another waits for. The first line that it prints is its address.
+"""
+
+import asyncio
+import socket
+import sys
+import time
+from array import array
+from typing import Final, cast
+
+import msgspec
+import uvloop
+
+from crawlfleet.testing.known_site.graph import SiteSpec
+
+LOG_PATH: Final = b"/__log"
+NOT_FOUND: Final = (
+    b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 9\r\n\r\nnot found"
+)
+BUSY: Final = b"HTTP/1.1 503 Busy\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\nbusy"
+PAGE_PREFIX: Final = b"/p/"
+ROBOTS: Final = -1
+OTHER: Final = -2
+
+
+class Site:
+    """The answers, and the log of the questions."""
+
+    def __init__(self, spec: SiteSpec) -> None:
+        self.spec = spec
+        self.pages = array("q")
+        self.times = array("d")
+        self.hosts = array("h")
+        self._cache: dict[int, bytes] = {}
+        self._failed: set[int] = set()
+
+    def answer(self, path: bytes, host: int) -> tuple[bytes, float]:
+        """The whole answer, and how long it takes."""
+        spec, page = self.spec, OTHER
+        if path.startswith(PAGE_PREFIX):
+            number = path[len(PAGE_PREFIX) :].partition(b".")[0]
+            if number.isdigit() and int(number) < spec.pages:
+                page = int(number)
+        elif path == b"/robots.txt":
+            page = ROBOTS
+        elif path == LOG_PATH:
+            return self._log(), 0.0
+        self.pages.append(page)
+        self.times.append(time.time())
+        self.hosts.append(host)
+        if page == ROBOTS:
+            return self._robots(host), 0.0
+        if page == OTHER or page % spec.hosts != host:
+            return NOT_FOUND, 0.0
+        if spec.failing and page not in self._failed and spec.fails_first(page):
+            self._failed.add(page)
+            return BUSY, 0.0
+        delay = spec.chance("latency", page) % 1000 / 1e6 * spec.latency_ms
+        return self._page(page), delay
+
+    def _page(self, page: int) -> bytes:
+        known = self._cache.get(page)
+        if known is None:
+            known = self._cache[page] = _ok(self.spec.body(page), b"text/html; charset=utf-8")
+        return known
+
+    def _robots(self, host: int) -> bytes:
+        delays = self.spec.crawl_delay_s
+        text = "User-agent: *\nDisallow: /private/\n"
+        if host < len(delays) and delays[host]:
+            text += f"Crawl-delay: {delays[host]:g}\n"
+        return _ok(text.encode(), b"text/plain")
+
+    def _log(self) -> bytes:
+        log = {
+            "pages": self.pages.tolist(),
+            "times": self.times.tolist(),
+            "hosts": self.hosts.tolist(),
+        }
+        return _ok(msgspec.json.encode(log), b"application/json")
+
+
+def _ok(body: bytes, content_type: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+    return head % (content_type, len(body)) + body
+
+
+class Connection(asyncio.Protocol):
+    """Answers requests one after another."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._buffer = b""
+        self._host = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._host = int(transport.get_extra_info("sockname")[0].rpartition(".")[2]) - 1
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
+            request, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
+            path = request.split(b" ", 2)[1]
+            answer, delay_s = self._site.answer(path, self._host)
+            if delay_s:
+                asyncio.get_running_loop().call_later(delay_s, self._write, answer)
+            else:
+                self._transport.write(answer)
+
+    def _write(self, answer: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(answer)
+
+
+async def serve(spec: SiteSpec) -> None:
+    """Listen on the address of every host, until killed."""
+    loop = asyncio.get_running_loop()
+    first = socket.create_server(("127.0.0.1", spec.port), backlog=1024)
+    port = first.getsockname()[1]
+    site = Site(msgspec.structs.replace(spec, port=port))
+    await loop.create_server(lambda: Connection(site), sock=first)
+    for host in range(1, spec.hosts):
+        await loop.create_server(lambda: Connection(site), f"127.0.0.{host + 1}", port)
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    # Whoever started this holds the other end: when that is gone, so is this.
+    await loop.run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(msgspec.json.decode(sys.argv[1], type=SiteSpec)))
