@@ -1,0 +1,160 @@
+"""Whose turn it is: the hosts of a crawl, and what of their queues is kept in RAM.
+
+A host costs a small object, whatever its queue holds. Only a leased host has a head: the next few
+URLs of its queue, read from the tables in portions. Everything here belongs to one thread.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+NEVER: Final = math.inf
+
+
+class Entry(NamedTuple):
+    """A URL that waits, as it lies in a head or is leased. Sorts by its key."""
+
+    key: int
+    place: int
+    id: int
+    url: str
+    depth: int
+    hops: int
+    attempts: int = 0
+    """Visits that ended in a retry; such a URL is in the table `delayed`, not in `queue`."""
+
+
+class Head:
+    """The next URLs of one host. What lies behind its marks is in the tables only."""
+
+    __slots__ = ("_heap", "behind", "due_mark", "mark")
+
+    def __init__(self) -> None:
+        self._heap: list[Entry] = []
+        self.mark = -1
+        """Of the queue, all keys up to this one were read."""
+        self.behind = True
+        """Whether there may be more behind the mark."""
+        self.due_mark = (-NEVER, -1)
+        """Of the delayed ones, all up to this (due, place) were read."""
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def reaches(self, key: int) -> bool:
+        """Whether a waiting URL with this key has to lie in here."""
+        return key <= self.mark or not self.behind
+
+    def push(self, entry: Entry) -> None:
+        heappush(self._heap, entry)
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        self._heap += entries
+        heapify(self._heap)
+
+    def pop(self) -> Entry:
+        return heappop(self._heap)
+
+
+class Host:
+    """One host in the books."""
+
+    __slots__ = (
+        "delayed",
+        "done",
+        "failures",
+        "head",
+        "leased",
+        "name",
+        "next_at",
+        "next_due",
+        "number",
+        "queued",
+        "token",
+        "when",
+        "worker",
+    )
+
+    def __init__(self, number: int, name: str, next_at: float = 0.0, failures: int = 0) -> None:
+        self.number = number
+        self.name = name
+        self.next_at = next_at
+        self.failures = failures
+        self.queued = self.delayed = self.done = 0
+        """Rows in the tables `queue`, `delayed` and `visits`; what is leased is still among the
+        first two."""
+        self.next_due = NEVER
+        """Of the delayed URLs that are in no head."""
+        self.leased: dict[int, Entry] | None = None
+        self.head: Head | None = None
+        self.worker: str | None = None
+        self.token = 0
+        self.when: float | None = None
+        """Where it stands in the schedule."""
+
+    @property
+    def taken_in(self) -> int:
+        return self.queued + self.delayed + self.done
+
+    @property
+    def waiting(self) -> int:
+        return self.queued + self.delayed - len(self.leased or ())
+
+    def ready_at(self) -> float:
+        """From when on it can be leased; `NEVER` when it has nothing to visit."""
+        if self.queued:
+            return self.next_at
+        return max(self.next_at, self.next_due) if self.delayed else NEVER
+
+    def lend(self, worker: str, token: int) -> None:
+        self.worker, self.token, self.when = worker, token, None
+        self.leased, self.head = {}, Head()
+
+    def take_back(self) -> None:
+        self.worker = self.leased = self.head = None
+
+
+class Schedule:
+    """The hosts that nobody has leased and that have something to visit, by their time.
+
+    An entry is void once its host stands elsewhere; it is dropped when it comes up. Hosts of
+    equal times take turns.
+    """
+
+    def __init__(self) -> None:
+        self._ready: list[tuple[float, int, Host]] = []
+        self._later: list[tuple[float, int, Host]] = []
+        self._turn = 0
+        self._now = 0.0
+
+    def place(self, host: Host) -> None:
+        """Put the host where it belongs now; not if it is leased."""
+        when = host.ready_at()
+        if host.worker is not None or when == host.when:
+            return
+        if when == NEVER:
+            host.when = None
+            return
+        host.when = when
+        self._turn += 1
+        heappush(self._ready if when <= self._now else self._later, (when, self._turn, host))
+
+    def due(self, now: float) -> Iterator[Host]:
+        """Hosts that may be leased now, the earliest first; the caller leases each or stops."""
+        self._now = now
+        later, ready = self._later, self._ready
+        while later and later[0][0] <= now:
+            heappush(ready, heappop(later))
+        while ready and ready[0][0] <= now:
+            when, _, host = heappop(ready)
+            if host.when == when:
+                host.when = None
+                yield host
+
+    def next_time(self) -> float:
+        """When the first host comes whose time had not come at the last look; `NEVER`: none."""
+        later = self._later
+        while later and later[0][2].when != later[0][0]:
+            heappop(later)
+        return later[0][0] if later else NEVER

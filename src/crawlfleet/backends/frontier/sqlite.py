@@ -1,0 +1,157 @@
+"""The durable frontier of one crawl: one SQLite file, one process, one thread.
+
+A commit is one transaction (`synchronous=FULL`) and is answered when it is on the disk. Its thread
+alone reads, writes and moves the log into the file, so that the log stays short.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from crawlfleet.backends.frontier.books import Books
+from crawlfleet.backends.frontier.tables import PRAGMAS, Tables
+from crawlfleet.backends.lane import Lane
+from crawlfleet.backends.sql.sqlite.trouble import explain
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.frontier import (
+    Commit,
+    FrontierCounts,
+    FrontierRules,
+    HostFigures,
+    HostLease,
+    Link,
+    UrlRecord,
+)
+from crawlfleet.private_file import hold
+
+Job = Callable[[Books], Any]
+
+WAITING_JOBS: Final = 64
+BUSY_S: Final = 5.0
+"""How long to wait for a tool that has locked the file, such as the `sqlite3` shell."""
+
+
+class _Opened:
+    """The lock, the connection and the books of an open frontier."""
+
+    def __init__(self, path: Path, rules: FrontierRules) -> None:
+        self._path = path
+        self._lock: BinaryIO = hold(
+            path.with_name(f"{path.name}.lock"),
+            busy=f"the frontier {path} is in use by another process: a crawl runs there already. "
+            "Wait for it or stop it, or give this crawl another file",
+        )
+        try:
+            self._connection = sqlite3.connect(
+                path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                tables = Tables(self._connection)
+                tables.prepare(rules, str(path))
+                for pragma in PRAGMAS:
+                    self._connection.execute(f"PRAGMA {pragma}")
+                self.books = Books(tables, rules)
+            except BaseException:
+                self._connection.close()
+                raise
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def work(self, jobs: Sequence[Job]) -> list[Any]:
+        """Do each job; what the lane calls."""
+        return [self._do(job) for job in jobs]
+
+    def _do(self, job: Job) -> Any:
+        try:
+            return job(self.books)
+        except sqlite3.Error as error:
+            return explain(error, self._path)
+        except Exception as error:
+            return error
+
+    def close(self) -> None:
+        """Also moves what is left of the log into the file."""
+        try:
+            self.books.close()
+        finally:
+            self._connection.close()
+            self._lock.close()
+
+
+class SqliteFrontier:
+    """Implements `crawlfleet.ports.frontier.Frontier` in one file, for one process at a time.
+
+    `open` raises `ConfigError` when another process has the file, or the file is that of a crawl
+    with other rules.
+    """
+
+    def __init__(self, *, path: str | Path, rules: FrontierRules) -> None:
+        self._path = Path(path)
+        self._rules = rules
+        self._opened: _Opened | None = None
+        self._lane: Lane[Job] | None = None
+
+    async def open(self) -> Mapping[str, Any]:
+        if self._opened is None:
+            try:
+                self._opened = await asyncio.to_thread(_Opened, self._path, self._rules)
+            except sqlite3.Error as error:
+                raise explain(error, self._path) from error
+            except OSError as error:
+                raise StoreUnavailable(
+                    f"the frontier {self._path} cannot be opened: {error}; "
+                    "check that its folder exists and may be written"
+                ) from error
+            self._lane = Lane("frontier", self._opened.work, most=WAITING_JOBS)
+        receipts: Mapping[str, Any] = await self._ask(Books.receipts)
+        return receipts
+
+    async def close(self) -> None:
+        opened, lane = self._opened, self._lane
+        self._opened = self._lane = None
+        if opened and lane:
+            await lane.close()
+            try:
+                await asyncio.to_thread(opened.close)
+            except sqlite3.Error as error:
+                raise explain(error, self._path) from error
+
+    async def _ask(self, job: Job) -> Any:
+        if self._lane is None:
+            raise StoreUnavailable(f"the frontier {self._path} is closed; open it first")
+        return await self._lane.ask(job)
+
+    async def add(self, seeds: Sequence[Link], at: float) -> int:
+        new: int = await self._ask(partial(Books.add, seeds=seeds, at=at))
+        return new
+
+    async def lease(
+        self, worker: str, *, hosts: int, urls: int, held: Mapping[str, int], now: float
+    ) -> list[HostLease]:
+        leases: list[HostLease] = await self._ask(
+            partial(Books.lease, worker=worker, hosts=hosts, urls=urls, held=dict(held), now=now)
+        )
+        return leases
+
+    async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
+        refused: list[str] = await self._ask(partial(Books.commit, worker=worker, commit=commit))
+        return refused
+
+    async def forget(self, worker: str) -> None:
+        await self._ask(partial(Books.forget, worker=worker))
+
+    async def counts(self) -> FrontierCounts:
+        counts: FrontierCounts = await self._ask(Books.counts)
+        return counts
+
+    async def busiest(self, limit: int) -> Sequence[HostFigures]:
+        busiest: list[HostFigures] = await self._ask(partial(Books.busiest, limit=limit))
+        return busiest
+
+    async def record(self, id: int) -> UrlRecord | None:
+        record: UrlRecord | None = await self._ask(partial(Books.record, id=id))
+        return record

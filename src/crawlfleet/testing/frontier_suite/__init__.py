@@ -1,0 +1,29 @@
+"""What every frontier must do: subclass `FrontierSuite` in a test module, pytest finds the rest.
+
+    class TestMyFrontier(FrontierSuite):
+        def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
+            return MyFrontier(url=..., rules=rules)
+
+`make_frontier` called again with the same folder must give a frontier over the same crawl; a new
+folder is a new crawl. `DEDUP` is what the rules of all tests ask for. Needs pytest and hypothesis.
+"""
+
+from crawlfleet.testing.frontier_suite.commits import CommitTests
+from crawlfleet.testing.frontier_suite.crawls import CrawlTests
+from crawlfleet.testing.frontier_suite.depths import DepthTests
+from crawlfleet.testing.frontier_suite.intake import IntakeTests
+from crawlfleet.testing.frontier_suite.leases import LeaseTests
+from crawlfleet.testing.frontier_suite.limits import LimitTests
+from crawlfleet.testing.frontier_suite.restarts import RestartTests
+
+
+class BloomFrontierSuite(IntakeTests, LeaseTests, CommitTests, LimitTests, RestartTests):
+    """What holds without the exact knowledge of all depths."""
+
+    DEDUP = "bloom"
+
+
+class FrontierSuite(BloomFrontierSuite, DepthTests, CrawlTests):
+    """Every sentence of `crawlfleet.ports.frontier`, as a test."""
+
+    DEDUP = "exact"

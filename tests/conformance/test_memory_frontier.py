@@ -1,0 +1,31 @@
+"""The memory frontier does what every frontier must."""
+
+from pathlib import Path
+
+from crawlfleet.backends.frontier.memory import MemoryFrontier
+from crawlfleet.model.frontier import FrontierRules
+from crawlfleet.ports.frontier import Frontier
+from crawlfleet.testing.frontier_suite import BloomFrontierSuite, FrontierSuite
+
+
+class Kept:
+    """One frontier for each folder, since a crawl in memory lives in its object."""
+
+    def __init__(self) -> None:
+        self._made: dict[Path, MemoryFrontier] = {}
+
+    def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
+        return self._made.setdefault(folder, MemoryFrontier(rules=rules))
+
+
+KEPT = Kept()
+
+
+class TestMemoryFrontier(FrontierSuite):
+    def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
+        return KEPT.make_frontier(folder, rules)
+
+
+class TestMemoryFrontierWithBloom(BloomFrontierSuite):
+    def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
+        return KEPT.make_frontier(folder, rules)
