@@ -332,7 +332,7 @@ class Books:
             self._seen = BloomSeen(self._rules.dedup_capacity, tables.stages())
             for (id,) in tables.ids_after(self._filtered):
                 self._seen[id & UNSIGNED] = 0
-            for number, count in tables.url_counts():
+            for number, count in tables.url_counts().items():
                 numbered[number].done = count
         for number, count in tables.queue_lengths():
             numbered[number].queued = count

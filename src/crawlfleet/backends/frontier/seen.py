@@ -15,8 +15,9 @@ FIRST_ERROR: Final = 4e-5
 """Of the first stage; each further one has half of that, so that all together stay below 8e-5."""
 GROWTH: Final = 2
 """Each stage holds so many times what the one before holds."""
-SPREAD: Final = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835
-"""Odd; a product with it brings the 64 bits of a fingerprint into the 128 that rbloom works on."""
+spread: Final = 0x1E37_79B9_7F4A_7C15.__mul__
+"""The 64 bits of a fingerprint as a number of 125, which is what rbloom wants for a hash. A method
+of a number, since a function of ours would cost as much as all the rest of a look-up."""
 FULL: Final = 0.6
 """The share of its cells at which a `PreshMap` doubles them."""
 LEAST: Final = 1000
@@ -34,11 +35,6 @@ def exact(expected: int) -> Seen:
     """A map in RAM with room for `expected` URLs before it doubles; 27 to 53 bytes for each."""
     seen: Seen = PreshMap(initial_size=max(8, int(expected / FULL) + 2))
     return seen
-
-
-def spread(id: int) -> int:
-    """A fingerprint as rbloom wants its hashes: 128 bits, signed."""
-    return (id * SPREAD & 2**128 - 1) - 2**127
 
 
 class Stage:

@@ -5,7 +5,8 @@ each step of a statement and must win it back from a busy event loop.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain
@@ -213,8 +214,9 @@ class Tables:
     def last_place(self) -> int:
         return int(self.execute("SELECT coalesce(max(place), 0) FROM urls").fetchone()[0])
 
-    def url_counts(self) -> Iterable[tuple[int, int]]:
-        return self.execute("SELECT host, count(*) FROM urls GROUP BY host")
+    def url_counts(self) -> Mapping[int, int]:
+        """By host. Counted here: SQLite would sort all rows first."""
+        return Counter(host for (host,) in self.execute("SELECT host FROM urls"))
 
     def queue_lengths(self) -> Iterable[tuple[int, int]]:
         """Host and number of its rows in the queue."""

@@ -1,0 +1,109 @@
+"""Which URLs are known: exactly, or with fewer errors than promised."""
+
+import random
+
+import pytest
+
+from crawlfleet.backends.frontier.numbers import (
+    deeper_than,
+    depth_of,
+    host_range,
+    known_at,
+    place_of,
+    priority_of,
+    queue_key,
+)
+from crawlfleet.backends.frontier.seen import BloomSeen, exact
+
+PROMISED = 1e-4
+
+
+def fingerprints(seed: int, count: int) -> list[int]:
+    chance = random.Random(seed)
+    return [chance.getrandbits(64) for _ in range(count)]
+
+
+def test_exact_map_knows_what_was_put_there_and_nothing_else() -> None:
+    seen = exact(100)
+    ids = [0, 1, 2, 2**63, 2**64 - 1, *fingerprints(1, 20_000)]
+    for place, id in enumerate(ids):
+        assert seen[id] is None
+        seen[id] = known_at(place % 9, place)
+    assert [seen[id] for id in ids] == [known_at(n % 9, n) for n in range(len(ids))]
+    assert all(seen[id] is None for id in fingerprints(2, 20_000))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "count"), [(100_000, 100_000), (20_000, 300_000)], ids=["full", "15 times over"]
+)
+def test_bloom_errs_less_than_promised_at_and_beyond_its_size(capacity: int, count: int) -> None:
+    seen = BloomSeen(capacity)
+    ids = fingerprints(3, count)
+    for id in ids:
+        seen[id] = 1
+    assert all(seen[id] == 0 for id in ids)
+    trials = 400_000
+    errors = sum(seen[id] is not None for id in fingerprints(4, trials)) / trials
+    assert errors < PROMISED
+    # What it says of itself is what is measured, but for chance: some 25 errors are expected.
+    assert 0.4 * seen.error < errors < 2.0 * seen.error
+    assert seen.error < PROMISED
+    assert len(seen) == count
+    assert seen.size_bytes / count < 4.5
+
+
+def test_bloom_that_is_almost_empty_makes_almost_no_errors() -> None:
+    seen = BloomSeen(10_000)
+    assert seen.error == 0.0
+    seen[5] = 1
+    assert seen.error < 1e-12
+
+
+def test_bloom_errors_stay_bounded_however_far_it_grows() -> None:
+    seen = BloomSeen(1000)
+    for stage in range(20):
+        seen.stages[-1].held = seen.stages[-1].capacity
+        assert seen.error < PROMISED
+        if stage < 9:
+            seen[stage] = 1
+    assert len(seen.stages) == 10
+
+
+def test_saved_bloom_goes_on_where_it_was() -> None:
+    seen = BloomSeen(1000)
+    ids = fingerprints(5, 4000)
+    for id in ids[:3500]:
+        seen[id] = 1
+    saved = [(stage.capacity, stage.held, stage.bloom.save_bytes()) for stage in seen.stages]
+    again = BloomSeen(1000, saved)
+    for id in ids[3500:]:
+        seen[id] = again[id] = 1
+    assert [stage.held for stage in again.stages] == [stage.held for stage in seen.stages]
+    assert again.error == seen.error
+    assert all(again[id] == 0 for id in ids)
+    probes = fingerprints(6, 20_000)
+    assert [again[id] for id in probes] == [seen[id] for id in probes]
+
+
+def test_keys_sort_by_host_then_priority_then_discovery() -> None:
+    chance = random.Random(7)
+    parts = [
+        (chance.randrange(5), chance.randrange(-128, 128), chance.randrange(2**31))
+        for _ in range(500)
+    ]
+    by_key = sorted(parts, key=lambda part: queue_key(*part))
+    assert by_key == sorted(parts, key=lambda part: (part[0], -part[1], part[2]))
+    for host, priority, place in parts:
+        first, end = host_range(host)
+        assert first <= queue_key(host, priority, place) < end
+        assert priority_of(queue_key(host, priority, place)) == priority
+    assert queue_key(2**24 - 1, -1000, 2**31 - 1) == 2**63 - 1
+    assert priority_of(queue_key(1, 1000, 1)) == 127
+
+
+def test_depth_is_compared_without_taking_it_apart() -> None:
+    for depth in (0, 1, 7, 1000):
+        known = known_at(depth, 2**31 - 1)
+        assert (depth_of(known), place_of(known)) == (depth, 2**31 - 1)
+        for other in (0, 1, 6, 7, 8, 1001):
+            assert (known >= deeper_than(other)) == (depth > other)
