@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from crawlfleet.backends.frontier.numbers import (
@@ -13,9 +14,13 @@ from crawlfleet.backends.frontier.numbers import (
     priority_of,
     queue_key,
 )
-from crawlfleet.backends.frontier.seen import BloomSeen, exact
+from crawlfleet.backends.frontier.seen import NEW, BloomSeen, ExactSeen
 
 PROMISED = 1e-4
+
+
+def signed(id: int) -> int:
+    return id - 2**64 if id >= 2**63 else id
 
 
 def fingerprints(seed: int, count: int) -> list[int]:
@@ -24,13 +29,24 @@ def fingerprints(seed: int, count: int) -> list[int]:
 
 
 def test_exact_map_knows_what_was_put_there_and_nothing_else() -> None:
-    seen = exact(100)
-    ids = [0, 1, 2, 2**63, 2**64 - 1, *fingerprints(1, 20_000)]
-    for place, id in enumerate(ids):
-        assert seen[id] is None
-        seen[id] = known_at(place % 9, place)
-    assert [seen[id] for id in ids] == [known_at(n % 9, n) for n in range(len(ids))]
-    assert all(seen[id] is None for id in fingerprints(2, 20_000))
+    seen = ExactSeen(100)
+    # The last ones all want the same few cells.
+    alike = [number << 40 | 7 for number in range(1, 300)]
+    ids = [0, 1, 2, 2**63, 2**64 - 1, *fingerprints(1, 20_000), *alike]
+    others = fingerprints(2, 20_000)
+    expected = {}
+    for start in range(0, len(ids), 371):
+        new = {id: known_at(start % 9, start + n) for n, id in enumerate(ids[start : start + 371])}
+        assert all(seen[id] is None for id in new)
+        assert (seen.find(np.array(list(new), np.uint64)) == NEW).all()
+        fallen = {id: known - 1 for id, known in list(expected.items())[start::7]}
+        seen.update({signed(id): known for id, known in (new | fallen).items()})
+        expected |= new | fallen
+        assert len(seen) == len(expected)
+    assert seen.find(np.array(ids, np.uint64)).tolist() == [expected[id] for id in ids]
+    assert [seen[id] for id in ids] == [expected[id] for id in ids]
+    assert (seen.find(np.array(others, np.uint64)) == NEW).all()
+    assert all(seen[id] is None for id in others)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +55,9 @@ def test_exact_map_knows_what_was_put_there_and_nothing_else() -> None:
 def test_bloom_errs_less_than_promised_at_and_beyond_its_size(capacity: int, count: int) -> None:
     seen = BloomSeen(capacity)
     ids = fingerprints(3, count)
-    for id in ids:
-        seen[id] = 1
+    seen.add(ids)
     assert all(seen[id] == 0 for id in ids)
+    assert not seen.find(np.array(ids, np.uint64)).any()
     trials = 400_000
     errors = sum(seen[id] is not None for id in fingerprints(4, trials)) / trials
     assert errors < PROMISED
@@ -55,7 +71,7 @@ def test_bloom_errs_less_than_promised_at_and_beyond_its_size(capacity: int, cou
 def test_bloom_that_is_almost_empty_makes_almost_no_errors() -> None:
     seen = BloomSeen(10_000)
     assert seen.error == 0.0
-    seen[5] = 1
+    seen.add([5])
     assert seen.error < 1e-12
 
 
@@ -65,19 +81,18 @@ def test_bloom_errors_stay_bounded_however_far_it_grows() -> None:
         seen.stages[-1].held = seen.stages[-1].capacity
         assert seen.error < PROMISED
         if stage < 9:
-            seen[stage] = 1
+            seen.add([stage])
     assert len(seen.stages) == 10
 
 
 def test_saved_bloom_goes_on_where_it_was() -> None:
     seen = BloomSeen(1000)
     ids = fingerprints(5, 4000)
-    for id in ids[:3500]:
-        seen[id] = 1
+    seen.add(ids[:3500])
     saved = [(stage.capacity, stage.held, stage.bloom.save_bytes()) for stage in seen.stages]
     again = BloomSeen(1000, saved)
-    for id in ids[3500:]:
-        seen[id] = again[id] = 1
+    seen.add(ids[3500:])
+    again.add(ids[3500:])
     assert [stage.held for stage in again.stages] == [stage.held for stage in seen.stages]
     assert again.error == seen.error
     assert all(again[id] == 0 for id in ids)

@@ -20,7 +20,8 @@ class Link(NamedTuple):
     host: str
     """The host key: what one queue and one politeness clock is for (`https://shop.example`)."""
     priority: int = 0
-    """Higher goes first within a host; equal ones in order of discovery."""
+    """Higher goes first within a host; equal ones in order of discovery. From -128 to 127; what
+    lies beyond is cut to that."""
 
 
 class Waiting(NamedTuple):
@@ -74,6 +75,8 @@ class Visit(NamedTuple):
     status: int
     at: float
     links: Sequence[Link] = ()
+    """All that belong to the crawl, from a page at the greatest depth too: it may have come nearer
+    since it was leased, or come nearer later."""
     redirect: Link | None = None
     """Where it led; goes on at the same depth, with one hop more."""
     counts: bool = True
@@ -117,13 +120,18 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrontierRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What the frontier itself must hold to."""
+    """What the frontier itself must hold to.
+
+    `max_depth` and `dedup` stay what they were when a crawl goes on in a later life.
+    """
 
     max_depth: int | None = None
     max_pages: int | None = None
     max_per_host: int | None = None
-    """URLs of a host that are taken in; further ones are counted and dropped."""
+    """URLs of a host that are taken in; further ones are counted and dropped, unless they are
+    seeds."""
     dedup: str = "exact"
+    """`exact`, or `bloom`: then a URL's depth is the one that it was first met at."""
     dedup_capacity: int = 1_000_000
 
 
@@ -139,15 +147,18 @@ class FrontierCounts(msgspec.Struct, frozen=True, kw_only=True):
     pages: int
     """Those that count towards `max_pages`."""
     dropped: int = 0
-    """By `max_per_host`, or expected to be lost to a Bloom filter's error."""
+    """Links that `max_per_host` kept out, each time that they were met, and URLs that are expected
+    to be lost to a Bloom filter's error."""
     outcomes: Mapping[str, int] = {}
     depths: Mapping[int, int] = {}
     next_due: float | None = None
-    """When the next waiting retry is due; `None` when none waits for its time."""
+    """When the first of those comes whose time had not come at the last lease: a retry, or a host
+    by its `next_at`. `None` when nothing waits for its time."""
 
     @property
     def outstanding(self) -> int:
-        """What is left to do; 0 means that the crawl is finished."""
+        """What is left to do; 0 means that the crawl is finished. It may also be finished with
+        some left, when as many pages are done as `max_pages` allows."""
         return self.waiting + self.leased
 
 
@@ -172,6 +183,7 @@ class UrlRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`waiting`, `leased` or `done`."""
     depth: int
     attempts: int
+    """Visits that have ended."""
     found_on: str | None = None
     """The URL whose page (or redirect) it was first found on; `None` for a seed."""
     found_at: float | None = None

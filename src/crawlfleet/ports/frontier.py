@@ -47,14 +47,20 @@ class Frontier(Protocol):
         """Up to `urls` URLs of each of up to `hosts` further hosts that have any to visit now.
 
         `held` names hosts that this worker has, and how many more URLs of each it wants; they
-        come under the token that it has. Hosts whose `next_at` comes first are given first. Empty
-        when there is nothing now; never more than `max_pages` allows.
+        come under the token that it has. Hosts whose `next_at` comes first are given first, and
+        none before its `next_at`. Empty when there is nothing now; never more than `max_pages`
+        allows. A caller that is cancelled may have been given something that it never saw: it
+        should have itself forgotten.
         """
         ...
 
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
-        """One durable, atomic step. The hosts whose token was not the living one: nothing of
-        theirs was changed, and the receipts count only if no host was refused."""
+        """One durable, atomic step; or, when the token of some host is not the living one, no
+        step at all, and the names of those hosts: the rest can be committed without them.
+
+        Ids that are not leased under the token are passed over, so that a commit whose outcome is
+        unknown can be made again.
+        """
         ...
 
     async def forget(self, worker: str) -> None:

@@ -4,21 +4,24 @@ Leases live in RAM only: they end with the process that gave them, and what they
 because it never left the tables. So leasing costs no write, and a commit is one transaction.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from crawlfleet.backends.frontier.hosts import NEVER, Entry, Head, Host, Schedule
 from crawlfleet.backends.frontier.intake import Intake, Present, Tally
 from crawlfleet.backends.frontier.numbers import UNSIGNED, depth_of, place_of
-from crawlfleet.backends.frontier.seen import BloomSeen, Seen, exact
+from crawlfleet.backends.frontier.seen import BloomSeen, ExactSeen, Seen
 from crawlfleet.backends.frontier.tables import Tables
 from crawlfleet.model.frontier import (
     Commit,
     FrontierCounts,
     FrontierRules,
+    HostCommit,
     HostFigures,
     HostLease,
     HostState,
@@ -104,15 +107,18 @@ class Books:
         return leases
 
     def commit(self, worker: str, commit: Commit) -> list[str]:
-        intake = Intake(self._present())
-        refused = []
+        refused: list[str] = []
+        living: list[tuple[Host, HostCommit]] = []
         for part in commit.hosts:
             host = self._hosts.get(part.host)
             if host is None or host.worker != worker or host.token != part.token:
                 refused.append(part.host)
             else:
-                intake.take(host, part)
-        self._carry_out(intake, {} if refused else commit.receipts)
+                living.append((host, part))
+        if not refused:
+            intake = Intake(self._present())
+            intake.take(living)
+            self._carry_out(intake, commit.receipts)
         return refused
 
     def forget(self, worker: str) -> None:
@@ -252,8 +258,7 @@ class Books:
         self._tally = intake.tally
         self._hosts |= intake.new_hosts
         self._next_place += len(intake.found)
-        for id, known in intake.known.items():
-            self._seen[id & UNSIGNED] = known
+        self._seen.update(intake.known)
         for host, state in intake.states.items():
             host.next_at, host.failures = state.next_at, state.failures
         self._follow_leases(intake)
@@ -324,14 +329,14 @@ class Books:
             numbered.append(host)
         self._seen: Seen
         if self._exact:
-            self._seen = exact(self._tally.known)
-            for id, known, number in tables.known():
-                self._seen[id & UNSIGNED] = known
-                numbered[number].done += 1
+            table = self._seen = ExactSeen(self._tally.known)
+            for ids, known, owners in tables.known():
+                table.put(np.array(ids, np.int64).view(np.uint64), np.array(known, np.uint64))
+                for number, count in Counter(owners).items():
+                    numbered[number].done += count
         else:
-            self._seen = BloomSeen(self._rules.dedup_capacity, tables.stages())
-            for (id,) in tables.ids_after(self._filtered):
-                self._seen[id & UNSIGNED] = 0
+            bloom = self._seen = BloomSeen(self._rules.dedup_capacity, tables.stages())
+            bloom.add(id & UNSIGNED for (id,) in tables.ids_after(self._filtered))
             for number, count in tables.url_counts().items():
                 numbered[number].done = count
         for number, count in tables.queue_lengths():

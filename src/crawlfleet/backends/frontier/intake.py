@@ -10,18 +10,18 @@ limited in depth, the links that were stored with it are met again at the new de
 
 from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import zstandard
 
 from crawlfleet.backends.frontier.hosts import Entry, Host
+from crawlfleet.backends.frontier.lookup import MAY_FALL, Met, look_up
 from crawlfleet.backends.frontier.numbers import (
     MOST_HOSTS,
     PLACE,
     UNSIGNED,
-    deeper_than,
     depth_of,
     known_at,
     place_of,
@@ -31,9 +31,6 @@ from crawlfleet.backends.frontier.seen import Seen
 from crawlfleet.backends.frontier.tables import Tables
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.frontier import FrontierRules, HostCommit, HostState, Link, Retry, Visit
-
-MAY_FALL: Final = deeper_than(1)
-"""A link that is at depth 0 or 1 comes no nearer, whatever becomes of a page that has it."""
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[tuple[int, str, str, int]]).decode
@@ -103,6 +100,7 @@ class Intake:
         self._hosts = present.hosts
         self._exact = present.exact
         self._depth_limit = present.rules.max_depth
+        self._stores_links = self._exact and self._depth_limit is not None
         self._next_place = present.next_place
         self._per_host: dict[Host, int] = {}
         self._open: dict[Host, dict[int, Entry]] = {}
@@ -141,28 +139,42 @@ class Intake:
             self.known = {id: self.known[id] for id in self.found}
         return new
 
-    def take(self, host: Host, part: HostCommit) -> None:
-        """What happened to the URLs of one living lease. Others that it names are passed over:
-        they were spoken of before."""
-        open_ = self._open.get(host)
-        if open_ is None:
-            open_ = self._open[host] = dict(host.leased or {})
-        for visit in part.visits:
-            entry = open_.pop(visit.id, None)
-            if entry is not None:
-                self._visit(host, entry, visit)
-        for retry in part.retries:
-            entry = open_.pop(retry.id, None)
-            if entry is not None:
-                self._retry(host, entry, retry)
-        for id in part.returned:
-            entry = open_.pop(id, None)
-            if entry is not None:
-                self.returned.append((host, entry))
-        if part.state is not None:
-            self.states[host] = part.state
-        if part.release:
-            self.released.append(host)
+    def take(self, parts: Iterable[tuple[Host, HostCommit]]) -> None:
+        """What happened to the URLs of living leases. Others that are named are passed over: they
+        were spoken of before."""
+        done: list[tuple[Host, Entry, Visit]] = []
+        for host, part in parts:
+            open_ = self._open.get(host)
+            if open_ is None:
+                open_ = self._open[host] = dict(host.leased or {})
+            for visit in part.visits:
+                entry = open_.pop(visit.id, None)
+                if entry is not None:
+                    done.append((host, entry, visit))
+            for retry in part.retries:
+                entry = open_.pop(retry.id, None)
+                if entry is not None:
+                    self._retry(host, entry, retry)
+            for id in part.returned:
+                entry = open_.pop(id, None)
+                if entry is not None:
+                    self.returned.append((host, entry))
+            if part.state is not None:
+                self.states[host] = part.state
+            if part.release:
+                self.released.append(host)
+        if done:
+            self._visit_all(done)
+
+    def _visit_all(self, done: Sequence[tuple[Host, Entry, Visit]]) -> None:
+        met = look_up(
+            self._seen,
+            [visit for _, _, visit in done],
+            None if self._exact else [entry.depth for _, entry, _ in done],
+            store=self._stores_links,
+        )
+        for (host, entry, visit), links in zip(done, met, strict=True):
+            self._visit(host, entry, visit, links)
 
     def _retry(self, host: Host, entry: Entry, retry: Retry) -> None:
         key, place = entry.key, entry.place
@@ -182,7 +194,7 @@ class Intake:
         )
         self.delayed.append((host, entry._replace(attempts=attempts), retry.due))
 
-    def _visit(self, host: Host, entry: Entry, visit: Visit) -> None:
+    def _visit(self, host: Host, entry: Entry, visit: Visit, met: Met) -> None:
         id, outcome, status, at, links, redirect, counts, validator, note = visit
         place = entry.place
         self.visits.append(
@@ -193,51 +205,35 @@ class Intake:
         tally.done += 1
         tally.pages += counts
         tally.outcomes[outcome] = tally.outcomes.get(outcome, 0) + 1
-        depth = entry.depth
-        if self._exact:
-            # It may have fallen since the lease, also earlier in this commit.
-            depth = depth_of(self._known(id) or 0)
-        if self._depth_limit is None or not self._exact:
-            if links and (self._depth_limit is None or depth < self._depth_limit):
-                seen, nearer = self._seen, deeper_than(depth + 1)
-                for link in [
-                    link
-                    for link in links
-                    if (known := seen[link[0] & UNSIGNED]) is None or known >= nearer
-                ]:
-                    self._meet(link, depth + 1, 0, place, at)
-            if redirect is not None:
-                self._meet(redirect, depth, entry.hops + 1, place, at)
-        elif links or redirect is not None:
-            self._visit_limited(depth, entry, visit)
-
-    def _visit_limited(self, depth: int, entry: Entry, visit: Visit) -> None:
-        """As above, and store what will be needed if the page's depth falls."""
-        seen, nearer, at = self._seen, deeper_than(depth + 1), visit.at
-        too_deep = depth == self._depth_limit
-        ids: list[int] = []
-        far: list[Link] = []
-        for link in visit.links:
-            known = seen[link[0] & UNSIGNED]
-            if known is None or known >= nearer:
-                if too_deep:
-                    known = self._known(link[0])
-                    if known is None:
-                        far.append(link)
-                        continue
-                else:
-                    known = self._meet(link, depth + 1, 0, entry.place, at)
-            if known is not None and known >= MAY_FALL:
-                ids.append(link[0])
-        redirect = visit.redirect
+        if id in self.known and (depth := depth_of(self.known[id])) != met.depth:
+            # It has fallen within this commit: look at every link.
+            met = Met(depth, links)
+        depth = met.depth
+        if self._stores_links and depth and (links or redirect):
+            self._meet_and_store(entry, visit, met)
+        elif self._depth_limit is None or depth < self._depth_limit:
+            for link in met.worth:
+                self._meet(link, depth + 1, 0, place, at)
         if redirect is not None:
-            self._meet(redirect, depth, entry.hops + 1, entry.place, at)
-        if depth and (ids or far or redirect):
-            self.links[entry.place] = Stored(
-                array("q", ids).tobytes(),
-                _compress(far) if far else b"",
-                redirect.id if redirect else None,
-            )
+            self._meet(redirect, depth, entry.hops + 1, place, at)
+
+    def _meet_and_store(self, entry: Entry, visit: Visit, met: Met) -> None:
+        """Meet the links, and keep what will be needed if the page's depth falls."""
+        depth, place = met.depth, entry.place
+        too_deep = depth == self._depth_limit
+        ids = array("q", met.stable)
+        far: list[Link] = []
+        for link in met.worth:
+            if too_deep and self._known(link.id) is None:
+                far.append(link)
+                continue
+            known = self._meet(link, depth + 1, 0, place, visit.at)
+            if known is not None and known >= MAY_FALL:
+                ids.append(link.id)
+        redirect = visit.redirect
+        if ids or far or redirect is not None:
+            packed = _compress(far) if far else b""
+            self.links[place] = Stored(ids.tobytes(), packed, redirect.id if redirect else None)
 
     def _known(self, id: int) -> int | None:
         known = self.known.get(id)

@@ -23,6 +23,7 @@ MARK: Final = 0x63726177
 """SQLite's `application_id` of our files."""
 VERSION: Final = 1
 LARGEST_CHUNK: Final = 256
+READ_AT_ONCE: Final = 10_000
 PRAGMAS: Final = (
     "journal_mode=WAL",
     "synchronous=FULL",
@@ -204,9 +205,11 @@ class Tables:
     def hosts(self) -> Iterable[tuple[int, str, float, int]]:
         return self.execute("SELECT number, name, next_at, failures FROM hosts ORDER BY number")
 
-    def known(self) -> Iterable[tuple[int, int, int]]:
-        """Of every URL the id, what is kept of it, and its host."""
-        return self.execute(f"SELECT id, depth << {PLACE_BITS} | place, host FROM urls")
+    def known(self) -> Iterator[Sequence[tuple[int, ...]]]:
+        """Of all URLs the ids, what is kept of them, and their hosts, many at a time."""
+        cursor = self.execute(f"SELECT id, depth << {PLACE_BITS} | place, host FROM urls")
+        while rows := cursor.fetchmany(READ_AT_ONCE):
+            yield list(zip(*rows, strict=True))
 
     def ids_after(self, place: int) -> Iterable[tuple[int]]:
         return self.execute("SELECT id FROM urls WHERE place > ?", (place,))

@@ -64,7 +64,7 @@ class CommitTests(Harness):
         assert await commit(frontier, one) == [A]
 
     @on_frontier()
-    async def test_other_hosts_of_a_commit_count_but_its_receipts_do_not(
+    async def test_nothing_of_a_commit_counts_when_a_host_of_it_is_refused(
         self, frontier: Frontier
     ) -> None:
         await frontier.add([link("a"), link("x", B)], NOW)
@@ -77,7 +77,7 @@ class CommitTests(Harness):
         refused = await frontier.commit(ME, Commit(hosts=parts, receipts={"sink": 1}))
         assert list(refused) == [B, "https://unknown.example"]
         counts = await frontier.counts()
-        assert (counts.done, counts.leased) == (1, 1)
+        assert (counts.done, counts.leased) == (0, 2)
         assert await frontier.open() == {}
 
     @on_frontier()
