@@ -384,6 +384,11 @@ ARGUMENTS = {
     "after": 0,
     "seq": 1,
     "last_seq": 1,
+    "first": 1,
+    "last": 2,
+    "levels": ["a"],
+    "since": 0.0,
+    "until": 1.0,
 }
 
 
@@ -394,6 +399,8 @@ def every_statement() -> dict[str, tuple[str, list]]:
     shared["by_ids"] = STATEMENTS.by_ids(tasks)
     shared["events"] = STATEMENTS.find_events(False)
     shared["events_of"] = STATEMENTS.find_events(True)
+    shared["logs"] = STATEMENTS.find_logs(False)
+    shared["logs_of_levels"] = STATEMENTS.find_logs(True)
     for given in ((), ("status",), ("project_id",), ("workflow_id",), ("assigned_node",)):
         shared["tasks_" + "".join(given)] = STATEMENTS.find_tasks(given, None, False, True)
     shared["tasks_dead"] = STATEMENTS.find_tasks((), True, False, True)

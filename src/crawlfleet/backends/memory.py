@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, get_args, get_origin
 import msgspec
 from msgspec.structs import force_setattr
 
+from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import NEVER
@@ -122,10 +123,11 @@ class _Table(Generic[R]):
         return map(self.rows.__getitem__, ids)
 
 
-class MemoryStore:
+class MemoryStore(MemoryHistory):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
+        super().__init__()
         self._now = now
         self._opened = False
         self._present = Present()
@@ -236,6 +238,11 @@ class MemoryStore:
         self._need_open()
         attempts = map(self._executions.rows.__getitem__, self._attempts.get(task_id, ()))
         return _share_all(sorted(attempts, key=attrgetter("token", "id")))
+
+    async def execution(self, id: str) -> Execution | None:
+        self._need_open()
+        execution = self._executions.rows.get(id)
+        return None if execution is None else _share(execution)
 
     async def live_executions(self) -> list[Execution]:
         self._need_open()

@@ -6,17 +6,24 @@ answered, and what waits at a master is one transaction. Reads have connections 
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
 from crawlfleet.backends.present import default_rows
 from crawlfleet.backends.sql import operations
+from crawlfleet.backends.sql.group import unfit
 from crawlfleet.backends.sql.postgres.connections import Connection, Readers, Server, let_go
 from crawlfleet.backends.sql.postgres.preparation import prepare
 from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
-from crawlfleet.backends.sql.postgres.trouble import explain, is_storable, is_unfit
-from crawlfleet.backends.sql.postgres.writer import Job, Writer
+from crawlfleet.backends.sql.postgres.trouble import (
+    explain,
+    is_storable,
+    is_unfit,
+    why_unfit,
+)
+from crawlfleet.backends.sql.postgres.writer import Job, Writer, operate
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.statements import Rows, Values
 from crawlfleet.backends.sql.store import Choose, SqlStore, decode
@@ -73,6 +80,26 @@ class PostgresStore(SqlStore[Statement]):
         if self._writer is None:
             raise self._closed()
         return await self._writer.ask(job)
+
+    async def _archive(self, operation: operations.Operation[Statement]) -> Any:
+        """Beside the writer: what nobody decides by must not hold up commits."""
+        if self._readers is None:
+            raise self._closed()
+
+        async def work(connection: Connection) -> int:
+            await connection.execute("BEGIN READ WRITE")
+            try:
+                outcome = await operate(connection, operation)
+                await connection.execute("COMMIT")
+            except BaseException as error:
+                with suppress(Exception):
+                    await connection.execute("ROLLBACK")
+                if isinstance(error, Exception) and is_unfit(error):
+                    raise unfit(error, why_unfit(error)) from error
+                raise
+            return outcome
+
+        return await self._readers.ask(work)
 
     async def _fetch(self, statement: Statement, values: Values) -> Rows:
         return await self._ask(statement, [values])

@@ -21,6 +21,7 @@ import msgspec
 
 from crawlfleet.backends.lane import Lane
 from crawlfleet.backends.present import default_rows
+from crawlfleet.backends.sql.operations import Operation
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.sqlite.preparation import prepare
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, bound
@@ -164,6 +165,9 @@ class SqliteStore(SqlStore[str]):
         if self._writer is None:
             raise StoreUnavailable(f"the store {self._path} is closed; open it first")
         return await self._writer.ask(job)
+
+    async def _archive(self, operation: Operation[str]) -> Any:
+        return await self._write(operation)
 
     async def _read(self, query: Query) -> Any:
         if self._reader is None:

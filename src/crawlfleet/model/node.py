@@ -56,6 +56,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     token_hash: str = ""
     version: int = 1
+    label_overrides: dict[str, str | None] = {}
+    """What operators said about labels, which outlasts what the node says; `None` removes one."""
+    description_override: str | None = None
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.task import Execution, Task, TaskStatus
+from crawlfleet.ports.history import History
 
 
 class RefusalKind(StrEnum):
@@ -57,7 +58,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only tasks in (or not in) the dead-letter list."""
 
 
-class Store(Protocol):
+class Store(History, Protocol):
     """Durable state. Every method may raise `StoreUnavailable`; nothing else is expected.
 
     After `commit` raised, each of its changes is either wholly there or wholly absent.
@@ -125,6 +126,8 @@ class Store(Protocol):
     async def executions(self, task_id: str) -> list[Execution]:
         """The attempts of a task, oldest first, which is the order of their tokens."""
         ...
+
+    async def execution(self, id: str) -> Execution | None: ...
 
     async def live_executions(self) -> list[Execution]:
         """All executions that hold resources of a node."""

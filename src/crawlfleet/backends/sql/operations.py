@@ -5,14 +5,24 @@ order of the steps is written once, for the thread of SQLite and the event loop 
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from crawlfleet.backends.present import CLAIMS_PER_TASK
+from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.statements import Rows, Statements, Values
 from crawlfleet.model.change import NEVER
 
 T = TypeVar("T")
-Steps = Generator[tuple[T, Values], Rows, int]
+
+
+class Put(NamedTuple):
+    """Rows to insert or replace, many at a time; each key at most once."""
+
+    mapping: RowMap[Any]
+    rows: list[list[Any]]
+
+
+Steps = Generator[tuple[T, Values] | Put, Rows, int]
 Operation = Callable[[Statements[T]], Steps[T]]
 """Something to do in a transaction of its own or of others; it may be begun anew."""
 

@@ -114,6 +114,8 @@ nodes: Final = Table(
     _real("created_at"),
     _real("updated_at"),
     _number("version"),
+    _json("label_overrides"),
+    _text("description_override", null=True),
 )
 
 sessions: Final = Table(
@@ -218,6 +220,39 @@ executions: Final = Table(
 Index("ix_executions_task", executions.c.task_id, executions.c.token)
 HOLDING: Final = among(executions.c.status, LIVE_EXECUTION)
 _partial_index("ix_executions_live", executions.c.id, where=HOLDING)
+
+execution_logs: Final = Table(
+    "crawler_execution_logs",
+    metadata,
+    Column("execution_id", TEXT, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    _real("at"),
+    _text("level"),
+    _text("message"),
+    _json("fields"),
+    sqlite_with_rowid=False,
+)
+Index("ix_execution_logs_at", execution_logs.c.at)
+
+node_samples: Final = Table(
+    "crawler_node_samples",
+    metadata,
+    Column("node_id", TEXT, primary_key=True),
+    Column("resolution", TEXT, primary_key=True),
+    Column("at", Double, primary_key=True),
+    _number("count"),
+    _real("cpu_usage"),
+    _real("memory_usage"),
+    _real("gpu_usage", null=True),
+    _real("network_io"),
+    _real("disk_io"),
+    _real("load"),
+    _real("active_tasks"),
+    _number("ended"),
+    _number("errors"),
+    _real("latency_s", null=True),
+    sqlite_with_rowid=False,
+)
 
 keys: Final = Table(
     "crawler_keys",

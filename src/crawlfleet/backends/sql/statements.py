@@ -33,8 +33,10 @@ from crawlfleet.backends.sql.schema import (
     claims,
     cursors,
     events,
+    execution_logs,
     executions,
     leadership,
+    node_samples,
     sessions,
     tasks,
 )
@@ -105,6 +107,7 @@ class Statements(Generic[T]):
         self.find_tasks = cache(self._find_tasks)
         self.count_tasks = cache(self._count_tasks)
         self.find_events = cache(self._find_events)
+        self.find_logs = cache(self._find_logs)
         finish = dialect.finish
         self.nodes_in = finish(
             select(schema.nodes)
@@ -130,6 +133,7 @@ class Statements(Generic[T]):
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()
         self._removals()
+        self._history()
 
     def _by_ids(self, table: Table) -> T:
         return self._dialect.finish(
@@ -173,6 +177,44 @@ class Statements(Generic[T]):
         if of_subject:
             statement = statement.where(events.c.subject == bindparam("subject"))
         return self._dialect.finish(_limited(statement.order_by(events.c.seq)))
+
+    def _find_logs(self, of_levels: bool) -> T:
+        logs = execution_logs.c
+        statement = select(execution_logs).where(logs.execution_id == bindparam("execution_id"))
+        statement = statement.where(logs.seq > bindparam("after"))
+        if of_levels:
+            statement = statement.where(self._dialect.among_given(logs.level, "levels"))
+        return self._dialect.finish(_limited(statement.order_by(logs.seq)))
+
+    def _history(self) -> None:
+        finish, logs, samples = self._dialect.finish, execution_logs.c, node_samples.c
+        self.forget_lines = finish(
+            delete(execution_logs)
+            .where(logs.execution_id == bindparam("execution_id"))
+            .where(logs.seq >= bindparam("first"))
+            .where(logs.seq <= bindparam("last"))
+        )
+        self.remove_logs = finish(
+            delete(execution_logs)
+            .where(
+                tuple_(logs.execution_id, logs.seq).in_(
+                    _limited(
+                        select(logs.execution_id, logs.seq)
+                        .where(logs.at < bindparam("before"))
+                        .order_by(logs.at)
+                    )
+                )
+            )
+            .returning(logs.seq)
+        )
+        at = (samples.at >= bindparam("since")) & (samples.at < bindparam("until"))
+        of_node = (samples.node_id == bindparam("node_id")) & (
+            samples.resolution == bindparam("resolution")
+        )
+        self.find_samples = finish(
+            _limited(select(node_samples).where(of_node & at).order_by(samples.at))
+        )
+        self.remove_samples = finish(delete(node_samples).where(of_node & at))
 
     def _leadership(self) -> None:
         dialect, finish = self._dialect, self._dialect.finish

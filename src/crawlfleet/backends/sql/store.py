@@ -10,6 +10,7 @@ import msgspec
 
 from crawlfleet.backends.sql import operations, rows
 from crawlfleet.backends.sql.group import Changes
+from crawlfleet.backends.sql.history import SqlHistory
 from crawlfleet.backends.sql.operations import Operation
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.statements import Rows, Statements, Values, filters_of
@@ -32,7 +33,7 @@ def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
     return sorted(found, key=itemgetter(0), reverse=newest_first)[:limit]
 
 
-class SqlStore(ABC, Generic[T]):
+class SqlStore(SqlHistory[T], ABC, Generic[T]):
     """Asks by statements; a store says how a statement or a job is carried out."""
 
     def __init__(self, statements: Statements[T]) -> None:
@@ -125,6 +126,9 @@ class SqlStore(ABC, Generic[T]):
     async def executions(self, task_id: str) -> list[Execution]:
         values = {"task_id": task_id}
         return await self._decode(rows.EXECUTION, self._statements.attempts, [values])
+
+    async def execution(self, id: str) -> Execution | None:
+        return await self._one(rows.EXECUTION, id)
 
     async def live_executions(self) -> list[Execution]:
         return await self._decode(rows.EXECUTION, self._statements.live_executions, [{}])

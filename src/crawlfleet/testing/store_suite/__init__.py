@@ -11,12 +11,13 @@ project and cluster. `folder` is a fresh temporary folder for stores that need o
 from crawlfleet.testing.store_suite.claims import ClaimTests
 from crawlfleet.testing.store_suite.commits import CommitTests
 from crawlfleet.testing.store_suite.histories import HistoryTests
+from crawlfleet.testing.store_suite.keeping import KeepingTests
 from crawlfleet.testing.store_suite.reads import ReadTests
 from crawlfleet.testing.store_suite.restarts import DurableStoreTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
 
 
-class StoreSuite(CommitTests, ClaimTests, ReadTests, UpkeepTests, HistoryTests):
+class StoreSuite(CommitTests, ClaimTests, ReadTests, UpkeepTests, HistoryTests, KeepingTests):
     """Every sentence of `crawlfleet.ports.store`, as a test."""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from crawlfleet.backends.present import Present
 from crawlfleet.backends.sql.group import Changes, Group, Named, unfit
-from crawlfleet.backends.sql.operations import Operation
+from crawlfleet.backends.sql.operations import Operation, Put
 from crawlfleet.backends.sql.postgres import statements
 from crawlfleet.backends.sql.postgres.connections import Connection, Patience, Server, let_go
 from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
@@ -164,7 +164,7 @@ class Writer:
     async def _do(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
         """Operations first, then all changes together: callers that wait at once have no order."""
         outcomes: list[Any] = [
-            await _operate(connection, job) if callable(job) else None for job in jobs
+            await operate(connection, job) if callable(job) else None for job in jobs
         ]
         batches = [(index, job) for index, job in enumerate(jobs) if not callable(job)]
         if batches:
@@ -188,13 +188,20 @@ def _answer(future: asyncio.Future[Any], outcome: Any) -> None:
         future.set_result(outcome)
 
 
-async def _operate(connection: Connection, operation: Operation[Statement]) -> int:
+async def operate(connection: Connection, operation: Operation[Statement]) -> int:
+    """Carry out the steps of an operation, in the transaction that there is."""
     steps = operation(STATEMENTS)
     try:
-        statement, values = next(steps)
+        step = next(steps)
         while True:
+            if isinstance(step, Put):
+                arrays = statements.by_column(step.rows)
+                await connection.execute(statements.upsert((step.mapping.table,)), *arrays)
+                step = steps.send(())
+                continue
+            statement, values = step
             found = await connection.fetch(statement.text, *statement.arguments(values))
-            statement, values = steps.send(found)
+            step = steps.send(found)
     except StopIteration as end:
         return int(end.value)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from crawlfleet.backends.present import Present
 from crawlfleet.backends.sql.group import Changes, Group, Named, unfit
-from crawlfleet.backends.sql.operations import Operation
+from crawlfleet.backends.sql.operations import Operation, Put
 from crawlfleet.backends.sql.rows import CLAIM, VERSIONED, RowMap
 from crawlfleet.backends.sql.sqlite import statements
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, as_json, bound
@@ -99,10 +99,15 @@ class Writer:
     def _operate(self, operation: Operation[str]) -> int:
         steps = operation(STATEMENTS)
         try:
-            statement, values = next(steps)
+            step = next(steps)
             while True:
+                if isinstance(step, Put):
+                    self._put(*step)
+                    step = steps.send(())
+                    continue
+                statement, values = step
                 found = self._connection.execute(statement, bound(values)).fetchall()
-                statement, values = steps.send(found)
+                step = steps.send(found)
         except StopIteration as end:
             return int(end.value)
 
