@@ -45,6 +45,10 @@ class Conflict(CrawlfleetError):
     """The request contradicts the present state; the message says which state that is."""
 
 
+class PreconditionFailed(CrawlfleetError):
+    """The thing has changed since the caller looked at it."""
+
+
 class Refused(CrawlfleetError):
     """The caller is known, but may not do this."""
 

@@ -11,18 +11,28 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Principal, hash_secret
 from crawlfleet.control.leases import Leases, stop_order
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.admission import MAX_PROBLEMS
+from crawlfleet.core.labels import changed_node, label_problems, labelled, overridden
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
 from crawlfleet.core.registration import heartbeat_problems, registration_problems
 from crawlfleet.core.resources import parse_resources
-from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound, Refused
+from crawlfleet.errors import (
+    Conflict,
+    FieldProblem,
+    InvalidRequest,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+)
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Registered, Registration
 from crawlfleet.model.node import Node, NodeStatus, Session
+from crawlfleet.model.requests import NodeChangeRequest
 from crawlfleet.model.settings import SessionSettings
 from crawlfleet.model.task import ExecutionStatus
 from crawlfleet.ports.system import System
@@ -36,10 +46,17 @@ class Nodes:
     """Registers nodes, keeps their sessions, and carries out what people order about them."""
 
     def __init__(
-        self, *, state: FleetState, leases: Leases, system: System, settings: SessionSettings
+        self,
+        *,
+        state: FleetState,
+        leases: Leases,
+        history: NodeHistory,
+        system: System,
+        settings: SessionSettings,
     ) -> None:
         self._state = state
         self._leases = leases
+        self._history = history
         self._system = system
         self._settings = settings
 
@@ -111,6 +128,7 @@ class Nodes:
         )
         # A refusal means that the session has just ended or moved on; the next beat will tell.
         await self._state.commit([Change(sessions=(renewed,))])
+        self._history.observe(renewed, active_tasks=len(heartbeat.active_tasks))
         leases = [*self._state.session_executions(session.id)]
         owned = {lease.task.id for lease in leases if lease.owns}
         return HeartbeatReply(
@@ -132,6 +150,27 @@ class Nodes:
         if node is None:
             raise NotFound("node", node_id)
         return node
+
+    async def change(
+        self, node_id: str, request: NodeChangeRequest, *, by: str, version: int | None = None
+    ) -> Node:
+        """Set or remove labels, and describe the node; what is said here outlasts its restarts.
+
+        Raises `InvalidRequest`, and `PreconditionFailed` when the node is not at that version.
+        """
+        node = self.get(node_id)
+        if version is not None and version != node.version:
+            raise PreconditionFailed(f"{node_id} has changed since; look at it and try again")
+        changed = changed_node(node, request, now=self._system.now(), by=by)
+        if changed is None:
+            return node
+        _accept(label_problems(changed[0]))
+        refusal = (await self._state.commit([Change(nodes=(changed[0],), events=(changed[1],))]))[0]
+        if refusal is not None:
+            if version is not None:
+                raise PreconditionFailed(f"{node_id} has just changed; look at it and try again")
+            raise Conflict(f"{node_id} has just changed; look at it and try again")
+        return changed[0]
 
     async def drain(self, node_id: str, *, by: str) -> Node:
         """Take nothing new, finish what runs, then go offline."""
@@ -203,13 +242,13 @@ class Nodes:
         return msgspec.structs.replace(
             node,
             name=registration.name,
-            description=registration.description,
+            description=overridden(registration.description, node.description_override),
             ip_address=registration.ip_address,
             port=registration.port,
             node_type=registration.node_type,
             region=registration.region,
             cluster_id=registration.cluster_id,
-            labels=registration.labels,
+            labels=labelled(registration.labels, node.label_overrides),
             capabilities=registration.capabilities,
             task_types=registration.task_types,
             resources=capacity,

@@ -14,8 +14,10 @@ import msgspec
 
 from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.events import Broadcast, Events
+from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Keys
 from crawlfleet.control.leases import Leases
+from crawlfleet.control.logs import Logs
 from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
@@ -58,8 +60,14 @@ class ControlPlane:
         self.state = state = FleetState(store=store, system=system)
         self.keys = Keys(state=state, system=system)
         self.leases = Leases(state=state, system=system, settings=settings.recovery)
+        self.logs = Logs(store=store, state=state, system=system)
+        self.history = NodeHistory(store=store, state=state, system=system)
         self.nodes = Nodes(
-            state=state, leases=self.leases, system=system, settings=settings.session
+            state=state,
+            leases=self.leases,
+            history=self.history,
+            system=system,
+            settings=settings.session,
         )
         self.tasks = Tasks(store=store, state=state, system=system, rules=admission)
         self.orders = Orders(store=store, state=state, system=system)
@@ -77,6 +85,7 @@ class ControlPlane:
             session=settings.session,
             recovery=settings.recovery,
             retention=settings.retention,
+            history=self.history,
         )
         self._broadcast = Broadcast()
         self._outbox = outbox = Outbox(store=store, state=state, sinks=[self._broadcast, *sinks])
@@ -113,13 +122,15 @@ class ControlPlane:
             with contextlib.suppress(StoreUnavailable, TimeoutError):
                 async with asyncio.timeout(STOP_DEADLINE_S):
                     await self._outbox.save()
+                    await self.history.write()
         finally:
             await self._store.close()
         log.info("control plane stopped")
 
     def dismiss(self) -> None:
-        """Let those who follow the events go: the master is about to stop."""
+        """Let those who follow events or logs go: the master is about to stop."""
         self._broadcast.end()
+        self.logs.dismiss()
 
     async def watch(self) -> None:
         """Wait for as long as the control plane works; raises what made it stop."""
@@ -132,6 +143,7 @@ class ControlPlane:
             group.create_task(self._dispatch.run(), name="dispatch")
             group.create_task(self._timers.run(), name="timers")
             group.create_task(self._outbox.run(), name="outbox")
+            group.create_task(self.history.run(), name="history")
 
     async def _mend(self) -> None:
         """Sessions get a full timeout to be heard again; work of ended sessions goes back."""

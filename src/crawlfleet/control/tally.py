@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from crawlfleet.model.change import Change
-from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, TaskStatus
+from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, Execution, TaskStatus
 
 REMEMBERED_S: Final = 3600
 DURATIONS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -47,6 +47,23 @@ class Distribution:
         self.sum += value
 
 
+class Work:
+    """What a node has done since somebody last asked."""
+
+    __slots__ = ("ended", "errors", "seconds")
+
+    def __init__(self) -> None:
+        self.ended = self.errors = 0
+        self.seconds = 0.0
+
+    def count(self, execution: Execution) -> None:
+        """Take an execution that has ended into account."""
+        begun = execution.running_at or execution.start_time
+        self.ended += 1
+        self.errors += execution.error is not None
+        self.seconds += max((execution.end_time or begun) - begun, 0.0)
+
+
 class Tally:
     """Counts since `since`, and those of each second of the last hour."""
 
@@ -58,6 +75,7 @@ class Tally:
         self.commit_s = Distribution(DURATIONS_S)
         self.commit_changes = Distribution(SIZES)
         self.dispatch_s = Distribution(DURATIONS_S)
+        self._work: dict[str, Work] = {}
         self._seconds: deque[tuple[int, Counter[Happening], Counter[ErrorClass]]] = deque()
 
     def count(self, changes: Iterable[Change], *, at: float) -> None:
@@ -73,12 +91,21 @@ class Tally:
             for execution in change.executions:
                 if execution.version == 1:
                     happened[Happening.ASSIGNED] += 1
-                elif execution.error is not None and execution.status not in LIVE_EXECUTION:
-                    failed[execution.error.error_class] += 1
+                elif execution.status not in LIVE_EXECUTION:
+                    if execution.error is not None:
+                        failed[execution.error.error_class] += 1
+                    work = self._work.get(execution.node_id)
+                    if work is None:
+                        work = self._work[execution.node_id] = Work()
+                    work.count(execution)
         if happened or failed:
             self.totals.update(happened)
             self.failures.update(failed)
             self._remember(int(at), happened, failed)
+
+    def take_work(self, node_id: str) -> Work:
+        """What a node has done since the last call."""
+        return self._work.pop(node_id, None) or Work()
 
     def within(
         self, seconds: float, *, now: float

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from typing import Final
 
+from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
@@ -23,6 +24,8 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.RECOVER)
 DAY_S: Final = 86_400.0
 CLEAR_UP_EVERY_S: Final = 3_600.0
+NODES_AT_ONCE: Final = 50
+"""Whose history is thinned in one go: nothing that is due may wait long for it."""
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 ORPHANS_AFTER_S: Final = 1.0
 """Whoever ended a session gives back its work at once; after so long nobody is doing it."""
@@ -41,6 +44,7 @@ class Timers:
         session: SessionSettings,
         recovery: RecoverySettings,
         retention: RetentionSettings,
+        history: NodeHistory,
     ) -> None:
         self._store = store
         self._state = state
@@ -49,6 +53,7 @@ class Timers:
         self._session = session
         self._recovery = recovery
         self._retention = retention
+        self._history = history
         self._hear_first_until = 0.0
         self._next_clear_up = 0.0
         self._orphaned: frozenset[str] = frozenset()
@@ -147,4 +152,9 @@ class Timers:
         if self._retention.events_days:
             before = now - self._retention.events_days * DAY_S
             removed = max(removed, await self._store.remove_events(before=before, limit=step))
-        return removed >= step
+        if self._retention.logs_days:
+            before = now - self._retention.logs_days * DAY_S
+            removed = max(removed, await self._store.remove_logs(before=before, limit=step))
+        keep_s = self._retention.history_days * DAY_S or None
+        more = await self._history.thin(nodes=NODES_AT_ONCE, keep_s=keep_s)
+        return more or removed >= step

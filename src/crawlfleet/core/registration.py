@@ -56,7 +56,7 @@ def registration_problems(
             "is not a cluster",
             f"use one of {', '.join(sorted(clusters))}",
         )
-    yield from _labels(registration.labels)
+    yield from labels_problems(registration.labels)
     yield from _task_types(registration.task_types)
     yield from feature_problems("capabilities", registration.capabilities)
     yield from resource_problems("resources", registration.resources)
@@ -80,7 +80,14 @@ def heartbeat_problems(heartbeat: Heartbeat) -> Iterator[FieldProblem]:
         )
 
 
-def _labels(labels: Mapping[str, str]) -> Iterator[FieldProblem]:
+def description_problems(description: str) -> Iterator[FieldProblem]:
+    """What is wrong with a description."""
+    if not DESCRIPTION.match(description):
+        yield _problem("description", description, *_TEXTS[1][2:])
+
+
+def labels_problems(labels: Mapping[str, str]) -> Iterator[FieldProblem]:
+    """What is wrong with labels."""
     if len(labels) > MAX_ENTRIES:
         yield _problem("labels", len(labels), "has too many entries", f"use at most {MAX_ENTRIES}")
     for name, value in labels.items():

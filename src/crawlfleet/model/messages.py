@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from crawlfleet.model.log import LogPart, Progress
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources, Usage
 from crawlfleet.model.task import JSON_NULL, TaskError
@@ -140,6 +141,26 @@ class ReportOutcome(StrEnum):
 
 class ReportReply(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[ReportOutcome, ...]
+
+
+class Note(LogPart, frozen=True, kw_only=True, omit_defaults=True):
+    """What an execution said since the last note: lines, and how far it has got."""
+
+    progress: Progress | None = None
+
+
+class NoteBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Notes of several executions; best effort, and only sent when there is something to say."""
+
+    session_id: str
+    notes: tuple[Note, ...]
+
+
+class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything else is durable now."""
+
+    stale: tuple[str, ...] = ()
+    """Executions whose lines are not taken (any more): say nothing more about them."""
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

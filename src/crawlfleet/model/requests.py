@@ -92,6 +92,15 @@ class PriorityRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """1 to 10; 10 is the most urgent."""
 
 
+class NodeChangeRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operator says about a node; what is left out stays as it is."""
+
+    labels: dict[str, str | None] = {}
+    """Labels to set; `null` removes one. They win over those that the node announces."""
+    description: str | None = None
+    """Wins over what the node says of itself."""
+
+
 class TaskSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which tasks are meant; something must be named."""
 

@@ -88,6 +88,16 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
         Days, Meta(description="How long a finished task is kept; 0 for ever.")
     ] = 30.0
     events_days: Annotated[Days, Meta(description="How long an event is kept; 0 for ever.")] = 30.0
+    logs_days: Annotated[
+        Days, Meta(description="How long a line in the log of an execution is kept; 0 for ever.")
+    ] = 7.0
+    history_days: Annotated[
+        Days,
+        Meta(
+            description="How long a node's history is kept; each heartbeat for an hour, means "
+            "of a minute for a day, means of an hour for so long. 0 for ever."
+        ),
+    ] = 31.0
     step: Annotated[
         Count,
         Meta(description="Remove at most so many at once, so that nobody waits for the broom."),
@@ -141,6 +151,13 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     stop_grace_s: Annotated[
         Seconds,
         Meta(description="How long a stopped executor may take before it is killed."),
+    ] = 1.0
+    execution_log_mb: Annotated[
+        Megabytes,
+        Meta(
+            description="How much of the log of one execution is kept: its first and its last "
+            "lines; those between are left out."
+        ),
     ] = 1.0
 
 
