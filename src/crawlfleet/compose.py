@@ -135,6 +135,7 @@ async def run_worker(
             measure=UsageMeter().read,
             stop_grace_s=settings.worker.stop_grace_s,
             long_poll_s=settings.session.long_poll_s,
+            log_bytes=int(settings.worker.execution_log_mb * 1e6),
         )
         try:
             with _on_stop_signal(agent.stop):

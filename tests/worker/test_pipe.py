@@ -49,6 +49,12 @@ def test_a_message_is_one_line_that_begins_with_its_type() -> None:
     assert msgspec.json.decode(decoded.parameters) == {"a": "b\n"}
 
 
+def test_a_log_line_without_a_level_is_understood() -> None:
+    line = b'{"type":"log","execution_id":"e","message":"m"}'
+
+    assert pipe.decode_reply(line) == pipe.Log(execution_id="e", message="m", level="info")
+
+
 def test_fields_from_the_future_are_ignored() -> None:
     reply = pipe.decode_reply(b'{"type":"error","execution_id":"e","message":"m","mood":"bad"}')
 

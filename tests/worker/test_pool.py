@@ -15,17 +15,18 @@ import msgspec
 import psutil
 import pytest
 
+from crawlfleet.model.log import LogLevel
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt
-from crawlfleet.testing.executor_suite import make_assignment
+from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
 T = TypeVar("T")
 
 USER_CODE = """
 import asyncio, os, re, subprocess, sys, time
-from crawlfleet.executors.python import task
+from crawlfleet.executors.python import log, progress, task
 
 def pid(): return os.getpid()
 def spin_in_c(file):
@@ -49,6 +50,20 @@ def leaves(): sys.exit(4)
 def stops(): raise StopIteration
 def grandchild(): return subprocess.Popen(["sleep", "60"]).pid
 def environment(): return dict(os.environ)
+def prints():
+    for number in range(1000): print("line", number)
+    print("no end", end="", flush=True)
+def logs():
+    import logging
+    log("plain"); log("bad", level="error", code=7); log("odd", level="shouting")
+    logging.getLogger("shop").warning("from %s", "logging")
+    logging.getLogger("shop").info("also")
+    logging.getLogger("shop").debug("not this")
+async def logs_too():
+    log("from a coroutine", level="debug"); progress(1, 2); progress(2, 2)
+def steps():
+    for number in range(100_001): progress(number, 100_000)
+def says_and_dies(): print("half a line", end="", flush=True); time.sleep(0.1); os._exit(3)
 """
 
 
@@ -79,13 +94,24 @@ def descendants() -> list[psutil.Process]:
     return [each for each, words in children if "crawlfleet" in words and " up " not in words]
 
 
-async def nothing() -> None:
-    pass
-
-
 async def call(pool: ProcessPool, function: str, *args: object, **options: float) -> Attempt:
     parameters = {"function": f"usercode:{function}", "args": list(args)}
-    return await pool.run(make_assignment("python", parameters, **options), nothing)
+    return await pool.run(make_assignment("python", parameters, **options), Watch())
+
+
+def heard(function: str) -> Watch:
+    """What an observer heard of a function, and of a quiet one after it."""
+
+    async def scenario(pool: ProcessPool) -> Watch:
+        watch, other = Watch(), Watch()
+        parameters = {"function": f"usercode:{function}"}
+        await pool.run(make_assignment("python", parameters), watch)
+        await pool.run(make_assignment("python", {"function": "usercode:pid"}), other)
+        assert other.lines == []
+        assert other.steps == []
+        return watch
+
+    return with_pool(scenario, slots=1)
 
 
 def failure(function: str, *args: object, **options: float) -> TaskError:
@@ -116,20 +142,18 @@ def alive(pid: int) -> bool:
 
 
 def test_result_comes_with_metrics_after_started_was_called_once() -> None:
-    starts = []
+    watch = Watch()
 
     async def scenario(pool: ProcessPool) -> Attempt:
-        async def on_started() -> None:
-            starts.append(1)
-
-        return await pool.run(make_assignment("sleep", {"seconds": 0.05}), on_started)
+        return await pool.run(make_assignment("sleep", {"seconds": 0.05}), watch)
 
     attempt = with_pool(scenario)
 
     assert data(attempt) == {"seconds": 0.05}
     assert attempt.metrics["elapsed_s"] >= 0.05
     assert attempt.metrics["cpu_s"] >= 0
-    assert starts == [1]
+    assert watch.starts == 1
+    assert watch.lines == []
 
 
 def test_a_process_is_used_again_until_it_is_recycled() -> None:
@@ -160,7 +184,7 @@ def test_no_more_processes_than_slots() -> None:
     async def scenario(pool: ProcessPool) -> int:
         async with asyncio.TaskGroup() as group:
             for _ in range(5):
-                group.create_task(pool.run(make_assignment("sleep", {"seconds": 0.1}), nothing))
+                group.create_task(pool.run(make_assignment("sleep", {"seconds": 0.1}), Watch()))
         return len(descendants())
 
     assert with_pool(scenario) == 2
@@ -180,7 +204,7 @@ def test_an_idle_process_that_died_is_replaced_unnoticed() -> None:
 def test_wrong_parameters_are_invalid_and_name_the_field() -> None:
     async def scenario(pool: ProcessPool) -> list[Attempt]:
         wrong = ({"seconds": "x"}, {"seconds": -1}, {}, {"seconds": 1, "second": 1}, [1])
-        return [await pool.run(make_assignment("sleep", p), nothing) for p in wrong]
+        return [await pool.run(make_assignment("sleep", p), Watch()) for p in wrong]
 
     errors = [attempt.error for attempt in with_pool(scenario)]
 
@@ -192,7 +216,7 @@ def test_wrong_parameters_are_invalid_and_name_the_field() -> None:
 
 
 def test_an_unknown_task_type_is_invalid_and_tells_what_is_known() -> None:
-    attempt = with_pool(lambda pool: pool.run(make_assignment("no_such", {}), nothing))
+    attempt = with_pool(lambda pool: pool.run(make_assignment("no_such", {}), Watch()))
 
     assert attempt.error.error_class is ErrorClass.INVALID
     assert "sleep" in attempt.error.message
@@ -202,7 +226,7 @@ def test_parameters_with_line_breaks_stay_one_line() -> None:
     async def scenario(pool: ProcessPool) -> Attempt:
         plain = make_assignment("sleep", {})
         raw = msgspec.Raw(b'{\n  "seconds":\r\n 0\n}')
-        return await pool.run(msgspec.structs.replace(plain, parameters=raw), nothing)
+        return await pool.run(msgspec.structs.replace(plain, parameters=raw), Watch())
 
     assert data(with_pool(scenario)) == {"seconds": 0.0}
 
@@ -336,25 +360,63 @@ def test_closing_during_the_work_ends_it_as_a_crash() -> None:
         assert "shut" in attempt.error.message
 
 
-def test_trouble_in_on_started_stops_the_work_and_comes_through() -> None:
+def test_trouble_in_the_observer_stops_the_work_and_comes_through() -> None:
     async def scenario(pool: ProcessPool) -> None:
-        async def broken() -> None:
-            raise LookupError("no such execution")
+        class Broken(Watch):
+            async def started(self) -> None:
+                raise LookupError("no such execution")
 
         with pytest.raises(LookupError):
-            await pool.run(make_assignment("sleep", {"seconds": 60}), broken)
+            await pool.run(make_assignment("sleep", {"seconds": 60}), Broken())
         assert data(await call(pool, "pid"))
 
     with_pool(scenario)
 
 
+def test_what_a_function_prints_are_lines_of_its_execution() -> None:
+    watch = heard("prints")
+
+    assert [text for _, text, _ in watch.lines] == [
+        *(f"line {number}" for number in range(1000)),
+        "no end",
+    ]
+    assert {level for level, _, _ in watch.lines} == {LogLevel.INFO}
+
+
+def test_what_a_function_logs_has_level_and_fields() -> None:
+    assert heard("logs").lines == [
+        (LogLevel.INFO, "plain", {}),
+        (LogLevel.ERROR, "bad", {"code": 7}),
+        (LogLevel.INFO, "odd", {}),
+        (LogLevel.WARNING, "from logging", {"logger": "shop"}),
+        (LogLevel.INFO, "also", {"logger": "shop"}),
+    ]
+
+
+def test_a_coroutine_is_heard_too_before_its_result() -> None:
+    watch = heard("logs_too")
+
+    assert watch.lines == [(LogLevel.DEBUG, "from a coroutine", {})]
+    assert watch.steps == [(1, 2), (2, 2)]
+
+
+def test_a_loop_that_tells_each_step_is_heard_now_and_then_and_at_its_end() -> None:
+    steps = heard("steps").steps
+
+    assert steps[0] == (0, 100_000)
+    assert steps[-1] == (100_000, 100_000)
+    assert len(steps) < 1_000
+
+
+def test_the_last_words_of_a_dying_process_are_heard() -> None:
+    assert [text for _, text, _ in heard("says_and_dies").lines] == ["half a line"]
+
+
 PARENT = """
 import asyncio, sys
 from crawlfleet.model.settings import WorkerSettings
-from crawlfleet.testing.executor_suite import make_assignment
+from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
-
-async def nothing(): pass
 
 async def main():
     file = sys.argv[1]
@@ -364,8 +426,8 @@ async def main():
         python_allow=("usercode:spin_in_c",), commands={"deaf": ("sh", "-c", program)}))
     python = {"function": "usercode:spin_in_c", "args": [file + ".py"]}
     async with asyncio.TaskGroup() as group:
-        group.create_task(pool.run(make_assignment("python", python), nothing))
-        group.create_task(pool.run(make_assignment("deaf", {}), nothing))
+        group.create_task(pool.run(make_assignment("python", python), Watch()))
+        group.create_task(pool.run(make_assignment("deaf", {}), Watch()))
 
 asyncio.run(main())
 """

@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt
-from crawlfleet.testing.executor_suite import ExecutorSuite, make_assignment
+from crawlfleet.testing.executor_suite import ExecutorSuite, Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
 EXAMPLE = Path(__file__).parents[2] / "examples/executors/shell/wait_for_file.sh"
@@ -27,10 +27,6 @@ class TestShellExample(ExecutorSuite):
     endless: ClassVar = {"path": "/there/is/no/such/file"}
 
 
-async def nothing() -> None:
-    pass
-
-
 def run(program: str, *, seconds: float = 20.0) -> Attempt:
     return run_command(("sh", "-c", program), seconds=seconds)
 
@@ -40,7 +36,7 @@ def run_command(command: tuple[str, ...], *, seconds: float = 20.0) -> Attempt:
         settings = WorkerSettings(slots=1, commands={"own": command})
         pool = ProcessPool(settings, ready_timeout_s=seconds)
         try:
-            return await pool.run(make_assignment("own", {"a": 1}), nothing)
+            return await pool.run(make_assignment("own", {"a": 1}), Watch())
         finally:
             await pool.close()
 
@@ -60,7 +56,7 @@ def test_programs_and_python_executors_share_the_slots() -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 runs = [
-                    group.create_task(pool.run(make_assignment(*order), nothing))
+                    group.create_task(pool.run(make_assignment(*order), Watch()))
                     for order in (("sleep", {"seconds": 0}), ("own", {}), ("sleep", {"seconds": 0}))
                 ]
             return [run.result() for run in runs]

@@ -10,6 +10,8 @@ from crawlfleet.model.messages import (
     HeartbeatReply,
     LeaseReply,
     LeaseRequest,
+    NoteBatch,
+    NoteReply,
     Registered,
     Registration,
     ReportBatch,
@@ -50,6 +52,9 @@ class HttpControlLink:
 
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
         return await self._send(node_id, "report", batch, ReportReply)
+
+    async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
+        return await self._send(node_id, "note", batch, NoteReply)
 
     async def leave(self, node_id: str, session_id: str) -> None:
         await self._send(node_id, "unregister", Departure(session_id=session_id), NodeView)

@@ -7,8 +7,11 @@ in `worker.python_allow`, or registered with `@task` by a module in `worker.pyth
 import asyncio
 import importlib
 import inspect
+import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
@@ -19,9 +22,30 @@ from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context
 
 EXIT_CANCELLED: Final = 75
+PROGRESS_INTERVAL_S: Final = 0.1
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class _Present:
+    """The execution that runs, as its function and the threads of that see it."""
+
+    __slots__ = ("context", "loop", "reported_at")
+
+    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
+        self.context = context
+        self.loop = loop
+        self.reported_at = float("-inf")
+
+
+_present: ContextVar[_Present | None] = ContextVar("present", default=None)
+_telling: set[asyncio.Task[None]] = set()
+_LEVELS: Final = {
+    "DEBUG": "debug",
+    "WARNING": "warning",
+    "ERROR": "error",
+    "CRITICAL": "error",
+}
 _registered: dict[str, Callable[..., Any]] = {}
 
 
@@ -50,6 +74,35 @@ def task(name: str) -> Callable[[F], F]:
     return register
 
 
+def log(message: str, *, level: str = "info", **fields: Any) -> None:
+    """A line in the log of the execution that this is called in, from any function or thread."""
+    _tell(lambda context: context.log(message, level=level, **fields))
+
+
+def progress(done: float, total: float | None = None) -> None:
+    """How far the execution has got that this is called in, for people who watch."""
+    present = _here()
+    now = time.monotonic()
+    # A loop that reports each step shall not wait at each.
+    if done == total or now - present.reported_at >= PROGRESS_INTERVAL_S:
+        present.reported_at = now
+        _tell(lambda context: context.progress(done, total))
+
+
+class _Forward(logging.Handler):
+    """Makes lines of what a function gives to Python's own logging."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if _present.get() is None:
+            logging.lastResort.handle(record)  # type: ignore[union-attr]
+            return
+        try:
+            text = self.format(record)
+            log(text, level=_LEVELS.get(record.levelname, "info"), logger=record.name)
+        except Exception:
+            self.handleError(record)
+
+
 class PythonParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     function: str
     """`package.module:function`, or the name that `@task` gave it."""
@@ -72,13 +125,18 @@ class Python:
         return cls(allow=settings.python_allow, modules=settings.python_modules)
 
     async def run(self, parameters: PythonParameters, context: Context) -> Any:
+        _present.set(_Present(context, asyncio.get_running_loop()))
+        _forward_logging()
         name = parameters.function
         if name not in self._functions:
             self._functions[name] = self._imported(name) if ":" in name else self._named(name)
         function = self._functions[name]
         _check_arguments(name, function, parameters)
         if inspect.iscoroutinefunction(function):
-            return await function(*parameters.args, **parameters.kwargs)
+            value = await function(*parameters.args, **parameters.kwargs)
+            # What it said last is on its way: let it go before the result.
+            await asyncio.sleep(0)
+            return value
         return await _in_thread(function, parameters.args, parameters.kwargs)
 
     def _named(self, name: str) -> Callable[..., Any]:
@@ -129,6 +187,37 @@ def _refusal(path: str) -> FunctionRefused:
         f"this node does not run {path!r}; add it, or a pattern such as"
         f" {path.partition(':')[0] + ':*'!r}, to `worker.python_allow` of the node"
     )
+
+
+def _here() -> _Present:
+    present = _present.get()
+    if present is None:
+        raise RuntimeError("this is not called in an execution of the executor `python`")
+    return present
+
+
+def _tell(say: Callable[[Context], Coroutine[Any, Any, None]]) -> None:
+    present = _here()
+    loop = present.loop
+    try:
+        on_loop = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        on_loop = False
+    if on_loop:
+        telling = loop.create_task(say(present.context))
+        _telling.add(telling)
+        telling.add_done_callback(_telling.discard)
+    else:
+        # Waits for its turn, so that a loop of lines cannot outrun the pipe.
+        asyncio.run_coroutine_threadsafe(say(present.context), loop).result()
+
+
+def _forward_logging() -> None:
+    root = logging.getLogger()
+    if not any(isinstance(handler, _Forward) for handler in root.handlers):
+        root.addHandler(_Forward())
+        if root.level == logging.WARNING:  # as Python leaves it; what else was set stays
+            root.setLevel(logging.INFO)
 
 
 def _path(function: Callable[..., Any]) -> str:

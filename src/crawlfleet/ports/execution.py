@@ -1,16 +1,19 @@
 """Doing the work: executors, the pool that runs them, and the node's link to the master."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
     Assignment,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
     LeaseRequest,
+    NoteBatch,
+    NoteReply,
     Registered,
     Registration,
     ReportBatch,
@@ -25,8 +28,8 @@ class Context(Protocol):
     task_id: str
     attempt: int
 
-    async def log(self, message: str, **fields: Any) -> None:
-        """A line in the log of this execution."""
+    async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
+        """A line in the log of this execution: `debug`, `info`, `warning` or `error`."""
         ...
 
     async def progress(self, done: float, total: float | None = None) -> None:
@@ -53,6 +56,22 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, float] = {}
 
 
+class Observer(Protocol):
+    """Hears what an execution says of itself while it runs."""
+
+    async def started(self) -> None:
+        """The work begins; called once. What this raises ends the work."""
+        ...
+
+    def progress(self, done: float, total: float | None) -> None:
+        """How far it has got. Neither waits nor raises, like `log`: the work must not stall."""
+        ...
+
+    def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
+        """A line. The last ones may come shortly after the end."""
+        ...
+
+
 class ExecutorPool(Protocol):
     """Runs assignments somewhere apart from the agent."""
 
@@ -61,13 +80,11 @@ class ExecutorPool(Protocol):
         """The types it has executors for."""
         ...
 
-    async def run(
-        self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
-    ) -> Attempt:
+    async def run(self, assignment: Assignment, observer: Observer) -> Attempt:
         """Run it to its end; a failing or dying executor is an `Attempt` with an error.
 
-        Calls `on_started` once, when the work begins. When the caller cancels this call, the
-        executor is stopped, by force if need be, before the cancellation comes through.
+        Tells the observer what it hears. When the caller cancels this call, the executor is
+        stopped, by force if need be, before the cancellation comes through.
         """
         ...
 
@@ -97,6 +114,10 @@ class ControlLink(Protocol):
         ...
 
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply: ...
+
+    async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
+        """Pass on what executions said; a master that is older raises `Refused`."""
+        ...
 
     async def leave(self, node_id: str, session_id: str) -> None:
         """Say good-bye: the session ends now and not by silence; a newer one stays."""

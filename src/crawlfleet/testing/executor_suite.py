@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
+from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
@@ -52,6 +53,26 @@ def make_assignment(
     )
 
 
+class Watch:
+    """An observer that remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.has_started = asyncio.Event()
+        self.lines: list[tuple[LogLevel, str, dict[str, Any]]] = []
+        self.steps: list[tuple[float, float | None]] = []
+
+    async def started(self) -> None:
+        self.starts += 1
+        self.has_started.set()
+
+    def progress(self, done: float, total: float | None) -> None:
+        self.steps.append((done, total))
+
+    def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
+        self.lines.append((level, message, dict(fields)))
+
+
 class ExecutorSuite:
     """Inherit, set the attributes, and let pytest collect the class."""
 
@@ -78,7 +99,7 @@ class ExecutorSuite:
 
     def test_runs_again_and_again(self) -> None:
         async def scenario(pool: ProcessPool) -> list[Attempt]:
-            return [await pool.run(self._assignment(self.good), _ignore) for _ in range(5)]
+            return [await pool.run(self._assignment(self.good), Watch()) for _ in range(5)]
 
         assert [attempt.error for attempt in self._with_pool(scenario)] == [None] * 5
 
@@ -91,8 +112,8 @@ class ExecutorSuite:
 
     def test_works_after_a_refusal(self) -> None:
         async def scenario(pool: ProcessPool) -> Attempt:
-            await pool.run(self._assignment(self.bad), _ignore)
-            return await pool.run(self._assignment(self.good), _ignore)
+            await pool.run(self._assignment(self.bad), Watch())
+            return await pool.run(self._assignment(self.good), Watch())
 
         assert self._with_pool(scenario).error is None
 
@@ -104,17 +125,13 @@ class ExecutorSuite:
 
     def test_is_stopped_when_cancelled_and_works_again(self) -> None:
         async def scenario(pool: ProcessPool) -> Attempt:
-            started = asyncio.Event()
-
-            async def on_started() -> None:
-                started.set()
-
-            run = asyncio.create_task(pool.run(self._assignment(self.endless), on_started))
-            await started.wait()
+            watch = Watch()
+            run = asyncio.create_task(pool.run(self._assignment(self.endless), watch))
+            await watch.has_started.wait()
             run.cancel()
             await asyncio.wait([run])
             assert run.cancelled()
-            return await pool.run(self._assignment(self.good), _ignore)
+            return await pool.run(self._assignment(self.good), Watch())
 
         assert self._with_pool(scenario).error is None
 
@@ -151,16 +168,12 @@ class ExecutorSuite:
     def _run(
         self, parameters: Mapping[str, Any], *, timeout_s: float | None = None
     ) -> tuple[Attempt, int]:
-        starts = 0
-
-        async def on_started() -> None:
-            nonlocal starts
-            starts += 1
+        watch = Watch()
 
         async def scenario(pool: ProcessPool) -> Attempt:
-            return await pool.run(self._assignment(parameters, timeout_s), on_started)
+            return await pool.run(self._assignment(parameters, timeout_s), watch)
 
-        return self._with_pool(scenario), starts
+        return self._with_pool(scenario), watch.starts
 
     def _with_pool(self, scenario: Callable[[ProcessPool], Awaitable[T]]) -> T:
         async def main() -> T:
@@ -198,10 +211,6 @@ class ExecutorSuite:
     def _greet(self, process: subprocess.Popen[bytes]) -> None:
         hello = msgspec.to_builtins(pipe.hello_of(self.settings))
         _tell(process, {**hello, "a_new_field": [1]})
-
-
-async def _ignore() -> None:
-    pass
 
 
 def _tell(process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:

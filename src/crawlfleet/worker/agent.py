@@ -21,6 +21,7 @@ from crawlfleet.ports.execution import (
 )
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.notes import LOG_BYTES
 from crawlfleet.worker.session import Measure, SessionEnd, WorkSession
 
 log = logger(Component.WORKER)
@@ -48,6 +49,7 @@ class Agent:
         measure: Measure,
         stop_grace_s: float,
         long_poll_s: float,
+        log_bytes: int = LOG_BYTES,
     ) -> None:
         self._link = link
         self._pool = pool
@@ -57,6 +59,7 @@ class Agent:
         self._measure = measure
         self._stop_grace_s = stop_grace_s
         self._long_poll_s = long_poll_s
+        self._log_bytes = log_bytes
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -82,6 +85,7 @@ class Agent:
                 stop_grace_s=self._stop_grace_s,
                 long_poll_s=self._long_poll_s,
                 stopping=self._stopping,
+                log_bytes=self._log_bytes,
             )
             end = await session.run()
             log.info("session ended", node_id=registered.node_id, end=str(end))

@@ -54,11 +54,12 @@ class ChildContext:
         self._replies = replies
         self._reported_at = float("-inf")
 
-    async def log(self, message: str, **fields: Any) -> None:
+    async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         self._replies.send(
             pipe.Log(
                 execution_id=self._execution_id,
                 message=_clean(message),
+                level=str(level),
                 fields={name: _plain(value) for name, value in fields.items()},
             )
         )

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.log import LogLevel
 from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import EMPTY_OBJECT, ErrorClass
@@ -90,6 +91,8 @@ class Progress(Reply, frozen=True, kw_only=True):
 class Log(Reply, frozen=True, kw_only=True):
     execution_id: str
     message: str
+    level: str = LogLevel.INFO
+    """One that is not known counts as `info`."""
     fields: dict[str, Any] = {}
 
 

@@ -7,14 +7,13 @@ first and SIGKILL after the grace, so that it always works. Programs in other la
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from crawlfleet import plugins, telemetry
 from crawlfleet.model.messages import Assignment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.ports.execution import Attempt
+from crawlfleet.ports.execution import Attempt, Observer
 from crawlfleet.worker import pipe
 from crawlfleet.worker.process import Child, Departed, FailedStart
 
@@ -63,9 +62,7 @@ class ProcessPool:
             finally:
                 self._taken -= 1
 
-    async def run(
-        self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
-    ) -> Attempt:
+    async def run(self, assignment: Assignment, observer: Observer) -> Attempt:
         if assignment.task_type not in self._task_types:
             known = ", ".join(self._task_types)
             return _failed(
@@ -76,7 +73,7 @@ class ProcessPool:
         async with self._slots:
             self._taken += 1
             try:
-                return await self._attempt(assignment, on_started)
+                return await self._attempt(assignment, _Witness(observer))
             finally:
                 self._taken -= 1
 
@@ -88,17 +85,8 @@ class ProcessPool:
                 group.create_task(child.retire(self._settings.stop_grace_s))
         self._children.clear()
 
-    async def _attempt(
-        self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
-    ) -> Attempt:
+    async def _attempt(self, assignment: Assignment, witness: "_Witness") -> Attempt:
         """Runs it, once more when an idle process turned out to be dead before the work began."""
-        begun = False
-
-        async def begin() -> None:
-            nonlocal begun
-            begun = True
-            await on_started()
-
         kind = assignment.task_type if assignment.task_type in self._settings.commands else PYTHON
         while True:
             try:
@@ -106,19 +94,17 @@ class ProcessPool:
             except FailedStart as failure:
                 return _failed(ErrorClass.CRASH, str(failure), failure.output)
             try:
-                return await self._converse(child, assignment, begin)
+                return await self._converse(child, assignment, witness)
             except Departed as departure:
                 self._children.discard(child)
                 end, output = await child.obituary()
                 if self._closed:
                     return _failed(ErrorClass.CRASH, "the worker was shut down during the work")
-                if begun or not warm or str(departure):
+                if witness.has_begun or not warm or str(departure):
                     message = str(departure) or f"the executor process {end} during the work"
                     return _failed(departure.error_class, message, output)
 
-    async def _converse(
-        self, child: Child, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
-    ) -> Attempt:
+    async def _converse(self, child: Child, assignment: Assignment, observer: Observer) -> Attempt:
         start = pipe.Start(
             execution_id=assignment.execution_id,
             task_id=assignment.task_id,
@@ -131,7 +117,7 @@ class ProcessPool:
         begin = time.monotonic()
         try:
             async with asyncio.timeout(assignment.timeout_s) as limit:
-                reply = await child.execute(start, on_started)
+                reply = await child.execute(start, observer)
         except Departed:
             raise
         except BaseException as error:
@@ -192,6 +178,22 @@ class ProcessPool:
     async def _dismiss(self, child: Child) -> None:
         self._children.discard(child)
         await child.retire(self._settings.stop_grace_s)
+
+
+class _Witness:
+    """Passes on what is heard, and knows whether the work had begun."""
+
+    __slots__ = ("_observer", "has_begun", "log", "progress")
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self.log = observer.log
+        self.progress = observer.progress
+        self.has_begun = False
+
+    async def started(self) -> None:
+        self.has_begun = True
+        await self._observer.started()
 
 
 def _attempt_of(reply: pipe.Result | pipe.Error, elapsed_s: float) -> Attempt:

@@ -9,12 +9,14 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
 from crawlfleet import telemetry
+from crawlfleet.model.log import LogLevel
 from crawlfleet.model.task import ErrorClass
+from crawlfleet.ports.execution import Observer
 from crawlfleet.worker import leash, pipe
 
 KEPT_VARIABLES: Final = (
@@ -27,7 +29,7 @@ LEASH: Final = (sys.executable, "-I", "-S", str(Path(leash.__file__)))
 
 OUTPUT_TAIL_BYTES: Final = 8_000
 OUTPUT_LINES_LOGGED: Final = 1_000
-"""Of one execution; a program that prints for ever must not fill the node's log."""
+"""Outside of executions; a program that prints for ever must not fill the node's log."""
 OUTPUT_LINE_CHARS: Final = 2_000
 EXIT_WAIT_S: Final = 1.0
 """How long a process that closed its stdout may take to exit, before it is killed."""
@@ -35,6 +37,7 @@ LAST_WORDS_S: Final = 0.2
 """After the process is gone, how long its pipe may still deliver what it had written."""
 REAP_WAIT_S: Final = 5.0
 
+_LEVELS: Final = {str(level): level for level in LogLevel}
 Milestone = pipe.Ready | pipe.Started | pipe.Ending
 
 
@@ -81,6 +84,8 @@ class Child(asyncio.SubprocessProtocol):
         self._execution_id: str | None = None
         self._cancelled_id: str | None = None
         self._expected: tuple[type, ...] = (pipe.Ready,)
+        self._observer: Observer | None = None
+        """Of the present execution, or the last one: output may come after the result."""
         self._output = b""
         self._partial_line = b""
         self._ended = False
@@ -134,18 +139,18 @@ class Child(asyncio.SubprocessProtocol):
                 " correct `worker.commands`"
             )
 
-    async def execute(
-        self, start: pipe.Start, on_started: Callable[[], Awaitable[None]]
-    ) -> pipe.Result | pipe.Error:
+    async def execute(self, start: pipe.Start, observer: Observer) -> pipe.Result | pipe.Error:
         """Run it to its end. Raises `Departed`. When cancelled, `halt` has to follow."""
         self.executions += 1
+        self._take_rest_of_output()
         self._execution_id = start.execution_id
+        self._observer = observer
         self._expected = (pipe.Started, pipe.Result, pipe.Error)
-        self._output, self._lines_left = b"", OUTPUT_LINES_LOGGED
+        self._output = b""
         self._send(start)
         reply = await self._receive()
         if isinstance(reply, pipe.Started):
-            await on_started()
+            await observer.started()
             reply = await self._receive()
         return cast("pipe.Result | pipe.Error", reply)
 
@@ -174,6 +179,7 @@ class Child(asyncio.SubprocessProtocol):
             async with asyncio.timeout(LAST_WORDS_S):
                 await self._silent.wait()
         await self.end()
+        self._take_rest_of_output()
         return _manner(code), self._output.decode(errors="replace").strip()
 
     async def retire(self, grace_s: float) -> None:
@@ -270,47 +276,42 @@ class Child(asyncio.SubprocessProtocol):
             self._expected = tuple(set(self._expected) - {pipe.Started})
         else:
             self._expected, self._execution_id = (), None
+            if self._partial_line:
+                asyncio.get_running_loop().call_soon(self._take_rest_of_output)
         self._inbox.put_nowait(reply)
 
     def _take_note(self, note: pipe.Progress | pipe.Log) -> None:
+        if self._observer is None:
+            return
         if isinstance(note, pipe.Progress):
-            self._log.debug(
-                "execution_progress",
-                execution_id=note.execution_id,
-                done=note.done,
-                total=note.total,
-            )
-        elif self._spend_line():
-            self._log.info(
-                "execution_log",
-                execution_id=note.execution_id,
-                message=note.message[:OUTPUT_LINE_CHARS],
-                fields=note.fields,
-            )
+            self._observer.progress(note.done, note.total)
+        else:
+            self._observer.log(note.message, _LEVELS.get(note.level, LogLevel.INFO), note.fields)
 
     def _take_output(self, data: bytes) -> None:
         self._output = (self._output + data)[-OUTPUT_TAIL_BYTES:]
-        if not self._lines_left:
-            return
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         if len(self._partial_line) > OUTPUT_LINE_CHARS:
             lines.append(self._partial_line)
             self._partial_line = b""
         for line in lines:
-            if self._spend_line():
-                self._log.info(
-                    "executor_output",
-                    execution_id=self._execution_id,
-                    line=line[:OUTPUT_LINE_CHARS].decode(errors="replace"),
-                )
+            self._take_line(line)
+        if self._execution_id is None:
+            self._take_rest_of_output()  # the work is over: nothing will end the line
 
-    def _spend_line(self) -> bool:
-        if not self._lines_left:
-            return False
-        self._lines_left -= 1
-        if not self._lines_left:
-            self._log.warning("execution_log_cut", execution_id=self._execution_id)
-        return True
+    def _take_rest_of_output(self) -> None:
+        """A last line without an end is one all the same."""
+        rest, self._partial_line = self._partial_line, b""
+        if rest:
+            self._take_line(rest)
+
+    def _take_line(self, line: bytes) -> None:
+        text = line[:OUTPUT_LINE_CHARS].decode(errors="replace").rstrip("\r")
+        if self._observer is not None:
+            self._observer.log(text, LogLevel.INFO, {})
+        elif self._lines_left:
+            self._lines_left -= 1
+            self._log.info("executor_output", line=text)
 
     def _depart(self, why: Departed) -> None:
         if not self.departed:

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.model.messages import (
     Assignment,
@@ -29,6 +31,7 @@ from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.notes import LOG_BYTES, Notes
 from crawlfleet.worker.pace import Pace
 
 log = logger(Component.WORKER)
@@ -71,6 +74,7 @@ class WorkSession:
         stop_grace_s: float,
         long_poll_s: float,
         stopping: asyncio.Event,
+        log_bytes: int = LOG_BYTES,
     ) -> None:
         self._link = link
         self._pool = pool
@@ -91,6 +95,13 @@ class WorkSession:
         """Held, in order, until a slot is free."""
         self._running: dict[str, asyncio.Task[None]] = {}
         self._pace = Pace(asked_at)
+        self._notes = Notes(
+            link=link,
+            system=system,
+            node_id=registered.node_id,
+            session_id=registered.session_id,
+            cap_bytes=log_bytes,
+        )
         self._seen: dict[str, None] = {}
         self._reports: list[Report] = []
         self._begun: dict[str, tuple[Report, float]] = {}
@@ -107,14 +118,19 @@ class WorkSession:
             asyncio.create_task(self._expire(), name="expiry"),
             asyncio.create_task(self._await_stop(), name="stop"),
         ]
+        # Not one of the loops: nothing about logs may end a session.
+        telling = asyncio.create_task(self._notes.run(), name="notes")
         try:
             await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
             end = next(loop.result() for loop in loops if loop.done())
         finally:
             await _cancel(loops)
             await self._stop_executors()
+            await _cancel([telling])
         if end is SessionEnd.STOPPED:
             await self._send_last_reports()
+        if end is not SessionEnd.LOST:
+            await self._notes.finish()
         return end
 
     async def _beat(self) -> SessionEnd:
@@ -269,11 +285,9 @@ class WorkSession:
             del self._seen[next(iter(self._seen))]
 
     async def _execute(self, assignment: Assignment) -> None:
-        async def started() -> None:
-            self._say_started(assignment)
-
+        heard = self._notes.observe(assignment.execution_id, lambda: self._say_started(assignment))
         try:
-            attempt = await self._pool.run(assignment, started)
+            attempt = await self._pool.run(assignment, heard)
         except asyncio.CancelledError:
             self._say(assignment, ReportKind.STOPPED)
             raise
@@ -285,6 +299,9 @@ class WorkSession:
             self._say(assignment, ReportKind.FAILED, Attempt(error=failure))
         else:
             kind = ReportKind.FAILED if attempt.error else ReportKind.SUCCEEDED
+            if measured := heard.metrics():
+                metrics = attempt.metrics | measured
+                attempt = msgspec.structs.replace(attempt, metrics=metrics)
             self._say(assignment, kind, attempt)
         finally:
             self._running.pop(assignment.execution_id, None)

@@ -16,19 +16,22 @@ from crawlfleet.errors import (
     Unauthenticated,
 )
 from crawlfleet.model.change import Change
+from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
     Assignment,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
     LeaseRequest,
+    NoteBatch,
+    NoteReply,
     Registered,
     Registration,
     ReportBatch,
     ReportReply,
 )
 from crawlfleet.model.task import ErrorClass, Task, TaskError
-from crawlfleet.ports.execution import Attempt, Identity
+from crawlfleet.ports.execution import Attempt, Identity, Observer
 from crawlfleet.ports.store import Committed, Store
 from crawlfleet.testing.simulation.invariants import Invariants
 
@@ -180,6 +183,9 @@ class FaultyLink:
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
         return await self._send(lambda master: master.leases.report(node_id, batch))
 
+    async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
+        return await self._send(lambda master: master.logs.take(node_id, batch))
+
     async def leave(self, node_id: str, session_id: str) -> None:
         await self._send(
             lambda master: master.nodes.unregister(node_id, session_id=session_id, by="itself")
@@ -259,21 +265,19 @@ class SimulatedPool:
         self._acting = acting
         self._completed = completed
 
-    async def run(
-        self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
-    ) -> Attempt:
+    async def run(self, assignment: Assignment, observer: Observer) -> Attempt:
         self._acting.add(assignment.execution_id)
         try:
-            return await self._work(assignment, on_started)
+            return await self._work(assignment, observer)
         finally:
             self._acting.discard(assignment.execution_id)
 
-    async def _work(
-        self, assignment: Assignment, on_started: Callable[[], Awaitable[None]]
-    ) -> Attempt:
+    async def _work(self, assignment: Assignment, observer: Observer) -> Attempt:
         work = msgspec.json.decode(assignment.parameters, type=Work)
         await asyncio.sleep(self._chance.uniform(0.0, 0.02))
-        await on_started()
+        await observer.started()
+        observer.progress(0, 1)
+        observer.log(f"attempt {assignment.attempt}", LogLevel.INFO, {})
         limit = assignment.timeout_s
         if limit is not None and work.seconds > limit and work.outcome != "hang":
             await asyncio.sleep(limit)
