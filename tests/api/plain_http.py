@@ -30,6 +30,7 @@ TABLES: Final = (
     "crawler_events",
     "crawler_claims",
     "crawler_keys",
+    "crawler_execution_logs",
 )
 
 

@@ -26,8 +26,16 @@ schema = schemathesis.openapi.from_dict(describe(ROUTES, version="1.2.3"))
 @pytest.fixture(scope="module")
 def ids(master: Master) -> dict[str, str]:
     """Things that are there to be found."""
-    node: Node = master.node(task_types=["none"])
-    return {"node_id": node.id, "task_id": master.submit(task_type="nobodys")}
+    node: Node = master.node(task_types=["once"])
+    master.submit(task_type="once")
+    work = node.take()
+    # It has ended, so that whoever follows its log is soon told so.
+    node.report(work, "succeeded")
+    return {
+        "node_id": node.id,
+        "task_id": master.submit(task_type="nobodys"),
+        "execution_id": work["execution_id"],
+    }
 
 
 def found(case: Any, ids: dict[str, str]) -> None:

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from crawlfleet.api import documentation, events, metrics, nodes, orders, system, tasks
+from crawlfleet.api import documentation, events, executions, metrics, nodes, orders, system, tasks
 from crawlfleet.api.problems import place, problem, respond
 from crawlfleet.api.requests import Requests
 from crawlfleet.api.routing import Route, mount
@@ -23,6 +23,7 @@ log = logger(Component.API)
 ROUTES: Final[tuple[Route, ...]] = (
     *tasks.ROUTES,
     *orders.ROUTES,
+    *executions.ROUTES,
     *nodes.ROUTES,
     *events.ROUTES,
     *system.ROUTES,

@@ -89,6 +89,30 @@ EXECUTIONS: Final[dict[str, Any]] = {
     ],
     "next_cursor": None,
 }
+EXECUTION: Final[dict[str, Any]] = {
+    "id": _EXECUTION_ID,
+    "task_id": _TASK_ID,
+    "node_id": _NODE_ID,
+    "token": 1,
+    "status": "running",
+    "start_time": "2026-11-15T09:29:03.947044Z",
+    "running_at": "2026-11-15T09:29:03.954958Z",
+    "allocation": {"cpu_cores": 1.2, "memory_mb": 1126.4, "slots": 1.0},
+    "progress": {"done": 3.0, "total": 10.0, "at": "2026-11-15T09:29:04.120000Z"},
+}
+LOGS: Final[dict[str, Any]] = {
+    "execution_id": _EXECUTION_ID,
+    "items": [
+        {
+            "seq": 1,
+            "at": "2026-11-15T09:29:04.101000Z",
+            "level": "warning",
+            "message": "slow answer",
+            "fields": {"url": "https://example.com/", "seconds": 4.2},
+        }
+    ],
+    "next_cursor": None,
+}
 EVENTS: Final[dict[str, Any]] = {
     "items": [
         {
@@ -171,7 +195,51 @@ NODE: Final[dict[str, Any]] = {
     "last_heartbeat": "2026-11-15T09:29:03.952047Z",
     "created_at": "2026-11-15T09:29:03.943095Z",
     "updated_at": "2026-11-15T09:29:03.943095Z",
+    "version": 1,
 }
+NODE_CHANGE: Final[dict[str, Any]] = {
+    "labels": {"rack": "7", "spare": None},
+    "description": "under the window",
+}
+NODE_HISTORY: Final[dict[str, Any]] = {
+    "node_id": _NODE_ID,
+    "resolution": "minute",
+    "items": [
+        {
+            "at": "2026-11-15T09:29:00Z",
+            "count": 20,
+            "cpu_usage": 0.65,
+            "memory_usage": 0.75,
+            "gpu_usage": None,
+            "network_io": 120000.0,
+            "disk_io": 4096.0,
+            "load": 0.75,
+            "active_tasks": 3.5,
+            "ended": 41,
+            "errors": 1,
+            "latency_s": 4.8,
+        }
+    ],
+}
+NOTE_BATCH: Final[dict[str, Any]] = {
+    "session_id": _SESSION_ID,
+    "notes": [
+        {
+            "execution_id": _EXECUTION_ID,
+            "lines": [
+                {
+                    "seq": 1,
+                    "at": 1794734944.101,
+                    "message": "slow answer",
+                    "level": "warning",
+                    "fields": {"url": "https://example.com/", "seconds": 4.2},
+                }
+            ],
+            "progress": {"done": 3, "total": 10, "at": 1794734944.12},
+        }
+    ],
+}
+NOTE_REPLY: Final[dict[str, Any]] = {"stale": []}
 DEPARTURE: Final[dict[str, Any]] = {"session_id": _SESSION_ID}
 REGISTRATION: Final[dict[str, Any]] = {
     "name": "crawler-01",

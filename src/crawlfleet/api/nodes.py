@@ -1,25 +1,41 @@
 """/api/v1/nodes"""
 
+from datetime import datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
 
 from crawlfleet.api import examples
-from crawlfleet.api.presenting import present_node
+from crawlfleet.api.presenting import present_node, present_sample
 from crawlfleet.api.routing import NODES, OPERATORS, READERS, Call, Example, Reply, Route
-from crawlfleet.api.selecting import check_id
+from crawlfleet.api.selecting import check_id, parse_tag, seconds_of
+from crawlfleet.model.history import Resolution
 from crawlfleet.model.messages import (
     Departure,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
     LeaseRequest,
+    NoteBatch,
+    NoteReply,
     Registered,
     Registration,
     ReportBatch,
     ReportReply,
 )
 from crawlfleet.model.node import Node
-from crawlfleet.model.views import NodePage, NodeView
+from crawlfleet.model.requests import NodeChangeRequest
+from crawlfleet.model.views import NodeHistoryView, NodePage, NodeView
+
+
+class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    resolution: Resolution = Resolution.MINUTE
+    """Each heartbeat (`raw`), or a mean for each minute or hour."""
+    since: datetime | None = None
+    """Only from then on."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 1500
+    """The last so many at most."""
 
 
 async def register(call: Call) -> Reply:
@@ -43,13 +59,38 @@ async def report(call: Call) -> ReportReply:
     return await call.control.leases.report(_id(call), call.body)
 
 
+async def note(call: Call) -> NoteReply:
+    return await call.control.logs.take(_id(call), call.body)
+
+
 async def find(call: Call) -> NodePage:
     nodes = [present_node(each) for each in call.control.queries.nodes()]
     return NodePage(items=nodes, next_cursor=None)
 
 
-async def get(call: Call) -> NodeView:
-    return _view(call, call.control.nodes.get(_id(call)))
+async def get(call: Call) -> Reply:
+    return _tagged(call, call.control.nodes.get(_id(call)))
+
+
+async def change(call: Call) -> Reply:
+    wanted = parse_tag(call.headers.get("if-match"))
+    node = await call.control.nodes.change(
+        _id(call), call.body, by=call.caller.name, version=wanted
+    )
+    return _tagged(call, node)
+
+
+async def history(call: Call) -> NodeHistoryView:
+    node = call.control.nodes.get(_id(call))
+    query: HistoryQuery = call.query
+    samples = await call.control.history.read(
+        node.id, query.resolution, since=seconds_of(query.since), limit=query.limit
+    )
+    return NodeHistoryView(
+        node_id=node.id,
+        resolution=str(query.resolution),
+        items=[present_sample(sample) for sample in samples],
+    )
 
 
 async def drain(call: Call) -> NodeView:
@@ -75,6 +116,11 @@ async def unregister(call: Call) -> NodeView:
 
 def _id(call: Call) -> str:
     return check_id("node", call.path["node_id"])
+
+
+def _tagged(call: Call, node: Node) -> Reply:
+    """With a tag that changes with the node, but not with its heartbeats."""
+    return Reply(body=_view(call, node), headers={"ETag": f'"{node.version}"'})
 
 
 def _view(call: Call, node: Node) -> NodeView:
@@ -140,6 +186,21 @@ ROUTES: Final = (
         example=Example(request=examples.REPORT_BATCH, response=examples.REPORT_REPLY),
     ),
     Route(
+        name="note",
+        method="POST",
+        path=f"{_NODE}:note",
+        roles=NODES,
+        handler=note,
+        summary="Pass on what executions say while they run",
+        details="Lines are numbered from 1 in each execution, so that it may be sent again. "
+        "`left_out` names the `first` and the `last` line that the node does not keep; what the "
+        "master has of them goes. `stale` lists executions that are not the node's, or ended "
+        "more than a minute ago: say nothing more about them.",
+        body=NoteBatch,
+        response=NoteReply,
+        example=Example(request=examples.NOTE_BATCH, response=examples.NOTE_REPLY),
+    ),
+    Route(
         name="unregister_node",
         method="POST",
         path=f"{_NODE}:unregister",
@@ -169,9 +230,39 @@ ROUTES: Final = (
         roles=READERS | NODES,
         handler=get,
         summary="One node",
-        details="`resources` is what it has, `usage` what it last measured.",
+        details="`resources` is what it has, `usage` what it last measured. The header `ETag` is "
+        "for `If-Match` when the node is changed.",
         response=NodeView,
         example=Example(response=examples.NODE),
+    ),
+    Route(
+        name="change_node",
+        method="PATCH",
+        path=_NODE,
+        roles=OPERATORS,
+        handler=change,
+        summary="Label and describe a node",
+        details="What is left out stays as it is; a label that is `null` is removed. What is said "
+        "here wins over what the node says of itself, and outlasts its restarts. With the header "
+        "`If-Match` nothing is changed, and the answer is 412, unless the node still has that "
+        "`ETag`.",
+        body=NodeChangeRequest,
+        response=NodeView,
+        conflicts=True,
+        example=Example(request=examples.NODE_CHANGE),
+    ),
+    Route(
+        name="get_node_history",
+        method="GET",
+        path=f"{_NODE}/history",
+        roles=READERS,
+        handler=history,
+        summary="A node over time",
+        details="What is older than an hour is kept as means of a minute, what is older than a "
+        "day as means of an hour. Shares are between 0 and 1, rates in bytes per second.",
+        query=HistoryQuery,
+        response=NodeHistoryView,
+        example=Example(response=examples.NODE_HISTORY),
     ),
     Route(
         name="drain_node",

@@ -15,6 +15,7 @@ from crawlfleet.api.notes import add_notes, field_notes
 from crawlfleet.api.problems import MEDIA_TYPE
 from crawlfleet.api.routing import JSON, Nothing, Route
 from crawlfleet.api.selecting import LONGEST_ID
+from crawlfleet.api.streaming import STREAM
 from crawlfleet.model.key import Role
 from crawlfleet.model.views import Problem
 
@@ -25,6 +26,7 @@ PROBLEMS: Final = {
     HTTPStatus.NOT_FOUND: "No such thing, or no such path",
     HTTPStatus.METHOD_NOT_ALLOWED: "Not with this method; `Allow` lists those of this path",
     HTTPStatus.CONFLICT: "It contradicts the present state, which `detail` names",
+    HTTPStatus.PRECONDITION_FAILED: "It has changed since: `If-Match` is not its `ETag`",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Send less at once",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Send `application/json`",
     HTTPStatus.UNPROCESSABLE_ENTITY: "See `errors`, which name each field and what to do",
@@ -33,6 +35,7 @@ PROBLEMS: Final = {
 """What each refusal means."""
 TAGS: Final = {
     "tasks": "Submit work, look at it, and change what becomes of it",
+    "executions": "The attempts at tasks, and what they say",
     "nodes": "Look at nodes and order them about; and what nodes themselves say",
     "events": "What happened, and what happens",
     "master": "The master itself",
@@ -137,6 +140,8 @@ def problems_of(route: Route) -> Iterator[HTTPStatus]:
         yield HTTPStatus.NOT_FOUND
     if route.conflicts:
         yield HTTPStatus.CONFLICT
+    if route.method == "PATCH":
+        yield HTTPStatus.PRECONDITION_FAILED
 
 
 def _problem(status: HTTPStatus) -> dict[str, Any]:
@@ -145,6 +150,8 @@ def _problem(status: HTTPStatus) -> dict[str, Any]:
 
 
 def _content(kind: str, schema: dict[str, Any], example: Any) -> dict[str, Any]:
+    if kind == STREAM:
+        return {"schema": {}}  # a text for some readers, a list of events for others
     if kind != JSON:
         return {"schema": {"type": "string"}}
     return {"schema": schema} if example is None else {"schema": schema, "example": example}
@@ -163,7 +170,8 @@ def _path_parameters(route: Route) -> Iterator[dict[str, Any]]:
 
 
 def _query_parameters(route: Route) -> Iterator[dict[str, Any]]:
-    query = msgspec.json.schema_components([route.query])[1][route.query.__name__]
+    kinds = msgspec.json.schema_components([route.query], ref_template="{name}")[1]
+    query = kinds[route.query.__name__]
     notes = field_notes(route.query)
     for name, schema in query["properties"].items():
         yield {
@@ -171,8 +179,16 @@ def _query_parameters(route: Route) -> Iterator[dict[str, Any]]:
             "in": "query",
             "required": name in query["required"],
             "description": notes.get(name, ""),
-            "schema": _without_null(schema),
+            "schema": _without_null(_spelt_out(schema, kinds)),
         }
+
+
+def _spelt_out(schema: dict[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """An enumeration in its place: a query refers to nothing."""
+    rest = {key: value for key, value in schema.items() if key != "$ref"}
+    if "$ref" not in schema:
+        return schema
+    return {"type": "string", "enum": kinds[schema["$ref"]]["enum"], **rest}
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

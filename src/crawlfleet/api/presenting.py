@@ -6,8 +6,19 @@ import msgspec
 
 from crawlfleet.control.queries import NodeState
 from crawlfleet.model.event import Event
+from crawlfleet.model.history import NodeSample
+from crawlfleet.model.log import LogLine, Progress
 from crawlfleet.model.task import Execution, RetryPolicy, Task
-from crawlfleet.model.views import EventView, ExecutionView, NodeView, TaskReceipt, TaskView
+from crawlfleet.model.views import (
+    EventView,
+    ExecutionView,
+    LogLineView,
+    NodeSampleView,
+    NodeView,
+    ProgressView,
+    TaskReceipt,
+    TaskView,
+)
 
 
 def instant(at: float | None) -> datetime | None:
@@ -19,7 +30,7 @@ def _at(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)
 
 
-def present_task(task: Task) -> TaskView:
+def present_task(task: Task, progress: Progress | None = None) -> TaskView:
     return TaskView(
         id=task.id,
         project_id=task.project_id,
@@ -53,6 +64,7 @@ def present_task(task: Task) -> TaskView:
         result=task.result,
         error=task.error,
         dead_reason=task.dead_reason,
+        progress=present_progress(progress),
     )
 
 
@@ -66,7 +78,40 @@ def present_receipt(task: Task, *, deduplicated: bool = False) -> TaskReceipt:
     )
 
 
-def present_execution(execution: Execution) -> ExecutionView:
+def present_progress(progress: Progress | None) -> ProgressView | None:
+    if progress is None:
+        return None
+    return ProgressView(done=progress.done, total=progress.total, at=_at(progress.at))
+
+
+def present_line(line: LogLine) -> LogLineView:
+    return LogLineView(
+        seq=line.seq,
+        at=_at(line.at),
+        level=str(line.level),
+        message=line.message,
+        fields=line.fields,
+    )
+
+
+def present_sample(sample: NodeSample) -> NodeSampleView:
+    return NodeSampleView(
+        at=_at(sample.at),
+        count=sample.count,
+        cpu_usage=sample.cpu_usage,
+        memory_usage=sample.memory_usage,
+        gpu_usage=sample.gpu_usage,
+        network_io=sample.network_io,
+        disk_io=sample.disk_io,
+        load=sample.load,
+        active_tasks=sample.active_tasks,
+        ended=sample.ended,
+        errors=sample.errors,
+        latency_s=sample.latency_s,
+    )
+
+
+def present_execution(execution: Execution, progress: Progress | None = None) -> ExecutionView:
     return ExecutionView(
         id=execution.id,
         task_id=execution.task_id,
@@ -80,6 +125,7 @@ def present_execution(execution: Execution) -> ExecutionView:
         allocation=execution.allocation,
         error=execution.error,
         metrics=execution.metrics,
+        progress=present_progress(progress),
     )
 
 
@@ -106,6 +152,7 @@ def present_node(state: NodeState) -> NodeView:
         last_heartbeat=instant(session.last_heartbeat) if session else None,
         created_at=_at(node.created_at),
         updated_at=_at(node.updated_at),
+        version=node.version,
     )
 
 

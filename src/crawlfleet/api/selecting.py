@@ -1,6 +1,7 @@
 """Ids, cursors and states out of paths, queries and bodies, or a problem that says what to send."""
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -11,6 +12,7 @@ from crawlfleet.model.task import TaskStatus
 
 PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+TAG: Final = re.compile(r'"([0-9]{1,18})"\Z')
 LONGEST_ID: Final = 100
 CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
 
@@ -42,6 +44,23 @@ def check_cursor(text: str | None) -> str | None:
             text,
         )
     return text
+
+
+def parse_tag(text: str | None) -> int | None:
+    """The version in an `If-Match`; `None` where any will do."""
+    if text is None or text.strip() == "*":
+        return None
+    found = TAG.match(text.strip())
+    if found is None:
+        raise invalid("If-Match", "is not a tag of this API", "send the ETag of the last answer")
+    return int(found[1])
+
+
+def seconds_of(at: datetime | None) -> float:
+    """An instant as the master counts it; the beginning of time when there is none."""
+    if at is None:
+        return 0.0
+    return max((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), 0.0)
 
 
 def parse_states(text: str) -> tuple[TaskStatus, ...]:

@@ -115,12 +115,15 @@ async def find(call: Call) -> TaskPage:
 
 
 async def get(call: Call) -> TaskView:
-    return present_task(await call.control.tasks.wait(_id(call), call.query.wait))
+    task = await call.control.tasks.wait(_id(call), call.query.wait)
+    return present_task(task, call.control.logs.progress(task.execution_id))
 
 
 async def executions(call: Call) -> ExecutionPage:
     attempts = await call.control.queries.executions(_id(call))
-    return ExecutionPage(items=[present_execution(each) for each in attempts], next_cursor=None)
+    progress = call.control.logs.progress
+    items = [present_execution(each, progress(each.id)) for each in attempts]
+    return ExecutionPage(items=items, next_cursor=None)
 
 
 async def events(call: Call) -> EventPage:

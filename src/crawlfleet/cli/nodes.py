@@ -1,6 +1,7 @@
 """`nodes`: look at nodes and tell them what to do."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
@@ -10,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlfleet.cli.command import Desk, add_fleet_command
+from crawlfleet.cli.history import draw_history
 from crawlfleet.cli.ordering import Ids, order_each
 from crawlfleet.cli.output import cell, facts, moment, since, state, table, tree
+from crawlfleet.model.history import Resolution
 from crawlfleet.model.node import Health
 from crawlfleet.model.views import NodeView
 
@@ -34,6 +37,24 @@ def register(app: typer.Typer) -> None:
         try_this=("crawlfleet nodes list", "crawlfleet nodes list --json | jq '.[].name'"),
     )
     add_fleet_command(group, "show", show, try_this=["crawlfleet nodes show node-01j…"])
+    add_fleet_command(
+        group,
+        "history",
+        history,
+        try_this=(
+            "crawlfleet nodes history node-01j…",
+            "crawlfleet nodes history node-01j… --resolution hour --hours 168",
+        ),
+    )
+    add_fleet_command(
+        group,
+        "label",
+        label,
+        try_this=(
+            "crawlfleet nodes label node-01j… rack=7 spare-",
+            'crawlfleet nodes label node-01j… --description "under the window"',
+        ),
+    )
     for verb, help in VERBS.items():
         try_this = [f"crawlfleet nodes {verb} node-01j…"]
         add_fleet_command(group, verb, _order(verb), try_this=try_this, help=help)
@@ -51,6 +72,55 @@ async def show(
     """Show one node: what it is, offers, measures and does."""
     node = await desk.fleet.node(id)
     desk.output.show(node, lambda: draw_node(node))
+
+
+async def history(
+    desk: Desk,
+    id: Annotated[str, typer.Argument(metavar="NODE", show_default=False)],
+    resolution: Annotated[
+        Resolution, typer.Option(help="Each heartbeat, or means of a minute or an hour.")
+    ] = Resolution.MINUTE,
+    hours: Annotated[
+        float, typer.Option(min=0.01, max=100_000, help="How far back to look.")
+    ] = 24.0,
+) -> None:
+    """Show how a node did over time."""
+    since = datetime.now(UTC) - timedelta(hours=hours)
+    found = await desk.fleet.node_history(id, resolution=resolution, since=since, limit=5000)
+    desk.output.show(found, lambda: draw_history(found))
+
+
+async def label(
+    desk: Desk,
+    id: Annotated[str, typer.Argument(metavar="NODE", show_default=False)],
+    labels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="LABEL...",
+            show_default=False,
+            help="`name=value` sets one, `name-` removes it.",
+        ),
+    ] = None,
+    description: Annotated[str | None, typer.Option(help="What the node is.")] = None,
+) -> None:
+    """Set and remove labels of a node; they win over its own, and outlast its restarts."""
+    wanted = parse_labels(labels or ())
+    if not wanted and description is None:
+        raise typer.BadParameter("say what to change: name=value, name- or --description")
+    node = await desk.fleet.change_node(id, labels=wanted, description=description)
+    desk.output.show(node, lambda: draw_node(node))
+
+
+def parse_labels(texts: Sequence[str]) -> dict[str, str | None]:
+    """Labels to set, and `None` for those to remove."""
+    wanted: dict[str, str | None] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        removes = not equals and name.endswith("-")
+        if not (equals or removes) or not name.removesuffix("-" if removes else ""):
+            raise typer.BadParameter(f"{text!r} is no label: write name=value, or name- to remove")
+        wanted[name.removesuffix("-") if removes else name] = None if removes else value
+    return wanted
 
 
 def _order(verb: str) -> Callable[..., Awaitable[None]]:
@@ -89,6 +159,7 @@ def draw_node(node: NodeView) -> RenderableType:
             ("name", cell(node.name)),
             ("status", state(node.status)),
             ("health", state(node.health)),
+            ("description", cell(node.description, lines=True) if node.description else None),
             ("type", cell(node.node_type)),
             ("cluster", cell(node.cluster_id)),
             ("region", cell(node.region)),

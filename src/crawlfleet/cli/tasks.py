@@ -148,6 +148,7 @@ def draw_task(
                 ("submitted", moment(task.created_at)),
                 ("started", moment(task.started_at) if task.started_at else None),
                 ("ended", moment(task.completed_at) if task.completed_at else None),
+                ("progress", cell(_progress(task)) if task.progress else None),
                 ("time limit", cell(span(task.timeout)) if task.timeout else None),
                 ("strategy", cell(task.schedule_strategy) if task.schedule_strategy else None),
                 ("error", cell(task.error.message, "red") if task.error else None),
@@ -162,6 +163,13 @@ def draw_task(
     if happened:
         parts += [heading("Events"), draw_events(happened, subjects=False)]
     return Group(*parts)
+
+
+def _progress(task: TaskView) -> str:
+    if task.progress is None:
+        return ""
+    done, total = task.progress.done, task.progress.total
+    return f"{done:g}" if not total else f"{done:g} of {total:g} ({done / total:.0%})"
 
 
 def draw_executions(attempts: Sequence[ExecutionView]) -> Table:

@@ -1,10 +1,12 @@
 """The API for programs: `async with Client(url, key) as fleet: await fleet.submit("sleep")`."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from crawlfleet.client.stream import stream_events
+from crawlfleet.client.stream import stream
 from crawlfleet.client.transport import Transport
 from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import (
@@ -15,6 +17,9 @@ from crawlfleet.model.views import (
     ExecutionPage,
     ExecutionView,
     FleetStatus,
+    LogLineView,
+    LogPage,
+    NodeHistoryView,
     NodePage,
     NodeView,
     TaskExplanation,
@@ -25,6 +30,7 @@ from crawlfleet.model.views import (
 
 T = TypeVar("T")
 LONG_POLL_S: Final = 20.0
+LOOK_AGAIN_S: Final = 0.5
 MOST_AT_ONCE: Final = 10_000
 NOTHING_DONE: Final = BulkReply(changed=0, unchanged=0, refused_count=0, refused=[])
 ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
@@ -141,9 +147,63 @@ class Client:
         connection, without a gap, unless the master stays away for `patience_s`.
         """
         query = _filter(kind, subject) | ({} if after is None else {"after": str(after)})
-        return stream_events(
-            self._transport, "/api/v1/events", key=self._key, query=query, patience_s=patience_s
-        )
+        return self._stream("/events", EventView, query, patience_s)
+
+    async def execution(self, execution_id: str) -> ExecutionView:
+        """One attempt."""
+        return await self._get(f"/executions/{execution_id}", ExecutionView)
+
+    async def logs(
+        self, execution_id: str, *, after: int = 0, level: str = "debug"
+    ) -> AsyncIterator[LogLineView]:
+        """What an attempt has said so far, in order, from that level on."""
+        query = {"after": str(after), "level": level, "limit": "1000"}
+        while True:
+            page = await self._get(f"/executions/{execution_id}/logs", LogPage, query)
+            for line in page.items:
+                yield line
+            if page.next_cursor is None:
+                return
+            query["after"] = page.next_cursor
+
+    def stream_logs(
+        self,
+        execution_id: str,
+        *,
+        after: int = 0,
+        level: str = "debug",
+        patience_s: float = 60.0,
+    ) -> AsyncGenerator[LogLineView, None]:
+        """What an attempt has said and says, until it has ended.
+
+        Goes on after a broken connection, without a gap, unless the master stays away for
+        `patience_s`.
+        """
+        query = {"after": str(after), "level": level, "follow": "true"}
+        return self._stream(f"/executions/{execution_id}/logs", LogLineView, query, patience_s)
+
+    async def follow_task(
+        self, task_id: str, *, level: str = "debug", patience_s: float = 60.0
+    ) -> AsyncIterator[tuple[str, LogLineView]]:
+        """What the newest attempt at a task says, and those that follow it, until the task ends.
+
+        Each line comes with the id of its attempt.
+        """
+        shown: set[str] | None = None
+        while True:
+            ended = (await self.task(task_id)).status in ENDED
+            attempts = [attempt.id for attempt in await self.executions(task_id)]
+            if shown is None:
+                shown = set(attempts[:-1])
+            fresh = [id for id in attempts if id not in shown]
+            for id in fresh:
+                async for line in self.stream_logs(id, level=level, patience_s=patience_s):
+                    yield id, line
+                shown.add(id)
+            if not fresh and ended:
+                return
+            if not fresh:
+                await asyncio.sleep(LOOK_AGAIN_S)
 
     async def explain(self, task_id: str) -> TaskExplanation:
         """Why a task is (not) running."""
@@ -205,6 +265,46 @@ class Client:
         """`drain`, `maintenance`, `resume` or `unregister` a node."""
         return await self._post(f"/nodes/{node_id}:{verb}", NodeView)
 
+    async def change_node(
+        self,
+        node_id: str,
+        *,
+        labels: Mapping[str, str | None] | None = None,
+        description: str | None = None,
+        version: int | None = None,
+    ) -> NodeView:
+        """Set labels (`None` removes one) and the description of a node.
+
+        With the `version` that the node had when you looked, `PreconditionFailed` is raised if
+        it has changed since.
+        """
+        body: dict[str, Any] = {"labels": labels or {}}
+        if description is not None:
+            body["description"] = description
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        return await self._transport.call(
+            "PATCH",
+            f"/api/v1/nodes/{node_id}",
+            NodeView,
+            key=self._key,
+            body=body,
+            headers=headers,
+        )
+
+    async def node_history(
+        self,
+        node_id: str,
+        *,
+        resolution: str = "minute",
+        since: datetime | None = None,
+        limit: int = 1500,
+    ) -> NodeHistoryView:
+        """A node over time: `raw`, or means of a `minute` or an `hour`; the last `limit`."""
+        query = {"resolution": resolution, "limit": str(limit)}
+        if since is not None:
+            query["since"] = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return await self._get(f"/nodes/{node_id}/history", NodeHistoryView, query)
+
     async def status(self) -> FleetStatus:
         """The fleet in a few numbers."""
         return await self._get("/status", FleetStatus)
@@ -212,6 +312,18 @@ class Client:
     async def statistics(self) -> Statistics:
         """How the fleet does, and did in the last hour."""
         return await self._get("/statistics", Statistics)
+
+    def _stream(
+        self, path: str, type: type[T], query: dict[str, str], patience_s: float
+    ) -> AsyncGenerator[T, None]:
+        return stream(
+            self._transport,
+            f"/api/v1{path}",
+            type,
+            key=self._key,
+            query=query,
+            patience_s=patience_s,
+        )
 
     async def _get(self, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
         return await self._transport.call("GET", f"/api/v1{path}", type, key=self._key, query=query)

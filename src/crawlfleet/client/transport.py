@@ -14,6 +14,7 @@ from crawlfleet.errors import (
     InvalidRequest,
     MasterUnreachable,
     NotFound,
+    PreconditionFailed,
     Refused,
     Unauthenticated,
 )
@@ -57,11 +58,12 @@ class Transport:
         key: str,
         body: Any = None,
         query: dict[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
     ) -> T:
         """The answer as `type`; waits `wait_s` longer than usual for a long poll."""
         content = None if body is None else msgspec.json.encode(body)
-        headers = {"Authorization": f"Bearer {key}"}
+        headers = {"Authorization": f"Bearer {key}", **(headers or {})}
         if content is not None:
             headers["Content-Type"] = "application/json"
         timeout = aiohttp.ClientTimeout(
@@ -142,6 +144,8 @@ def _error(status: int, payload: bytes, url: str) -> CrawlfleetError:
             return _not_found(document)
         case 409:
             return Conflict(document.detail)
+        case 412:
+            return PreconditionFailed(document.detail)
         case 422 if document.errors:
             return InvalidRequest(document.errors)
         case _ if status >= 500:

@@ -8,6 +8,7 @@ import msgspec
 
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.log import LogLevel
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import ExecutionStatus, RetryPolicy, TaskError, TaskStatus
@@ -21,6 +22,14 @@ def _names(of: type[StrEnum]) -> msgspec.Meta:
 TaskState = Annotated[str, _names(TaskStatus)]
 ExecutionState = Annotated[str, _names(ExecutionStatus)]
 NodeState = Annotated[str, _names(NodeStatus)]
+
+
+class ProgressView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far the work has got, in whatever it counts."""
+
+    done: float
+    total: float | None = None
+    at: datetime
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,6 +68,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: Any = None
     error: TaskError | None = None
     dead_reason: str | None = None
+    progress: ProgressView | None = None
+    """While it runs, and only of a task that is asked for by its id."""
 
 
 class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,6 +98,47 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     allocation: Resources = Resources()
     error: TaskError | None = None
     metrics: dict[str, float] = {}
+    progress: ProgressView | None = None
+    """While it runs; `metrics` has the last of it afterwards."""
+
+
+class LogLineView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of an execution's log."""
+
+    seq: int
+    at: datetime
+    level: Annotated[str, _names(LogLevel)]
+    message: str
+    fields: dict[str, Any] = {}
+
+
+class NodeSampleView(msgspec.Struct, frozen=True, kw_only=True):
+    """How a node was at an instant, or on average from then on."""
+
+    at: datetime
+    count: int
+    """How many heartbeats it is made of."""
+    cpu_usage: float
+    memory_usage: float
+    gpu_usage: float | None
+    network_io: float
+    disk_io: float
+    load: float
+    active_tasks: float
+    ended: int
+    """Executions that ended since the sample before."""
+    errors: int
+    """Those of them that did not succeed."""
+    latency_s: float | None
+    """How long they took on average."""
+
+
+class NodeHistoryView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node over time, oldest first."""
+
+    node_id: str
+    resolution: str
+    items: list[NodeSampleView]
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +164,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     last_heartbeat: datetime | None
     created_at: datetime
     updated_at: datetime
+    version: int = 0
+    """Grows with each change, but not with heartbeats; in quotes it is the `ETag`."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -179,6 +233,13 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[ExecutionView]
+    next_cursor: str | None
+
+
+class LogPage(msgspec.Struct, frozen=True, kw_only=True):
+    execution_id: str | None
+    """Whose log it is; `null` for a task that was not attempted yet."""
+    items: list[LogLineView]
     next_cursor: str | None
 
 

@@ -1,0 +1,133 @@
+"""/api/v1/executions, and the logs of executions page by page or live."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from crawlfleet.api import examples
+from crawlfleet.api.presenting import present_execution, present_line
+from crawlfleet.api.routing import JSON, READERS, Call, Example, Route
+from crawlfleet.api.selecting import EventNumber, PageSize, check_id
+from crawlfleet.api.streaming import STREAM, Stream, resumed
+from crawlfleet.control.logs import LogNews
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.log import LogLevel
+from crawlfleet.model.views import ExecutionView, LogPage
+
+
+class LogQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    after: EventNumber = 0
+    """Only lines with a higher number."""
+    limit: PageSize = 100
+    """How many at most; a stream has no limit."""
+    level: LogLevel = LogLevel.DEBUG
+    """Only lines of this level and of those that matter more."""
+    follow: bool = False
+    """Go on with what is said until the execution has ended, as server-sent events."""
+
+
+async def get(call: Call) -> ExecutionView:
+    execution = await call.control.logs.execution(_id(call))
+    return present_execution(execution, call.control.logs.progress(execution.id))
+
+
+async def logs(call: Call) -> LogPage | Response:
+    execution = await call.control.logs.execution(_id(call))
+    return await _logs(call, execution.id)
+
+
+async def task_logs(call: Call) -> LogPage | Response:
+    task = await call.control.tasks.get(check_id("task", call.path["task_id"]))
+    newest = await call.control.logs.newest_execution(task.id)
+    if newest is None:
+        return LogPage(execution_id=None, items=[], next_cursor=None)
+    return await _logs(call, newest.id)
+
+
+async def _logs(call: Call, execution_id: str) -> LogPage | Response:
+    query: LogQuery = call.query
+    if query.follow or STREAM in call.headers.get("accept", ""):
+        place = ExitStack()
+        after = resumed(call.headers, query.after) or 0
+        following = call.control.logs.follow(execution_id, after=after, least=query.level)
+        return Stream(_written(place.enter_context(following)), place)
+    found, cursor = await call.control.logs.find(
+        execution_id, after=query.after, limit=query.limit, least=query.level
+    )
+    return LogPage(
+        execution_id=execution_id,
+        items=[present_line(line) for line in found],
+        next_cursor=cursor,
+    )
+
+
+async def _written(following: AsyncIterator[LogNews]) -> AsyncIterator[bytes]:
+    """The news in the format of server-sent events."""
+    try:
+        async for news in following:
+            if news.is_end:
+                yield b"id: %d\nevent: end\ndata: {}\n\n" % news.position
+            elif not news.lines:
+                yield b": nothing new\nid: %d\n\n" % news.position
+            else:
+                yield b"".join(
+                    b"id: %d\nevent: line\ndata: %s\n\n"
+                    % (line.seq, msgspec.json.encode(present_line(line)))
+                    for line in news.lines
+                )
+    except StoreUnavailable:
+        return  # the reader comes back, and goes on where it was
+
+
+def _id(call: Call) -> str:
+    return check_id("execution", call.path["execution_id"])
+
+
+_EXECUTION: Final = "/api/v1/executions/{execution_id}"
+
+ROUTES: Final = (
+    Route(
+        name="get_execution",
+        method="GET",
+        path=_EXECUTION,
+        roles=READERS,
+        handler=get,
+        summary="One attempt",
+        response=ExecutionView,
+        example=Example(response=examples.EXECUTION),
+    ),
+    Route(
+        name="list_execution_logs",
+        method="GET",
+        path=f"{_EXECUTION}/logs",
+        roles=READERS,
+        handler=logs,
+        summary="What an attempt said, in order, or as it says it",
+        details="With `follow=true`, or `Accept: text/event-stream`, the lines come live as "
+        "server-sent events: `id` is the line's number, `event` is `line`, `data` its JSON. "
+        "After the last line of an attempt that has ended comes an `event: end`. A stream that "
+        "breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. "
+        "Up to 100 may follow at once. Where lines were left out, because a node keeps only the "
+        "first and the last of a large log, a line says how many.",
+        query=LogQuery,
+        response=LogPage,
+        media_types=(JSON, STREAM),
+        example=Example(response=examples.LOGS),
+    ),
+    Route(
+        name="list_task_logs",
+        method="GET",
+        path="/api/v1/tasks/{task_id}/logs",
+        roles=READERS,
+        handler=task_logs,
+        summary="What the newest attempt at a task said",
+        details="As for the attempt itself. A task that was not attempted yet has no lines, and "
+        "cannot be followed.",
+        query=LogQuery,
+        response=LogPage,
+        media_types=(JSON, STREAM),
+    ),
+)

@@ -1,0 +1,44 @@
+"""Server-sent events: one reader, for as long as it reads, and its place given up in any case."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, suppress
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from crawlfleet.api.selecting import invalid
+
+STREAM: Final = "text/event-stream"
+RESUMES_AFTER: Final = "last-event-id"
+SEND_WITHIN_S: Final = 60.0
+"""A reader that takes nothing for so long is gone, even if nobody said so."""
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class Stream(StreamingResponse):
+    """Sends what is written; `place` is left when the reader goes, however that happens."""
+
+    def __init__(self, written: AsyncIterator[bytes], place: ExitStack) -> None:
+        super().__init__(written, media_type=STREAM, headers=_HEADERS)
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(SEND_WITHIN_S):
+                await send(message)
+
+        with self._place, suppress(TimeoutError, ClientDisconnect):
+            await super().__call__(scope, receive, send_in_time)
+
+
+def resumed(headers: Mapping[str, str], after: int | None) -> int | None:
+    """What a reader that comes back has seen; that is newer than what it once asked for."""
+    seen = headers.get(RESUMES_AFTER, "")
+    if not seen:
+        return after
+    if not (seen.isascii() and seen.isdigit() and len(seen) < 19):
+        raise invalid("Last-Event-ID", "is not the number of an event", "send the last `id`")
+    return int(seen)

@@ -1,0 +1,256 @@
+"""Logs and progress of real executors in a real fleet: live, kept, capped, and told by the CLI."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.views import LogLineView
+from crawlfleet.testing.local_fleet import LocalFleet, running
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+LINES = 10_000
+USER_CODE = """
+import time
+from crawlfleet.executors.python import log, progress
+
+def talk(lines, pause_every=1000, pause_s=0.2):
+    for number in range(1, lines + 1):
+        print(f"line {number}")
+        progress(number, lines)
+        if number % pause_every == 0:
+            time.sleep(pause_s)
+    log("all said", level="warning", lines=lines)
+    return lines
+
+def talk_for_ever(pause_s):
+    number = 0
+    while True:
+        number += 1
+        print(f"line {number}")
+        time.sleep(pause_s)
+
+def flood(megabytes):
+    for number in range(megabytes * 10_000):
+        print(f"{number:09}", "x" * 89)
+
+def fail_once(file):
+    import os
+    print("attempt", "second" if os.path.exists(file) else "first")
+    if not os.path.exists(file):
+        open(file, "w").close()
+        raise RuntimeError("once")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def fleet(folder: Path) -> Iterator[LocalFleet]:
+    (folder / "code").mkdir()
+    (folder / "code" / "talking.py").write_text(USER_CODE)
+    fleet = LocalFleet(
+        folder / "fleet",
+        CRAWLFLEET_WORKER_PYTHON_ALLOW=json.dumps(["talking:*"]),
+        PYTHONPATH=str(folder / "code"),
+    )
+    with running(fleet):
+        asyncio.run(fleet.until_ready(nodes=2))
+        yield fleet
+
+
+def call(function: str, *args: object) -> dict[str, object]:
+    return {"function": f"talking:{function}", "args": list(args)}
+
+
+def command(fleet: LocalFleet, *words: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "crawlfleet", *words),
+        *("--url", fleet.url, "--key", fleet.key),
+    ]
+
+
+def test_ten_thousand_lines_and_progress_are_seen_live_and_kept(fleet: LocalFleet) -> None:
+    async def scene() -> None:
+        async with fleet.client() as client:
+            receipt = await client.submit("python", call("talk", LINES))
+            seen: list[LogLineView] = []
+            steps: list[float] = []
+            while_running = 0
+            async for _, line in client.follow_task(receipt.id):
+                seen.append(line)
+                if len(seen) % 1000 == 0:
+                    task = await client.task(receipt.id)
+                    if task.status == "processing":
+                        while_running = len(seen)
+                        steps += [task.progress.done] if task.progress else []
+            assert while_running >= 1000, "lines must come while the work runs"
+            assert steps
+            assert steps == sorted(steps)
+            assert [line.seq for line in seen] == [*range(1, LINES + 2)]
+            told = [line.message for line in seen if line.level == "info"]
+            assert told == [f"line {number}" for number in range(1, LINES + 1)]
+            (loud,) = [line for line in seen if line.level == "warning"]
+            assert (loud.message, loud.fields) == ("all said", {"lines": LINES})
+
+            (attempt,) = await client.executions(receipt.id)
+            kept = [line async for line in client.logs(attempt.id)]
+            assert kept == seen
+            assert attempt.metrics["progress_done"] == LINES
+            assert attempt.metrics["progress_total"] == LINES
+            assert (await client.task(receipt.id)).progress is None
+
+    asyncio.run(scene())
+
+
+def test_the_command_line_follows_a_log_and_filters_it(fleet: LocalFleet) -> None:
+    async def submit() -> str:
+        async with fleet.client() as client:
+            return (await client.submit("python", call("talk", 30, 10, 0.5))).id
+
+    task = asyncio.run(submit())
+    begun = time.monotonic()
+    with subprocess.Popen(
+        command(fleet, "logs", task, "--follow", "--json"), stdout=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stdout is not None
+        first = json.loads(following.stdout.readline())
+        first_after_s = time.monotonic() - begun
+        rest = [json.loads(line) for line in following.stdout]
+        ended_after_s = time.monotonic() - begun
+    assert following.returncode == 0
+    assert first["message"] == "line 1"
+    assert first_after_s < ended_after_s - 1
+    assert [line["message"] for line in rest[:-1]] == [f"line {n}" for n in range(2, 31)]
+
+    loud = subprocess.run(
+        command(fleet, "logs", task, "--level", "warning"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loud.stdout.count("\n") == 1
+    assert loud.stdout.rstrip().endswith("warning  all said  lines=30")
+
+
+def test_following_goes_on_with_the_next_attempt(fleet: LocalFleet, folder: Path) -> None:
+    async def scene() -> None:
+        async with fleet.client() as client:
+            receipt = await client.submit(
+                "python",
+                call("fail_once", str(folder / "failed")),
+                retry_policy={"initial_delay_s": 0.1},
+            )
+            told = [(id, line.message) async for id, line in client.follow_task(receipt.id)]
+            assert [message for _, message in told] == ["attempt first", "attempt second"]
+            assert len({id for id, _ in told}) == 2
+
+    asyncio.run(scene())
+
+
+def test_a_flood_is_capped_and_says_so_and_the_others_are_heard(fleet: LocalFleet) -> None:
+    async def scene() -> None:
+        async with fleet.client() as client:
+            flood = await client.submit("python", call("flood", 20))
+            quiet = await client.submit("python", call("talk", 10))
+            assert (await client.wait(flood.id)).status == "completed"
+            assert (await client.wait(quiet.id)).status == "completed"
+            attempt = (await client.executions(flood.id))[-1]
+            lines = [line async for line in client.stream_logs(attempt.id)]
+            size = sum(len(line.message) for line in lines)
+            assert 500_000 < size < 1_000_000
+            numbers = [int(line.message[:9]) for line in lines if line.message[:9].isdigit()]
+            assert numbers[0] == 0
+            assert numbers[-1] == 199_999
+            assert numbers == sorted(set(numbers))
+            left_out = [line for line in lines if "left out" in line.message]
+            assert left_out[0].fields["left_out"] == 200_000 - len(numbers)
+            kept = [line async for line in client.logs(attempt.id)]
+            assert len([line for line in kept if "left out" in line.message]) == 1
+            spoken = (await client.executions(quiet.id))[-1]
+            assert len([line async for line in client.logs(spoken.id)]) == 11
+
+    asyncio.run(scene())
+
+
+def test_lines_that_were_seen_survive_the_death_of_their_node_and_of_the_master(
+    folder: Path,
+) -> None:
+    fleet = LocalFleet(
+        folder / "mortal",
+        workers=1,
+        CRAWLFLEET_WORKER_PYTHON_ALLOW=json.dumps(["talking:*"]),
+        PYTHONPATH=str(folder / "code"),
+    )
+
+    async def watch() -> list[LogLineView]:
+        await fleet.until_ready(nodes=1)
+        seen: list[LogLineView] = []
+        async with fleet.client() as client:
+            receipt = await client.submit("python", call("talk_for_ever", 0.01))
+            while not (attempts := await client.executions(receipt.id)):
+                await asyncio.sleep(0.05)
+            async for line in client.stream_logs(attempts[0].id):
+                seen.append(line)
+                if len(seen) == 200:
+                    assert fleet.kill("worker") == 1
+                    break
+        return seen
+
+    async def read(execution: str) -> list[LogLineView]:
+        await fleet.until_ready()
+        async with fleet.client() as client:
+            return [line async for line in client.logs(execution)]
+
+    with running(fleet):
+        seen = asyncio.run(watch())
+        fleet.kill("all")
+    ((execution,),) = fleet.query("select id from crawler_task_executions order by token limit 1")
+    with running(fleet):
+        kept = asyncio.run(read(execution))
+    assert kept[:200] == seen
+
+
+def test_nodes_have_a_history_and_labels(fleet: LocalFleet) -> None:
+    async def scene() -> str:
+        async with fleet.client() as client:
+            node = (await client.nodes())[0]
+            async with asyncio.timeout(30):
+                while True:
+                    history = await client.node_history(node.id, resolution="raw")
+                    if len(history.items) > 3:
+                        break
+                    await asyncio.sleep(0.5)
+            assert all(0 < sample.memory_usage <= 1 for sample in history.items)
+            changed = await client.change_node(node.id, labels={"rack": "7"}, version=node.version)
+            assert changed.labels == {"rack": "7"}
+            with pytest.raises(CrawlfleetError, match="changed since"):
+                await client.change_node(node.id, labels={"rack": "8"}, version=node.version)
+            return node.id
+
+    node = asyncio.run(scene())
+
+    def run(*words: str) -> str:
+        environ = {**os.environ, "COLUMNS": "200"}
+        return subprocess.run(
+            command(fleet, "nodes", *words),
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environ,
+        ).stdout
+
+    assert "memory" in run("history", node, "--resolution", "raw")
+    labelled = json.loads(run("label", node, "zone=a", "rack-", "--json"))
+    assert labelled["labels"] == {"zone": "a"}
