@@ -384,6 +384,7 @@ ARGUMENTS = {
     "after": 0,
     "seq": 1,
     "last_seq": 1,
+    "below": 1,
 }
 
 
