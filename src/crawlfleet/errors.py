@@ -23,6 +23,8 @@ class CrawlfleetError(Exception):
     """The root of all errors that crawlfleet raises on purpose."""
 
     retryable: ClassVar[bool] = False
+    retry_after_s: float | None = None
+    """How long to wait before trying again, where somebody said so."""
 
 
 class InvalidRequest(CrawlfleetError):
@@ -43,6 +45,10 @@ class NotFound(CrawlfleetError):
 
 class Conflict(CrawlfleetError):
     """The request contradicts the present state; the message says which state that is."""
+
+
+class PreconditionFailed(CrawlfleetError):
+    """The thing is not in the version any more that the caller based the request on."""
 
 
 class Refused(CrawlfleetError):

@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import Final
 
 from crawlfleet.api import examples
+from crawlfleet.api.etags import tagged, wanted_version
 from crawlfleet.api.presenting import present_node
 from crawlfleet.api.routing import NODES, OPERATORS, READERS, Call, Example, Reply, Route
 from crawlfleet.api.selecting import check_id
@@ -48,37 +49,44 @@ async def find(call: Call) -> NodePage:
     return NodePage(items=nodes, next_cursor=None)
 
 
-async def get(call: Call) -> NodeView:
-    return _view(call, call.control.nodes.get(_id(call)))
+async def get(call: Call) -> Reply:
+    return _reply(call, call.control.nodes.get(_id(call)))
 
 
-async def drain(call: Call) -> NodeView:
-    return _view(call, await call.control.nodes.drain(_id(call), by=call.caller.name))
+async def drain(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.nodes.drain(_id(call), by=by, if_version=version))
 
 
-async def maintain(call: Call) -> NodeView:
-    return _view(call, await call.control.nodes.maintain(_id(call), by=call.caller.name))
+async def maintain(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.nodes.maintain(_id(call), by=by, if_version=version))
 
 
-async def resume(call: Call) -> NodeView:
-    return _view(call, await call.control.nodes.resume(_id(call), by=call.caller.name))
+async def resume(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.nodes.resume(_id(call), by=by, if_version=version))
 
 
-async def unregister(call: Call) -> NodeView:
-    return _view(
-        call,
-        await call.control.nodes.unregister(
-            _id(call), session_id=call.body.session_id, by=call.caller.name
-        ),
+async def unregister(call: Call) -> Reply:
+    node = await call.control.nodes.unregister(
+        _id(call),
+        session_id=call.body.session_id,
+        by=call.caller.name,
+        if_version=wanted_version(call),
     )
+    return _reply(call, node)
 
 
 def _id(call: Call) -> str:
     return check_id("node", call.path["node_id"])
 
 
-def _view(call: Call, node: Node) -> NodeView:
-    return present_node(call.control.queries.node(node))
+def _reply(call: Call, node: Node) -> Reply:
+    return tagged(call, present_node(call.control.queries.node(node)), node.version, volatile=True)
 
 
 _NODE: Final = "/api/v1/nodes/{node_id}"
@@ -150,6 +158,7 @@ ROUTES: Final = (
         "token.",
         body=Departure,
         response=NodeView,
+        etag=True,
         conflicts=True,
         example=Example(request=examples.DEPARTURE),
     ),
@@ -171,6 +180,7 @@ ROUTES: Final = (
         summary="One node",
         details="`resources` is what it has, `usage` what it last measured.",
         response=NodeView,
+        etag=True,
         example=Example(response=examples.NODE),
     ),
     Route(
@@ -181,6 +191,7 @@ ROUTES: Final = (
         handler=drain,
         summary="Finish what runs, take nothing new, then go offline",
         response=NodeView,
+        etag=True,
         conflicts=True,
     ),
     Route(
@@ -192,6 +203,7 @@ ROUTES: Final = (
         summary="Take nothing new until resumed",
         details="It survives a restart of the node.",
         response=NodeView,
+        etag=True,
         conflicts=True,
     ),
     Route(
@@ -202,6 +214,7 @@ ROUTES: Final = (
         handler=resume,
         summary="Take work again",
         response=NodeView,
+        etag=True,
         conflicts=True,
     ),
 )

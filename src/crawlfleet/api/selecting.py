@@ -12,6 +12,7 @@ from crawlfleet.model.task import TaskStatus
 PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 LONGEST_ID: Final = 100
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
 
 
@@ -32,9 +33,18 @@ def check_id(kind: str, id: str) -> str:
     return id
 
 
+def check_name_cursor(text: str | None) -> str | None:
+    """Where a page of things begins whose ids people chose."""
+    return _check(text, NAME)
+
+
 def check_cursor(text: str | None) -> str | None:
     """Where a page of tasks begins."""
-    if text is not None and not CURSOR.match(text):
+    return _check(text, CURSOR)
+
+
+def _check(text: str | None, pattern: re.Pattern[str]) -> str | None:
+    if text is not None and not pattern.match(text):
         raise invalid(
             "cursor",
             "is not a cursor",

@@ -11,6 +11,7 @@ from typing import Final
 
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.terms import Terms
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
 from crawlfleet.errors import StoreUnavailable
@@ -41,6 +42,7 @@ class Timers:
         session: SessionSettings,
         recovery: RecoverySettings,
         retention: RetentionSettings,
+        terms: Terms,
     ) -> None:
         self._store = store
         self._state = state
@@ -49,6 +51,7 @@ class Timers:
         self._session = session
         self._recovery = recovery
         self._retention = retention
+        self._terms = terms
         self._hear_first_until = 0.0
         self._next_clear_up = 0.0
         self._orphaned: frozenset[str] = frozenset()
@@ -73,7 +76,7 @@ class Timers:
 
     def allow_for_silence(self) -> None:
         """Nobody could be heard for a while: give every node a full timeout to speak."""
-        self._hear_first_until = self._system.now() + self._session.timeout_s
+        self._hear_first_until = self._system.now() + self._terms.longest_timeout_s()
 
     def next_due(self) -> float:
         """The next instant at which something may have to be done."""

@@ -112,6 +112,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     last_heartbeat: datetime | None
     created_at: datetime
     updated_at: datetime
+    configuration_version: int | None = None
+    """The version of its cluster's settings that it runs, as it says."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
