@@ -171,6 +171,8 @@ NODE: Final[dict[str, Any]] = {
     "last_heartbeat": "2026-11-15T09:29:03.952047Z",
     "created_at": "2026-11-15T09:29:03.943095Z",
     "updated_at": "2026-11-15T09:29:03.943095Z",
+    "configuration_version": 0,
+    "version": 1,
 }
 DEPARTURE: Final[dict[str, Any]] = {"session_id": _SESSION_ID}
 REGISTRATION: Final[dict[str, Any]] = {

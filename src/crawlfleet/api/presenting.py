@@ -54,6 +54,7 @@ def present_task(task: Task) -> TaskView:
         result=task.result,
         error=task.error,
         dead_reason=task.dead_reason,
+        version=task.version,
     )
 
 
@@ -106,6 +107,7 @@ def present_node(state: NodeState) -> NodeView:
         active_tasks=state.active_tasks,
         last_heartbeat=instant(session.last_heartbeat) if session else None,
         configuration_version=session.configuration_version if session else None,
+        version=node.version,
         created_at=moment(node.created_at),
         updated_at=moment(node.updated_at),
     )

@@ -59,6 +59,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: Any = None
     error: TaskError | None = None
     dead_reason: str | None = None
+    version: int = 0
+    """Grows with each change; it is the `ETag`, too."""
 
 
 class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,6 +116,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     configuration_version: int | None = None
     """The version of its cluster's settings that it runs, as it says."""
+    version: int = 0
+    """Grows with each change but measurements; the `ETag` begins with it."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
