@@ -27,7 +27,14 @@ schema = schemathesis.openapi.from_dict(describe(ROUTES, version="1.2.3"))
 def ids(master: Master) -> dict[str, str]:
     """Things that are there to be found."""
     node: Node = master.node(task_types=["none"])
-    return {"node_id": node.id, "task_id": master.submit(task_type="nobodys")}
+    for kind in ("projects", "clusters"):
+        master.post(f"/api/v1/{kind}", {"id": "there"}, status=201)
+    return {
+        "node_id": node.id,
+        "task_id": master.submit(task_type="nobodys"),
+        "project_id": "there",
+        "cluster_id": "there",
+    }
 
 
 def found(case: Any, ids: dict[str, str]) -> None:
