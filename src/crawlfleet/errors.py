@@ -23,6 +23,8 @@ class CrawlfleetError(Exception):
     """The root of all errors that crawlfleet raises on purpose."""
 
     retryable: ClassVar[bool] = False
+    retry_after_s: float | None = None
+    """How long to wait before trying again, where somebody said so."""
 
 
 class InvalidRequest(CrawlfleetError):
@@ -46,7 +48,7 @@ class Conflict(CrawlfleetError):
 
 
 class PreconditionFailed(CrawlfleetError):
-    """The thing has changed since the caller looked at it."""
+    """The thing is not in the version any more that the caller based the request on."""
 
 
 class Refused(CrawlfleetError):
@@ -77,6 +79,10 @@ class StoreTooNew(CrawlfleetError):
     """The store was written by a newer crawlfleet; this one must not touch it."""
 
 
+class BackupUnusable(CrawlfleetError):
+    """A file is not a backup, is damaged, or was written by a newer program."""
+
+
 class LeadershipLost(CrawlfleetError):
     """Another master has taken the lead; this one stops, and may come back as a follower."""
 
@@ -85,6 +91,12 @@ class MasterUnreachable(CrawlfleetError):
     """The master did not answer; it may or may not have done what was asked."""
 
     retryable = True
+
+
+class MasterFailed(MasterUnreachable):
+    """The master has a defect, and may or may not have done what was asked; see its log."""
+
+    retryable = False
 
 
 class ConfigError(CrawlfleetError):

@@ -10,8 +10,11 @@ import typer
 
 from crawlfleet import __version__
 from crawlfleet.cli import (
+    backup,
+    clusters,
     configuration,
     crawl,
+    dead_letters,
     doctor,
     events,
     explain,
@@ -19,6 +22,7 @@ from crawlfleet.cli import (
     logs,
     nodes,
     operate,
+    projects,
     reset,
     status,
     submit,
@@ -51,9 +55,13 @@ def create_app() -> typer.Typer:
         explain,
         extract,
         logs,
+        dead_letters,
         nodes,
+        projects,
+        clusters,
         events,
         configuration,
+        backup,
         reset,
         doctor,
     ):

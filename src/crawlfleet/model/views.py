@@ -70,6 +70,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dead_reason: str | None = None
     progress: ProgressView | None = None
     """While it runs, and only of a task that is asked for by its id."""
+    version: int = 0
+    """Grows with each change; it is the `ETag`, too."""
 
 
 class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -164,8 +166,10 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     last_heartbeat: datetime | None
     created_at: datetime
     updated_at: datetime
+    configuration_version: int | None = None
+    """The version of its cluster's settings that it runs, as it says."""
     version: int = 0
-    """Grows with each change, but not with heartbeats; in quotes it is the `ETag`."""
+    """Grows with each change but measurements; the `ETag` begins with it."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
