@@ -160,26 +160,41 @@ class Canonicaliser:
 
     def place(self, base: str) -> Place | None:
         """What `resolve` needs to know of a page; `None` when its address is not of the web."""
-        site = self._last_site
-        if site and base.startswith(site + "/") and (plain := _ROOTED(base, len(site))):
-            # A page of the site of the last one: the host is known to be canonical.
-            url = self._plain(site, plain[1], plain[2])
-            if url is not None and len(base) <= LONGEST:
-                folder = site + plain[1][: plain[1].rindex("/") + 1]
-                page = url.partition("?")[0]
-                return Place(base=base, url=url, site=site, folder=folder, page=page, plain=True)
+        place = self._known_place(base)
+        if place is not None:
+            return place
         parsed = self._parsed(base, None)
         if parsed is None:
             return None
         site, path, query, fragment = parsed
-        self._last_site = site
-        return Place(
+        if site != self._last_site:
+            self._last_site = site
+            place = self._known_place(base)
+        return place or Place(
             base=base,
             url=self._whole(site, path, query, fragment),
             site=site,
             folder=site + self._path(path[: path.rindex("/") + 1]),
             page=self._whole(site, path, None, None),
             plain=False,
+        )
+
+    def _known_place(self, base: str) -> Place | None:
+        """The place of a plain page on the site of the last one, whose host is canonical."""
+        site = self._last_site
+        if not site or not base.startswith(site + "/") or len(base) > LONGEST:
+            return None
+        plain = _ROOTED(base, len(site))
+        url = self._plain(site, plain[1], plain[2]) if plain else None
+        if plain is None or url is None:
+            return None
+        return Place(
+            base=base,
+            url=url,
+            site=site,
+            folder=site + plain[1][: plain[1].rindex("/") + 1],
+            page=url.partition("?")[0],
+            plain=True,
         )
 
     def resolve(self, place: Place, href: str) -> str | None:
