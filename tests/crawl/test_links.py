@@ -95,14 +95,36 @@ def test_a_refusal_says_which_rule_said_no() -> None:
     assert "scope.within" in fate.message
 
 
-def test_links_to_where_a_seed_was_redirected_belong_after_all() -> None:
+@pytest.mark.parametrize("location", ["https://www.shop.example/", "//www.shop.example/en"])
+def test_links_to_where_a_seed_was_redirected_belong_after_all(location: str) -> None:
     crawl = links()
     href = "https://www.shop.example/a"
     assert crawl.resolve(f"{SITE}/", [href]) == []
 
-    crawl.widen("https://www.shop.example/")
+    crawl.widen(f"{SITE}/", location)
 
     assert urls(crawl.resolve(f"{SITE}/", [href])) == [href]
+
+
+def test_a_host_that_the_frontier_gives_belongs_though_its_redirect_was_seen_elsewhere() -> None:
+    page, href = "https://www.shop.example/", "/a"
+    later = links()
+    later.admit(SITE)
+    assert later.resolve(page, [href]) == []
+
+    later.admit("https://www.shop.example")
+
+    assert urls(later.resolve(page, [href])) == ["https://www.shop.example/a"]
+
+
+def test_a_host_that_the_frontier_gives_opens_no_folders() -> None:
+    crawl = links(within="prefix")
+    crawl.widen(f"{SITE}/", "https://www.shop.example/en/")
+    crawl.admit("https://www.shop.example")
+
+    found = crawl.resolve("https://www.shop.example/en/", ["/en/a", "/de/a"])
+
+    assert urls(found) == ["https://www.shop.example/en/a"]
 
 
 def test_a_seed_belongs_whatever_the_rules_are() -> None:

@@ -137,7 +137,7 @@ class Judge:
         target = self._links.follow(waiting.url, location)
         if isinstance(target, Refusal) and waiting.depth == 0:
             # Where a seed leads belongs to the crawl: `shop.example` to `www.shop.example`.
-            self._links.widen(location)
+            self._links.widen(waiting.url, location)
             target = self._links.follow(waiting.url, location)
         if isinstance(target, Refusal):
             return self._end(

@@ -81,15 +81,20 @@ class Links:
         url = self._canonical.join(base_url, href)
         return NOT_OF_THE_WEB if url is None else self._judged(url, host_key(url))
 
-    def widen(self, url: str) -> None:
-        """Take `url` for a seed too: a seed's redirect led there. Cheap when it changes nothing,
-        so that it may be called again for each process and each life of a crawl."""
-        canonical = self._canonical.canonical(url)
-        if canonical is None:
-            return
-        wider = self._territory.including(canonical)
-        if wider is not self._territory:
-            self._territory = wider
+    def widen(self, base_url: str, href: str) -> None:
+        """Take where the seed at `base_url` is redirected to for a seed too."""
+        canonical = self._canonical.join(base_url, href)
+        if canonical is not None:
+            self._become(self._territory.including(canonical))
+
+    def admit(self, host: str) -> None:
+        """The frontier gave URLs of this host: it belongs, though it may be that only another
+        process, or an earlier life of the crawl, saw the redirect that led there."""
+        self._become(self._territory.including_host(host))
+
+    def _become(self, territory: Territory) -> None:
+        if territory is not self._territory:
+            self._territory = territory
             self._forget()
 
     def _learn(self, place: Place, href: str, site: _Memory, folder: _Memory) -> Link | Refusal:
