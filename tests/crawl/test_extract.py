@@ -114,6 +114,13 @@ def test_an_own_url_field_wins_and_a_missing_link_is_none() -> None:
     assert found[0].fields == {"title": "A", "url": None}
 
 
+def test_the_first_link_leads_to_a_page() -> None:
+    html = """<div class="p"><h2>A</h2><link itemprop="url" href="/meta"><a href="#top">up</a>
+      <a href="javascript:buy()">buy</a><a href="/a">more</a></div>"""
+    found = items(html, {"p": ".p", "title": "h2"})
+    assert found[0].fields["url"] == "https://example.com/a"
+
+
 def test_items_within_items_keep_to_themselves() -> None:
     html = """<div class="comment"><b>Ann</b><div class="comment"><b>Bob</b><i>hi</i></div></div>"""
     found = items(html, {"comment": ".comment", "author": "b", "text": "i"})

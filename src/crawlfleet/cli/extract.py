@@ -15,6 +15,7 @@ from crawlfleet.cli.command import add_command
 from crawlfleet.cli.output import Output, cell, heading, table
 
 if TYPE_CHECKING:
+    from crawlfleet.cli.pages import KeptPage
     from crawlfleet.crawl.extract import Extractor
     from crawlfleet.model.extraction import Item
 
@@ -120,7 +121,7 @@ class _Survey:
         self._samples: dict[str, list[Item]] = {}
         self._found: list[list[Any]] = []
 
-    def take(self, kept: Any, out: IO[bytes] | None) -> None:
+    def take(self, kept: "KeptPage", out: IO[bytes] | None) -> None:
         """Extract from one page."""
         from crawlfleet.crawl.reading import open_page
 
@@ -140,7 +141,7 @@ class _Survey:
                 self._counts[name] = self._counts.get(name, 0) + count
                 self._on[name] = self._on.get(name, 0) + (count > 0)
 
-    def list_links(self, kept: Any, out: IO[bytes] | None) -> None:
+    def list_links(self, kept: "KeptPage", out: IO[bytes] | None) -> None:
         """Show where one page leads."""
         from crawlfleet.core.selectors import make_plan
         from crawlfleet.core.values import absolute

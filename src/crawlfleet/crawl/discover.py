@@ -112,10 +112,11 @@ def _add(links: dict[str, Found], href: str, kind: Kind, nofollow: bool = False)
 
 
 def _usable(found: Iterable[Found]) -> list[Found]:
-    return [link for link in found if _leads_on(link.href)][:MOST]
+    return [link for link in found if leads_on(link.href)][:MOST]
 
 
-def _leads_on(href: str) -> bool:
+def leads_on(href: str) -> bool:
+    """Whether this may be the address of another page."""
     if href[:1] == "/" and len(href) <= LONGEST:
         return True
     return bool(href) and len(href) <= LONGEST and not href.lower().startswith(_SKIPPED)

@@ -12,6 +12,7 @@ from selectolax.lexbor import LexborNode
 from crawlfleet.core import json_path
 from crawlfleet.core.plural import plural
 from crawlfleet.core.values import absolute
+from crawlfleet.crawl.discover import leads_on
 from crawlfleet.crawl.fields import MOST, Field
 from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.nesting import contained, lies_within, nest_into, sort_into
@@ -143,9 +144,10 @@ def _reversed(name: str) -> tuple[int, ...]:
 
 
 def _first_address(links: Sequence[LexborNode], base: str) -> str | None:
+    """Where the first link leads that leads to a page."""
     for link in links:
         href = link.attributes.get("href")
-        if href:
+        if href and leads_on(href) and link.tag in {"a", "area"}:
             return absolute(base, href)
     return None
 
