@@ -4,7 +4,7 @@ import argparse
 import importlib
 import sys
 
-PARTS = ("placement", "store", "latency", "tasks", "urls", "fetch", "frontier")
+PARTS = ("placement", "store", "latency", "reading", "tasks", "urls", "fetch", "frontier")
 
 
 def main() -> None:

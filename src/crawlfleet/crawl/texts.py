@@ -44,11 +44,11 @@ class Allowance:
 def text_of(node: LexborNode, allowance: Allowance) -> str:
     """The text within an element; what belongs to different blocks is parted by a space."""
     child = node.first_child
-    if child is None or allowance.used_up:
+    if child is None:
         return ""
-    if child.next is None and child.tag == "-text":
-        return allowance.take(child.text_content or "")
-    return allowance.take("".join(_parts(node, allowance)))
+    if child.next is None and (text := child.text_content) is not None:
+        return allowance.take(text)
+    return "" if allowance.used_up else allowance.take("".join(_parts(node, allowance)))
 
 
 def _parts(top: LexborNode, allowance: Allowance) -> list[str]:
