@@ -8,40 +8,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.crawl.answer import is_wanted, judge, media_type, retry_after
+from crawlfleet.crawl.answer import is_wanted, judge, media_type
 from crawlfleet.crawl.decoding import Overflowing, Undecodable, decoder
 from crawlfleet.model.crawl import Outcome
-
-NOW = 1_763_208_000.0  # Sat, 15 Nov 2025 12:00:00 GMT
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        (None, None),
-        ("", None),
-        ("soon", None),
-        ("-5", None),
-        ("120", 120.0),
-        (" 7 ", 7.0),
-        ("1.5", 1.5),
-        ("999999999", 86_400.0),
-        ("9" * 400, None),
-        ("Sat, 15 Nov 2025 12:01:00 GMT", 60.0),
-        ("Saturday, 15-Nov-25 12:01:00 GMT", 60.0),
-        ("Sat Nov 15 12:01:00 2025", 60.0),
-        ("Sat, 15 Nov 2025 11:00:00 GMT", 0.0),
-        ("Sat, 15 Nov 2099 12:00:00 GMT", 86_400.0),
-        ("Sat, 99 Nov 2025 12:00:00 GMT", None),
-    ],
-)
-def test_retry_after_is_read_as_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
-    assert retry_after(value, NOW) == seconds
-
-
-@given(st.text())
-def test_no_retry_after_breaks_anything(value: str) -> None:
-    assert (retry_after(value, NOW) or 0.0) >= 0.0
 
 
 def test_every_status_has_an_outcome() -> None:

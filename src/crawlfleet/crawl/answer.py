@@ -1,9 +1,6 @@
 """What an answer's status and headers mean to a crawl. Plain functions of values."""
 
-import re
 from collections.abc import Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from crawlfleet.model.crawl import Outcome
@@ -12,9 +9,6 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 BLOCKS: Final = frozenset({401, 403, 407, 429, 451, 999})
 """999 is what some large sites say to crawlers."""
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
-MAX_RETRY_AFTER_S: Final = 86_400.0
-
-_SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]+)?", re.ASCII)
 
 
 def judge(status: int, *, location: bool, conditional: bool) -> tuple[Outcome, str]:
@@ -42,26 +36,6 @@ def judge(status: int, *, location: bool, conditional: bool) -> tuple[Outcome, s
     if 500 <= status < 600:
         return Outcome.SERVER_ERROR, f"the site answered {status}"
     return Outcome.BAD_RESPONSE, f"{status} is no status"
-
-
-def retry_after(value: str | None, now: float) -> float | None:
-    """The seconds that a Retry-After header asks for; `None` when it says nothing that counts.
-
-    Takes seconds and dates (`now` is wall clock). A moment in the past is 0, a far one a day.
-    """
-    if not value:
-        return None
-    value = value.strip()
-    if _SECONDS.fullmatch(value):
-        return min(float(value), MAX_RETRY_AFTER_S)
-    try:
-        moment = parsedate_to_datetime(value)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        seconds = moment.timestamp() - now
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S)
 
 
 def media_type(content_type: str | None) -> str:

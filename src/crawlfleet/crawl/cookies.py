@@ -11,16 +11,15 @@ size, since cookies come from strangers. Instants are wall clock.
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import cache, lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-import tldextract
-
 from crawlfleet.crawl.request import read_target
+from crawlfleet.crawl.suffixes import bundled
 
 MAX_COOKIES: Final = 50
 """Of one domain; the oldest go first."""
@@ -47,9 +46,7 @@ class Cookie(NamedTuple):
 class CookieJar:
     """The cookies of all hosts that a process visits. Costs next to nothing while it is empty."""
 
-    def __init__(self, registrable: Callable[[str], str | None] | None = None) -> None:
-        """`registrable` gives the domain that somebody can own (`example.co.uk`) or `None`."""
-        self._registrable = registrable or registrable_domain
+    def __init__(self) -> None:
         self._domains: OrderedDict[str, dict[tuple[str, str], Cookie]] = OrderedDict()
 
     def header(self, url: str, now: float) -> str | None:
@@ -157,14 +154,15 @@ class CookieJar:
             return None
         return Cookie(domain, host_only, given, name, value, secure, _expiry(marks, now))
 
-    def _scope(self, wanted: str, host: str) -> str | None:
+    @staticmethod
+    def _scope(wanted: str, host: str) -> str | None:
         """The domain that a cookie of this host is for; `None` when the host may not set it."""
         wanted = wanted.removeprefix(".").lower()
         if not wanted or wanted == host:
             return host
         if not host.endswith(f".{wanted}") or _is_address(host):
             return None
-        return wanted if self._registrable(wanted) else None
+        return None if is_public_suffix(wanted) else wanted
 
     def _put(self, cookie: Cookie, now: float) -> None:
         known = self._domains.get(cookie.domain)
@@ -238,19 +236,11 @@ def _is_address(host: str) -> bool:
     return True
 
 
-@cache
-def _suffixes() -> tldextract.TLDExtract:
-    # The list that came with the package: nothing is fetched, nothing is written.
-    return tldextract.TLDExtract(
-        suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True
-    )
-
-
 @lru_cache(maxsize=10_000)
-def registrable_domain(domain: str) -> str | None:
-    """The part of a domain that somebody can own; `None` for a public suffix."""
-    found = _suffixes()(domain)
-    if not found.suffix:  # unknown to the list: then the last label is one
-        labels = domain.split(".")
-        return ".".join(labels[-2:]) if len(labels) > 1 else None
-    return found.top_domain_under_public_suffix or None
+def is_public_suffix(domain: str) -> bool:
+    """Whether anybody may register names under a domain, such as `co.uk`."""
+    below = f"x.{domain}"
+    return _suffixes().registrable(below) == below
+
+
+_suffixes = cache(bundled)  # takes a moment, and most crawls never need it
