@@ -49,6 +49,16 @@ def test_exact_map_knows_what_was_put_there_and_nothing_else() -> None:
     assert all(seen[id] is None for id in others)
 
 
+def test_exact_map_takes_at_most_54_bytes_for_a_url() -> None:
+    seen = ExactSeen(0)
+    chance = np.random.default_rng(1)
+    for _ in range(60):
+        ids = chance.integers(1, 2**64, 5000, np.uint64)
+        seen.put(ids, ids >> np.uint64(20))
+        assert seen.size_bytes / len(seen) < 54
+    assert len(seen) == 300_000
+
+
 @pytest.mark.parametrize(
     ("capacity", "count"), [(100_000, 100_000), (20_000, 300_000)], ids=["full", "15 times over"]
 )

@@ -76,6 +76,11 @@ class ExactSeen:
             cell = cell + 1 & self._last
         return self._value_view[cell]
 
+    @property
+    def size_bytes(self) -> int:
+        """What the table takes in RAM; half as much again while it doubles."""
+        return self._keys.nbytes + self._values.nbytes
+
     def find(self, ids: Numbers) -> Numbers:
         ids = self._keyed(ids)
         cells = ids & self._mask

@@ -5,7 +5,8 @@
             return MyFrontier(url=..., rules=rules)
 
 `make_frontier` called again with the same folder must give a frontier over the same crawl; a new
-folder is a new crawl. `DEDUP` is what the rules of all tests ask for. Needs pytest and hypothesis.
+folder is a new crawl. `DEDUP` is what the rules of all tests ask for, `CRAWLS` how many random
+crawls are tried. Needs pytest and hypothesis.
 """
 
 from crawlfleet.testing.frontier_suite.commits import CommitTests

@@ -251,7 +251,7 @@ class CrawlTests(Harness):
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=150,
+                max_examples=self.CRAWLS,
                 stateful_step_count=30,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

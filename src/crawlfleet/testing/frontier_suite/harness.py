@@ -34,6 +34,8 @@ class Harness:
     """What a backend's test class says about its frontier."""
 
     DEDUP: ClassVar[str] = "exact"
+    CRAWLS: ClassVar[int] = 150
+    """How many random crawls are tried."""
 
     def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
         """A frontier that is not open yet, for the crawl of that folder."""

@@ -76,8 +76,9 @@ class IntakeTests(Harness):
             numbers = range(fresh, min(fresh + 40, 3000))
             found = [link(str(number), priority=number % 3) for number in numbers]
             fresh += len(found)
-            name = waiting.pop(0)
-            await commit(frontier, one, visit(name, links=found))
+            names, waiting = waiting[:12], waiting[12:]
+            visits = [visit(name) for name in names]
+            await commit(frontier, one, visits[0]._replace(links=found), *visits[1:])
             for more in (await lease(frontier, hosts=0, held={A: 30})).values():
                 waiting += paths(more)
                 given += paths(more)
