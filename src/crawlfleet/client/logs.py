@@ -19,13 +19,22 @@ class LogCalls(TaskCalls):
         """One attempt."""
         return await self._get(f"/executions/{segment(execution_id)}", ExecutionView)
 
-    async def logs(
+    def logs(
         self, execution_id: str, *, after: int = 0, level: str = "debug"
     ) -> AsyncIterator[LogLineView]:
         """What an attempt has said so far, in order, from that level on."""
+        return self._lines(f"/executions/{segment(execution_id)}/logs", after, level)
+
+    def task_logs(
+        self, task_id: str, *, after: int = 0, level: str = "debug"
+    ) -> AsyncIterator[LogLineView]:
+        """What the newest attempt at a task has said so far."""
+        return self._lines(f"/tasks/{segment(task_id)}/logs", after, level)
+
+    async def _lines(self, path: str, after: int, level: str) -> AsyncIterator[LogLineView]:
         query = {"after": str(after), "level": level, "limit": "1000"}
         while True:
-            page = await self._get(f"/executions/{segment(execution_id)}/logs", LogPage, query)
+            page = await self._get(path, LogPage, query)
             for line in page.items:
                 yield line
             if page.next_cursor is None:

@@ -339,9 +339,9 @@ class Books:
             bloom.add(id & UNSIGNED for (id,) in tables.ids_after(self._filtered))
             for number, count in tables.url_counts().items():
                 numbered[number].done = count
-        for number, count in tables.queue_lengths():
-            numbered[number].queued = count
-            numbered[number].done -= count
+        for host in numbered:
+            host.queued = tables.queue_length(host.number)
+            host.done -= host.queued
         for number, count, due in tables.delayed_lengths():
             host = numbered[number]
             host.delayed, host.next_due = count, due

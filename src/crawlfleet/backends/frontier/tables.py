@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.backends.frontier.hosts import NEVER, Entry
-from crawlfleet.backends.frontier.numbers import HOST_SHIFT, PLACE, PLACE_BITS, host_range
+from crawlfleet.backends.frontier.numbers import PLACE, PLACE_BITS, host_range
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.frontier import FrontierRules
 
@@ -221,9 +221,10 @@ class Tables:
         """By host. Counted here: SQLite would sort all rows first."""
         return Counter(host for (host,) in self.execute("SELECT host FROM urls"))
 
-    def queue_lengths(self) -> Iterable[tuple[int, int]]:
-        """Host and number of its rows in the queue."""
-        return self.execute(f"SELECT key >> {HOST_SHIFT} h, count(*) FROM queue GROUP BY h")
+    def queue_length(self, host: int) -> int:
+        """Host by host, since SQLite would sort all rows for a `GROUP BY`."""
+        count = "SELECT count(*) FROM queue WHERE key >= ? AND key < ?"
+        return int(self.execute(count, host_range(host)).fetchone()[0])
 
     def delayed_lengths(self) -> Iterable[tuple[int, int, float]]:
         return self.execute("SELECT host, count(*), min(due) FROM delayed GROUP BY host")
