@@ -6,14 +6,16 @@ from typing import Any, Final, NamedTuple
 from crawlfleet.core import refetch
 from crawlfleet.core.scope import Refusal
 from crawlfleet.crawl.charset import to_utf8
+from crawlfleet.crawl.discover import Found, Kind
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.page import Fetched
 from crawlfleet.crawl.reading import PageReader
-from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome
+from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome, Scope
 from crawlfleet.model.frontier import Link, Retry, Visit, Waiting
 from crawlfleet.ports.sink import PageRecord
 
 LONGEST_NOTE: Final = 300
+GZIP: Final = b"\x1f\x8b"
 
 
 class Judged(NamedTuple):
@@ -23,6 +25,20 @@ class Judged(NamedTuple):
     retry: Retry | None = None
     page: PageRecord | None = None
     """What the sinks get."""
+
+
+def _unwanted_kinds(scope: Scope) -> frozenset[Kind]:
+    unwanted = set()
+    if not scope.feeds:
+        unwanted.add(Kind.FEED)
+    if not scope.sitemaps:
+        unwanted.add(Kind.SITEMAP)
+    return frozenset(unwanted)
+
+
+def _text(body: bytes, content_type: str) -> bytes:
+    """The body in UTF-8; a packed one (a sitemap may be) as it is."""
+    return body if body.startswith(GZIP) else to_utf8(body, content_type).utf8
 
 
 class Judge:
@@ -41,7 +57,8 @@ class Judge:
         self._politeness = parameters.politeness
         self._max_redirects = parameters.limits.max_redirects
         self._obey_tags = parameters.scope.obey_meta_robots
-        self._follow_nofollow = parameters.scope.follow_nofollow
+        self._heed_nofollow = not parameters.scope.follow_nofollow
+        self._unwanted_kinds = _unwanted_kinds(parameters.scope)
         self._links = links
         self._reader = reader
         self._chance = chance
@@ -86,7 +103,7 @@ class Judge:
             elif name == "x-robots-tag":
                 tags.append(value)
         reading = self._reader.read(
-            to_utf8(fetched.body, content_type).utf8,
+            _text(fetched.body, content_type),
             fetched.url,
             status=fetched.status,
             content_type=content_type,
@@ -96,9 +113,7 @@ class Judge:
         obey = self._obey_tags
         links: Sequence[Link] = ()
         if reading.links and not (obey and reading.robots.nofollow):
-            hrefs = [
-                found.href for found in reading.links if self._follow_nofollow or not found.nofollow
-            ]
+            hrefs = [found.href for found in reading.links if not self._passes_over(found)]
             links = self._links.resolve(reading.base, hrefs)
         page = None
         if not (obey and reading.robots.noindex):
@@ -113,6 +128,9 @@ class Judge:
             note=reading.note[:LONGEST_NOTE],
         )
         return Judged(visit, page=page)
+
+    def _passes_over(self, found: Found) -> bool:
+        return found.kind in self._unwanted_kinds or (found.nofollow and self._heed_nofollow)
 
     def _record(
         self, waiting: Waiting, fetched: Fetched, now: float, items: Sequence[Any]
