@@ -195,7 +195,7 @@ def test_labels_of_operators_reach_placement_and_outlast_a_new_registration() ->
                 labels={"weight": "5", "spare": None, "rack": "7"}, description="ours"
             )
             changed = await on.control.nodes.change(
-                node.id, wanted, by="ada", if_version=before.version
+                node.id, wanted, by="ada", version=before.version
             )
             expected = {"weight": "5", "rack": "7"}
             assert changed.labels == expected
@@ -220,12 +220,12 @@ def test_a_change_of_what_has_changed_since_is_refused() -> None:
             node = await on.node()
             version = on.control.nodes.get(node.id).version
             label = NodeChangeRequest(labels={"a": "1"})
-            await on.control.nodes.change(node.id, label, by="ada", if_version=version)
+            await on.control.nodes.change(node.id, label, by="ada", version=version)
             other = NodeChangeRequest(labels={"a": "2"})
             with pytest.raises(PreconditionFailed, match=node.id):
-                await on.control.nodes.change(node.id, other, by="bob", if_version=version)
+                await on.control.nodes.change(node.id, other, by="bob", version=version)
             await beat(on, node)  # heartbeats are no changes
-            await on.control.nodes.change(node.id, other, by="bob", if_version=version + 1)
+            await on.control.nodes.change(node.id, other, by="bob", version=version + 1)
             assert on.control.nodes.get(node.id).labels == {"a": "2"}
 
     run_simulated(scene())

@@ -75,7 +75,7 @@ async def get(call: Call) -> Reply:
 
 async def change(call: Call) -> Reply:
     node = await call.control.nodes.change(
-        _id(call), call.body, by=call.caller.name, if_version=wanted_version(call)
+        _id(call), call.body, by=call.caller.name, version=wanted_version(call)
     )
     return _reply(call, node)
 
@@ -252,6 +252,7 @@ ROUTES: Final = (
         "`ETag`.",
         body=NodeChangeRequest,
         response=NodeView,
+        etag=True,
         conflicts=True,
         example=Example(request=examples.NODE_CHANGE),
     ),

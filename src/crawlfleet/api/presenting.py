@@ -152,10 +152,10 @@ def present_node(state: NodeState) -> NodeView:
         load=session.load if session else 0.0,
         active_tasks=state.active_tasks,
         last_heartbeat=instant(session.last_heartbeat) if session else None,
-        configuration_version=session.configuration_version if session else None,
-        version=node.version,
         created_at=moment(node.created_at),
         updated_at=moment(node.updated_at),
+        version=node.version,
+        configuration_version=session.configuration_version if session else None,
     )
 
 

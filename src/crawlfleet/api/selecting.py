@@ -12,7 +12,6 @@ from crawlfleet.model.task import TaskStatus
 
 PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-TAG: Final = re.compile(r'"([0-9]{1,18})"\Z')
 LONGEST_ID: Final = 100
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
@@ -54,16 +53,6 @@ def _check(text: str | None, pattern: re.Pattern[str]) -> str | None:
             text,
         )
     return text
-
-
-def parse_tag(text: str | None) -> int | None:
-    """The version in an `If-Match`; `None` where any will do."""
-    if text is None or text.strip() == "*":
-        return None
-    found = TAG.match(text.strip())
-    if found is None:
-        raise invalid("If-Match", "is not a tag of this API", "send the ETag of the last answer")
-    return int(found[1])
 
 
 def seconds_of(at: datetime | None) -> float:

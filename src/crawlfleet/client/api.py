@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlfleet.client.administration import AdministrationCalls
 from crawlfleet.client.calls import as_query, segment
-from crawlfleet.client.logs import LogCalls
-from crawlfleet.client.stream import stream
+from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import (
     EventPage,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from crawlfleet.client.sync import BlockingClient
 
 
-class Client(LogCalls, AdministrationCalls):
+class Client(ExecutionCalls, AdministrationCalls):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
     A master that does not answer, or says that it is busy, is asked again for up to `patience_s`;
@@ -69,15 +68,8 @@ class Client(LogCalls, AdministrationCalls):
         `kind` is how their kind begins, `subject` what they are about. Goes on after a broken
         connection, without a gap, unless the master stays away for `patience_s`.
         """
-        query = as_query({"after": after, "kind": kind, "subject": subject})
-        return stream(
-            self._transport,
-            "/api/v1/events",
-            EventView,
-            key=self._key,
-            query=query,
-            patience_s=patience_s,
-        )
+        query = {"after": after, "kind": kind, "subject": subject}
+        return self._stream("/events", EventView, query, patience_s)
 
     async def nodes(self) -> list[NodeView]:
         """All nodes, in order of their registration."""
@@ -97,17 +89,17 @@ class Client(LogCalls, AdministrationCalls):
         *,
         labels: Mapping[str, str | None] | None = None,
         description: str | None = None,
-        if_version: int | None = None,
+        version: int | None = None,
     ) -> NodeView:
         """Set labels (`None` removes one) and the description of a node.
 
-        With the version that the node had when you looked, `PreconditionFailed` is raised if
+        With the `version` that the node had when you looked, `PreconditionFailed` is raised if
         it has changed since.
         """
         body: dict[str, Any] = {"labels": labels or {}}
         if description is not None:
             body["description"] = description
-        return await self._patch(f"/nodes/{segment(node_id)}", NodeView, body, if_version)
+        return await self._patch(f"/nodes/{segment(node_id)}", NodeView, body, version)
 
     async def node_history(
         self,

@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 from crawlfleet.client.patience import persist
+from crawlfleet.client.stream import stream
 from crawlfleet.client.transport import Transport
 
 T = TypeVar("T")
@@ -86,6 +87,19 @@ class Calls:
             if page.next_cursor is None:
                 return
             asked[cursor] = page.next_cursor
+
+    def _stream(
+        self, path: str, type: type[T], query: Mapping[str, Any], patience_s: float
+    ) -> AsyncGenerator[T, None]:
+        """Things as they come, over as many connections as it takes."""
+        return stream(
+            self._transport,
+            API + path,
+            type,
+            key=self._key,
+            query=as_query(query),
+            patience_s=patience_s,
+        )
 
 
 def as_query(given: Mapping[str, Any]) -> dict[str, str]:

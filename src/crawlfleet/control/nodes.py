@@ -155,17 +155,17 @@ class Nodes:
         return node
 
     async def change(
-        self, node_id: str, request: NodeChangeRequest, *, by: str, if_version: int | None = None
+        self, node_id: str, request: NodeChangeRequest, *, by: str, version: int | None = None
     ) -> Node:
         """Set or remove labels, and describe the node; what is said here outlasts its restarts.
 
         Raises `InvalidRequest`, and `PreconditionFailed` when the node is not at that version.
         """
         node = self.get(node_id)
-        expect_version(node_id, node.version, if_version)
         changed = changed_node(node, request, now=self._system.now(), by=by)
         if changed is None:
             return node
+        expect_version(node_id, node.version, version)
         accept(label_problems(changed[0]))
         refusal = (await self._state.commit([Change(nodes=(changed[0],), events=(changed[1],))]))[0]
         if refusal is not None:

@@ -70,11 +70,7 @@ class ControlPlane:
         self.history = NodeHistory(store=store, state=state, system=system)
         terms = Terms(state=state, settings=settings.session)
         self.nodes = Nodes(
-            state=state,
-            leases=self.leases,
-            history=self.history,
-            system=system,
-            terms=terms,
+            state=state, leases=self.leases, history=self.history, system=system, terms=terms
         )
         self.projects = Projects(store=store, state=state, system=system)
         self.clusters = Clusters(

@@ -71,7 +71,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     progress: ProgressView | None = None
     """While it runs, and only of a task that is asked for by its id."""
     version: int = 0
-    """Grows with each change; it is the `ETag`, too."""
+    """Grows with each change; the `ETag` begins with it."""
 
 
 class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -166,10 +166,10 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     last_heartbeat: datetime | None
     created_at: datetime
     updated_at: datetime
+    version: int = 0
+    """Grows with each change, but not with heartbeats; the `ETag` begins with it."""
     configuration_version: int | None = None
     """The version of its cluster's settings that it runs, as it says."""
-    version: int = 0
-    """Grows with each change but measurements; the `ETag` begins with it."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,19 +1,18 @@
-"""What executions say: so far, as they say it, and over all attempts at a task."""
+"""Attempts at tasks for programs, and what they say."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
-from crawlfleet.client.calls import API, as_query, segment
-from crawlfleet.client.stream import stream
+from crawlfleet.client.calls import segment
 from crawlfleet.client.tasks import ENDED, TaskCalls
 from crawlfleet.model.views import ExecutionView, LogLineView, LogPage
 
 LOOK_AGAIN_S: Final = 0.5
 
 
-class LogCalls(TaskCalls):
-    """Calls about executions and their logs."""
+class ExecutionCalls(TaskCalls):
+    """What can be asked about attempts."""
 
     async def execution(self, execution_id: str) -> ExecutionView:
         """One attempt."""
@@ -23,23 +22,15 @@ class LogCalls(TaskCalls):
         self, execution_id: str, *, after: int = 0, level: str = "debug"
     ) -> AsyncIterator[LogLineView]:
         """What an attempt has said so far, in order, from that level on."""
-        return self._lines(f"/executions/{segment(execution_id)}/logs", after, level)
+        path = f"/executions/{segment(execution_id)}/logs"
+        return self._pages(path, LogPage, {"after": after, "level": level}, cursor="after")
 
     def task_logs(
         self, task_id: str, *, after: int = 0, level: str = "debug"
     ) -> AsyncIterator[LogLineView]:
-        """What the newest attempt at a task has said so far."""
-        return self._lines(f"/tasks/{segment(task_id)}/logs", after, level)
-
-    async def _lines(self, path: str, after: int, level: str) -> AsyncIterator[LogLineView]:
-        query = {"after": str(after), "level": level, "limit": "1000"}
-        while True:
-            page = await self._get(path, LogPage, query)
-            for line in page.items:
-                yield line
-            if page.next_cursor is None:
-                return
-            query["after"] = page.next_cursor
+        """The same of the newest attempt at a task."""
+        path = f"/tasks/{segment(task_id)}/logs"
+        return self._pages(path, LogPage, {"after": after, "level": level}, cursor="after")
 
     def stream_logs(
         self,
@@ -54,15 +45,9 @@ class LogCalls(TaskCalls):
         Goes on after a broken connection, without a gap, unless the master stays away for
         `patience_s`.
         """
-        query = as_query({"after": after, "level": level, "follow": "true"})
-        return stream(
-            self._transport,
-            f"{API}/executions/{segment(execution_id)}/logs",
-            LogLineView,
-            key=self._key,
-            query=query,
-            patience_s=patience_s,
-        )
+        query = {"after": after, "level": level, "follow": True}
+        path = f"/executions/{segment(execution_id)}/logs"
+        return self._stream(path, LogLineView, query, patience_s)
 
     async def follow_task(
         self, task_id: str, *, level: str = "debug", patience_s: float = 60.0
