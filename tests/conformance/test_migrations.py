@@ -32,9 +32,18 @@ def upgrade() -> None:
 
 
 def schema_of(path: Path) -> list[str]:
+    """Each table as its sorted parts: a column that was added stands behind the constraints."""
     with sqlite3.connect(path) as connection:
         rows = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return sorted(re.sub(r"\s+|(?<=\()\s|\s(?=\))", "", sql) for (sql,) in rows)
+        return sorted(" ".join(sorted(_parts(sql))) for (sql,) in rows)
+
+
+def _parts(sql: str) -> list[str]:
+    head, _, rest = re.sub(r"\s+", " ", sql).partition("(")
+    body, _, tail = rest.rpartition(")")
+    return [
+        re.sub(r"\s+", "", part) for part in (head, tail, *re.split(r",(?![^(]*\))", body))
+    ]
 
 
 def tomorrow(folder: Path, more: str = "") -> Path:

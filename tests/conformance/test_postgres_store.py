@@ -389,6 +389,7 @@ ARGUMENTS = {
     "levels": ["a"],
     "since": 0.0,
     "until": 1.0,
+    "below": 1,
 }
 
 

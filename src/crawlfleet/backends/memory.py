@@ -18,6 +18,7 @@ from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import NEVER
+from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
@@ -48,7 +49,17 @@ def _fields_of(kind: type[msgspec.Struct], wanted: type) -> tuple[str, ...]:
     )
 
 
-STORED: Final = (Project, Cluster, Node, Session, Task, Execution, ApiKey, Event)
+STORED: Final = (
+    Project,
+    Cluster,
+    Node,
+    Session,
+    Task,
+    Execution,
+    ApiKey,
+    ClusterConfiguration,
+    Event,
+)
 DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}
 RAWS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, msgspec.Raw) for kind in STORED}
 
@@ -138,6 +149,7 @@ class MemoryStore(MemoryHistory):
         self._tasks: _Table[Task] = _Table()
         self._executions: _Table[Execution] = _Table()
         self._keys: _Table[ApiKey] = _Table()
+        self._configurations: _Table[ClusterConfiguration] = _Table()
         self._put: tuple[Callable[[Any], None], ...] = (
             self._projects.put,
             self._clusters.put,
@@ -146,6 +158,7 @@ class MemoryStore(MemoryHistory):
             self._put_task,
             self._put_execution,
             self._keys.put,
+            self._configurations.put,
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()
@@ -176,6 +189,21 @@ class MemoryStore(MemoryHistory):
     async def project(self, id: str) -> Project | None:
         self._need_open()
         return self._projects.rows.get(id)
+
+    async def projects(self) -> list[Project]:
+        self._need_open()
+        return list(self._projects)
+
+    async def configurations(
+        self, cluster_id: str, *, below: int | None, limit: int
+    ) -> list[ClusterConfiguration]:
+        self._need_open()
+        found = [
+            each
+            for each in self._configurations
+            if each.cluster_id == cluster_id and (below is None or each.number < below)
+        ]
+        return sorted(found, key=attrgetter("number"), reverse=True)[: max(limit, 0)]
 
     async def clusters(self) -> list[Cluster]:
         self._need_open()
@@ -224,6 +252,18 @@ class MemoryStore(MemoryHistory):
                 if project_id is None or task.project_id == project_id
             )
         )
+
+    async def count_tasks_by_project(self) -> dict[str, dict[TaskStatus, int]]:
+        self._need_open()
+        counts: dict[str, Counter[TaskStatus]] = {}
+        for task in self._tasks.rows.values():
+            counts.setdefault(task.project_id, Counter())[task.status] += 1
+        return {project_id: dict(counted) for project_id, counted in counts.items()}
+
+    async def count_unfinished(self, cluster_id: str) -> dict[TaskStatus, int]:
+        self._need_open()
+        unfinished = map(self._tasks.rows.__getitem__, self._unfinished)
+        return dict(Counter(task.status for task in unfinished if task.cluster_id == cluster_id))
 
     async def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
         self._need_open()
@@ -384,4 +424,7 @@ def _matches(task: Task, filter: TaskFilter) -> bool:
         and filter.workflow_id in (None, task.workflow_id)
         and filter.assigned_node in (None, task.assigned_node)
         and filter.dead in (None, task.dead_reason is not None)
+        and filter.cluster_id in (None, task.cluster_id)
+        and filter.error_class in (None, task.error and task.error.error_class)
+        and (filter.reason is None or filter.reason in (task.dead_reason or ""))
     )

@@ -11,7 +11,16 @@ from typing import Any, Final
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT, Cluster, Project
 from crawlfleet.ports.store import Change, Claim, Refusal, RefusalKind
 
-KINDS: Final = ("projects", "clusters", "nodes", "sessions", "tasks", "executions", "keys")
+KINDS: Final = (
+    "projects",
+    "clusters",
+    "nodes",
+    "sessions",
+    "tasks",
+    "executions",
+    "keys",
+    "configurations",
+)
 """The fields of a change that hold versioned rows, in the order in which they are checked."""
 
 CLAIMS_PER_TASK: Final = 2

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
@@ -40,6 +41,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...] = ()
     executions: tuple[Execution, ...] = ()
     keys: tuple[ApiKey, ...] = ()
+    configurations: tuple[ClusterConfiguration, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
     epoch: int | None = None

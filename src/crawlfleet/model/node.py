@@ -73,4 +73,9 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     load: float = 0.0
     ended_at: float | None = None
     end_cause: str = ""
+    timeout_s: float = 0.0
+    """The longest time-out that the node may believe in: it was told so, and did not say that it
+    works by a newer one."""
+    configuration_version: int = 0
+    """The version of its cluster's configuration that the node says it runs."""
     version: int = 1

@@ -1,18 +1,28 @@
 """Tenants and their groups of nodes."""
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+
+from crawlfleet.model.cluster import ClusterSettings
 
 DEFAULT_PROJECT: Final = "default"
 DEFAULT_CLUSTER: Final = "default"
 
 
+class ProjectStatus(StrEnum):
+    ACTIVE = "active"
+    CLOSED = "closed"
+    """It takes no new tasks; those that it has go on."""
+
+
 class ClusterStatus(StrEnum):
     ACTIVE = "active"
     INACTIVE = "inactive"
+    """Closed: it takes no new tasks, and its nodes get no work; what runs goes on."""
     MAINTENANCE = "maintenance"
+    """Its nodes get no work, while tasks may be submitted and wait; what runs goes on."""
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +32,8 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     created_at: float
     updated_at: float
+    description: str = ""
+    status: ProjectStatus = ProjectStatus.ACTIVE
     version: int = 1
 
 
@@ -34,6 +46,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
     description: str = ""
-    configuration: dict[str, Any] = {}
+    configuration: ClusterSettings = ClusterSettings()
+    configuration_version: int = 0
+    """Counts the changes of its configuration; 0 until the first."""
     status: ClusterStatus = ClusterStatus.ACTIVE
     version: int = 1

@@ -13,11 +13,12 @@ import msgspec
 
 from crawlfleet.model.change import Change as Change
 from crawlfleet.model.change import Claim as Claim
+from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
-from crawlfleet.model.task import Execution, Task, TaskStatus
+from crawlfleet.model.task import ErrorClass, Execution, Task, TaskStatus
 from crawlfleet.ports.history import History
 
 
@@ -56,6 +57,11 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     assigned_node: str | None = None
     dead: bool | None = None
     """Only tasks in (or not in) the dead-letter list."""
+    cluster_id: str | None = None
+    error_class: ErrorClass | None = None
+    """Only tasks whose last error is of this class."""
+    reason: str | None = None
+    """Only tasks in the dead-letter list whose reason has this text in it."""
 
 
 class Store(History, Protocol):
@@ -91,7 +97,18 @@ class Store(History, Protocol):
 
     async def project(self, id: str) -> Project | None: ...
 
+    async def projects(self) -> list[Project]: ...
+
     async def clusters(self) -> list[Cluster]: ...
+
+    async def configurations(
+        self, cluster_id: str, *, below: int | None, limit: int
+    ) -> list[ClusterConfiguration]:
+        """Up to `limit` versions of a cluster's configuration, newest first.
+
+        Only those with a number lower than `below`, if that is given.
+        """
+        ...
 
     async def node(self, id: str) -> Node | None: ...
 
@@ -117,6 +134,14 @@ class Store(History, Protocol):
 
     async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
         """How many tasks are in each state; states without a task are left out."""
+        ...
+
+    async def count_tasks_by_project(self) -> dict[str, dict[TaskStatus, int]]:
+        """The same for each project that has a task."""
+        ...
+
+    async def count_unfinished(self, cluster_id: str) -> dict[TaskStatus, int]:
+        """How many tasks of a cluster are in each state that is not terminal."""
         ...
 
     def unfinished_tasks(self) -> AsyncIterator[list[Task]]:

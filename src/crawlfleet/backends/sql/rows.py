@@ -16,6 +16,7 @@ from msgspec.structs import FieldInfo
 from sqlalchemy import Table
 
 from crawlfleet.backends.sql import schema
+from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
@@ -144,6 +145,7 @@ SESSION: Final = RowMap(Session, schema.sessions)
 TASK: Final = RowMap(Task, schema.tasks)
 EXECUTION: Final = RowMap(Execution, schema.executions)
 KEY: Final = RowMap(ApiKey, schema.keys)
+CONFIGURATION: Final = RowMap(ClusterConfiguration, schema.configurations)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 
@@ -155,5 +157,6 @@ VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     TASK,
     EXECUTION,
     KEY,
+    CONFIGURATION,
 )
 """In the order of `crawlfleet.backends.present.KINDS`."""

@@ -24,7 +24,9 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TextClause,
     literal_column,
+    text,
 )
 from sqlalchemy.dialects import postgresql
 
@@ -42,20 +44,28 @@ def _id() -> Column[str]:
     return Column("id", TEXT, primary_key=True)
 
 
-def _text(name: str, *, null: bool = False, key: str | None = None) -> Column[str]:
-    return Column(name, TEXT, nullable=null, key=key)
+def _default(value: str | int | None) -> TextClause | None:
+    """What rows from before the column have: it came later than its table."""
+    quoted = f"'{value}'" if isinstance(value, str) else value
+    return None if value is None else text(str(quoted))
+
+
+def _text(
+    name: str, *, null: bool = False, key: str | None = None, default: str | None = None
+) -> Column[str]:
+    return Column(name, TEXT, nullable=null, key=key, server_default=_default(default))
 
 
 def _json(name: str) -> Column[str]:
     return Column(name, TEXT)
 
 
-def _number(name: str) -> Column[int]:
-    return Column(name, BigInteger, nullable=False)
+def _number(name: str, *, default: int | None = None) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default=_default(default))
 
 
-def _real(name: str, *, null: bool = False) -> Column[float]:
-    return Column(name, Double, nullable=null)
+def _real(name: str, *, null: bool = False, default: int | None = None) -> Column[float]:
+    return Column(name, Double, nullable=null, server_default=_default(default))
 
 
 def among(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
@@ -75,6 +85,8 @@ projects: Final = Table(
     _real("created_at"),
     _real("updated_at"),
     _number("version"),
+    _text("description", default=""),
+    _text("status", default="active"),
 )
 
 clusters: Final = Table(
@@ -89,7 +101,21 @@ clusters: Final = Table(
     _real("created_at"),
     _real("updated_at"),
     _number("version"),
+    _number("configuration_version", default=0),
 )
+
+configurations: Final = Table(
+    "crawler_cluster_configurations",
+    metadata,
+    _id(),
+    _text("cluster_id"),
+    _number("number"),
+    _json("settings"),
+    _real("created_at"),
+    _text("cause"),
+    _number("version"),
+)
+Index("ix_configurations_cluster", configurations.c.cluster_id, configurations.c.number)
 
 nodes: Final = Table(
     "crawler_nodes",
@@ -131,6 +157,8 @@ sessions: Final = Table(
     _real("ended_at", null=True),
     _text("end_cause"),
     _number("version"),
+    _real("timeout_s", default=0),
+    _number("configuration_version", default=0),
 )
 _partial_index("ix_sessions_live", sessions.c.id, where=sessions.c.ended_at.is_(None))
 _partial_index(

@@ -52,8 +52,17 @@ Values = dict[str, Any]
 
 Rows = Sequence[Sequence[Any]]
 
-FILTERS: Final = ("workflow_id", "assigned_node", "status", "project_id", "task_type")
-"""The columns that tasks can be found by, the most selective index first."""
+FILTERS: Final = (
+    "workflow_id",
+    "assigned_node",
+    "status",
+    "project_id",
+    "task_type",
+    "cluster_id",
+    "error_class",
+    "reason",
+)
+"""What tasks can be found by, the most selective index first; the last four have none."""
 
 
 class Dialect(Protocol[T_co]):
@@ -90,6 +99,9 @@ def filters_of(filter: TaskFilter) -> tuple[tuple[str, ...], Values]:
     """Which of `FILTERS` a filter uses, and their values but for the states."""
     values = {name: getattr(filter, name) for name in FILTERS if name != "status"}
     values = {name: value for name, value in values.items() if value is not None}
+    if filter.error_class is not None:
+        # How every error's JSON begins, in the column.
+        values["error_class"] = f'{{"error_class":"{filter.error_class}"'
     given = tuple(
         name for name in FILTERS if name in values or (name == "status" and filter.status)
     )
@@ -130,6 +142,27 @@ class Statements(Generic[T]):
                 among(tasks.c.status, set(TaskStatus) - TERMINAL)
             )
         )
+        unfinished = among(tasks.c.status, set(TaskStatus) - TERMINAL)
+        self.count_unfinished = finish(
+            select(tasks.c.status, func.count())
+            .where(unfinished)
+            .where(tasks.c.cluster_id == bindparam("cluster_id"))
+            .group_by(tasks.c.status)
+        )
+        self.count_by_project = finish(
+            select(tasks.c.project_id, tasks.c.status, func.count()).group_by(
+                tasks.c.status, tasks.c.project_id
+            )
+        )
+        configurations = schema.configurations
+        self.configurations = finish(
+            _limited(
+                select(configurations)
+                .where(configurations.c.cluster_id == bindparam("cluster_id"))
+                .where(configurations.c.number < bindparam("below"))
+                .order_by(configurations.c.number.desc())
+            )
+        )
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()
         self._removals()
@@ -153,9 +186,8 @@ class Statements(Generic[T]):
         statement = select(tasks)
         indexed = not dead
         for name in given:
-            column = tasks.c[name] if indexed else self._dialect.unindexed(tasks.c[name])
+            statement = statement.where(self._is_given(name, indexed))
             indexed = False
-            statement = statement.where(column == bindparam(name))
         if dead is not None:
             reason = tasks.c.dead_reason
             statement = statement.where(reason.is_not(None) if dead else reason.is_(None))
@@ -164,6 +196,19 @@ class Statements(Generic[T]):
             statement = statement.where(tasks.c.id < bound if newest_first else tasks.c.id > bound)
         order = tasks.c.id.desc() if newest_first else tasks.c.id
         return self._dialect.finish(_limited(statement.order_by(order)))
+
+    def _is_given(self, name: str, indexed: bool) -> ColumnElement[bool]:
+        """Whether a task is what the parameter of that name asks for."""
+        given = bindparam(name, type_=tasks.c.id.type)
+        if name == "error_class":
+            start = literal_column("1", BigInteger())
+            return func.substr(tasks.c.error, start, func.length(given)) == given
+        if name == "reason":
+            return func.replace(tasks.c.dead_reason, given, literal_column("''")) != (
+                tasks.c.dead_reason
+            )
+        column = tasks.c[name] if indexed else self._dialect.unindexed(tasks.c[name])
+        return column == bindparam(name)
 
     def _count_tasks(self, of_project: bool) -> T:
         statement = select(tasks.c.status, func.count()).group_by(tasks.c.status)

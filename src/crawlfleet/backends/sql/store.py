@@ -14,6 +14,7 @@ from crawlfleet.backends.sql.history import SqlHistory
 from crawlfleet.backends.sql.operations import Operation
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.statements import Rows, Statements, Values, filters_of
+from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
@@ -26,6 +27,7 @@ T = TypeVar("T")
 Choose = Callable[[Rows], Rows]
 
 PORTION: Final = 1000
+LARGEST: Final = 2**63 - 1
 
 
 def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
@@ -70,6 +72,19 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
     async def project(self, id: str) -> Project | None:
         return await self._one(rows.PROJECT, id)
 
+    async def projects(self) -> list[Project]:
+        return await self._in_order(rows.PROJECT)
+
+    async def configurations(
+        self, cluster_id: str, *, below: int | None, limit: int
+    ) -> list[ClusterConfiguration]:
+        values = {
+            "cluster_id": cluster_id,
+            "below": LARGEST if below is None else below,
+            "limit": max(limit, 0),
+        }
+        return await self._decode(rows.CONFIGURATION, self._statements.configurations, [values])
+
     async def clusters(self) -> list[Cluster]:
         return await self._in_order(rows.CLUSTER)
 
@@ -113,6 +128,17 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
         statement = self._statements.count_tasks(project_id is not None)
         values = {} if project_id is None else {"project_id": project_id}
         return {TaskStatus(row[0]): row[1] for row in await self._fetch(statement, values)}
+
+    async def count_tasks_by_project(self) -> dict[str, dict[TaskStatus, int]]:
+        counts: dict[str, dict[TaskStatus, int]] = {}
+        for project, status, count in await self._fetch(self._statements.count_by_project, {}):
+            counts.setdefault(project, {})[TaskStatus(status)] = count
+        return counts
+
+    async def count_unfinished(self, cluster_id: str) -> dict[TaskStatus, int]:
+        values = {"cluster_id": cluster_id}
+        found = await self._fetch(self._statements.count_unfinished, values)
+        return {TaskStatus(row[0]): row[1] for row in found}
 
     async def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
         ((found,),) = await self._fetch(self._statements.unfinished_ids, {})

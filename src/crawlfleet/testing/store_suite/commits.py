@@ -14,14 +14,17 @@ from crawlfleet.testing.store_suite.harness import (
     on_store,
 )
 from crawlfleet.testing.store_suite.samples import (
+    AWKWARD,
     FULL_CLUSTER,
     FULL_EXECUTION,
     FULL_KEY,
     FULL_NODE,
+    FULL_PROJECT,
     FULL_SESSION,
     FULL_TASK,
     make_claim,
     make_cluster,
+    make_configuration,
     make_event,
     make_execution,
     make_key,
@@ -51,16 +54,19 @@ class CommitTests(Harness):
     @on_store
     async def test_rows_of_every_kind_are_stored_whole(self, store: Store) -> None:
         change = Change(
-            projects=(make_project(),),
+            projects=(FULL_PROJECT,),
             clusters=(FULL_CLUSTER,),
             nodes=(FULL_NODE,),
             sessions=(FULL_SESSION,),
             tasks=(FULL_TASK,),
             executions=(FULL_EXECUTION,),
             keys=(FULL_KEY,),
+            configurations=(make_configuration(cause=AWKWARD),),
         )
         await must(store, change)
-        assert await store.project("proj-0001") == make_project()
+        assert await store.project("proj-0001") == FULL_PROJECT
+        kept = await store.configurations("clus-0001", below=None, limit=9)
+        assert kept == [make_configuration(cause=AWKWARD)]
         assert FULL_CLUSTER in await store.clusters()
         assert await store.node("node-0001") == FULL_NODE
         assert await store.session("sess-0001") == FULL_SESSION
@@ -71,6 +77,7 @@ class CommitTests(Harness):
     @on_store
     async def test_rows_with_only_defaults_are_stored_whole(self, store: Store) -> None:
         change = Change(
+            projects=(make_project(),),
             clusters=(make_cluster(),),
             nodes=(make_node(),),
             sessions=(make_session(),),
@@ -79,6 +86,7 @@ class CommitTests(Harness):
             keys=(make_key(),),
         )
         await must(store, change)
+        assert await store.project("proj-0001") == make_project()
         assert make_cluster() in await store.clusters()
         assert await store.node("node-0001") == make_node()
         assert await store.session("sess-0001") == make_session()

@@ -1,12 +1,21 @@
 """What comes back, in which order, and what when there is nothing."""
 
+from collections import Counter
 from itertools import product
 
 import msgspec
 from msgspec.structs import replace
 
 from crawlfleet.model.node import NodeStatus
-from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ExecutionStatus, Task, TaskStatus
+from crawlfleet.model.task import (
+    LIVE_EXECUTION,
+    TERMINAL,
+    ErrorClass,
+    ExecutionStatus,
+    Task,
+    TaskError,
+    TaskStatus,
+)
 from crawlfleet.ports.store import Change, Store, TaskFilter
 from crawlfleet.testing.store_suite.harness import Harness, must, on_store
 from crawlfleet.testing.store_suite.samples import (
@@ -14,10 +23,12 @@ from crawlfleet.testing.store_suite.samples import (
     FULL_EVENT,
     FULL_TASK,
     make_cluster,
+    make_configuration,
     make_event,
     make_execution,
     make_key,
     make_node,
+    make_project,
     make_session,
     make_task,
 )
@@ -30,6 +41,10 @@ VARIED = [
         workflow_id=[None, "w1", "w2"][number % 3],
         assigned_node=[None, "node-1", None, "node-2"][number % 4],
         dead_reason=AWKWARD if number % 5 == 0 else None,
+        cluster_id=f"c{number % 2}" if number % 7 else "c2",
+        error=TaskError(error_class=list(ErrorClass)[number % 4], message='{"error_class":"lost"')
+        if number % 3
+        else None,
         status=list(TaskStatus)[number % len(TaskStatus)],
     )
     for number in range(1, 91)
@@ -47,14 +62,22 @@ def chosen(task: Task, filter: TaskFilter) -> bool:
             (filter.workflow_id, task.workflow_id),
             (filter.assigned_node, task.assigned_node),
             (filter.dead, task.dead_reason is not None),
+            (filter.cluster_id, task.cluster_id),
+            (filter.error_class, task.error and task.error.error_class),
         )
-    ) and (task.status in filter.status if filter.status else True)
+    ) and (task.status in filter.status if filter.status else True) and (
+        filter.reason is None or filter.reason in (task.dead_reason or "")
+    )
 
 
 class ReadTests(Harness):
     @on_store
     async def test_empty_store_gives_empty_answers(self, store: Store) -> None:
         assert await store.project("nope") is None
+        assert [project.id for project in await store.projects()] == ["default"]
+        assert await store.configurations("default", below=None, limit=10) == []
+        assert await store.count_tasks_by_project() == {}
+        assert await store.count_unfinished("default") == {}
         assert await store.node("nope") is None
         assert await store.nodes() == []
         assert await store.nodes([NodeStatus.ONLINE]) == []
@@ -260,6 +283,29 @@ class ReadTests(Harness):
                 assert found == expected[:: -1 if newest_first else 1], wanted
 
     @on_store
+    async def test_dead_letters_are_found_by_cluster_error_and_reason(self, store: Store) -> None:
+        await must(store, Change(tasks=tuple(VARIED)))
+        choices = product(
+            [None, True, False],
+            [(), (TaskStatus.FAILED, TaskStatus.TIMEOUT)],
+            [None, "p0"],
+            [None, "c2", "nope"],
+            [None, *ErrorClass],
+            [None, "爬虫 😀 '\"", "%", "nope"],
+        )
+        for dead, status, project, cluster, error_class, reason in choices:
+            wanted = TaskFilter(
+                dead=dead,
+                status=status,
+                project_id=project,
+                cluster_id=cluster,
+                error_class=error_class,
+                reason=reason,
+            )
+            found = await store.find_tasks(wanted, after=None, limit=100, newest_first=False)
+            assert found == [task for task in VARIED if chosen(task, wanted)], wanted
+
+    @on_store
     async def test_pages_join_without_gap_or_overlap(self, store: Store) -> None:
         await must(store, Change(tasks=tuple(VARIED)))
         filters = [
@@ -313,6 +359,35 @@ class ReadTests(Harness):
         assert await store.count_tasks() == {TaskStatus.PENDING: 2, TaskStatus.FAILED: 1}
         assert await store.count_tasks("p") == {TaskStatus.FAILED: 1}
         assert await store.count_tasks("nope") == {}
+        assert await store.count_tasks_by_project() == {
+            "default": {TaskStatus.PENDING: 2},
+            "p": {TaskStatus.FAILED: 1},
+        }
+
+    @on_store
+    async def test_unfinished_tasks_of_a_cluster_are_counted(self, store: Store) -> None:
+        await must(store, Change(tasks=tuple(VARIED)))
+        for cluster in ("c0", "c1", "c2", "nope"):
+            counted = Counter(task.status for task in VARIED if task.cluster_id == cluster)
+            expected = {state: n for state, n in counted.items() if state not in TERMINAL}
+            assert await store.count_unfinished(cluster) == expected
+
+    @on_store
+    async def test_projects_are_listed_in_order_of_id(self, store: Store) -> None:
+        await must(store, *(Change(projects=(make_project(n),)) for n in (3, 1, 2)))
+        found = [project.id for project in await store.projects()]
+        assert found == ["default", "proj-0001", "proj-0002", "proj-0003"]
+
+    @on_store
+    async def test_configurations_of_a_cluster_come_newest_first(self, store: Store) -> None:
+        mine = [make_configuration(number) for number in range(1, 13)]
+        other = make_configuration(99, "clus-0002")
+        await must(store, Change(configurations=(*mine, other)))
+        listed = await store.configurations("clus-0001", below=None, limit=100)
+        assert listed == mine[::-1]
+        assert await store.configurations("clus-0001", below=11, limit=2) == mine[9:7:-1]
+        assert await store.configurations("clus-0001", below=1, limit=2) == []
+        assert await store.configurations("clus-0002", below=None, limit=2) == [other]
 
     @on_store
     async def test_events_are_numbered_in_the_order_of_commit(self, store: Store) -> None:

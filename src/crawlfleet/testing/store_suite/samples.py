@@ -4,10 +4,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings, configuration_id
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.model.node import Health, Node, NodeStatus, Session
-from crawlfleet.model.project import Cluster, ClusterStatus, Project
+from crawlfleet.model.project import Cluster, ClusterStatus, Project, ProjectStatus
 from crawlfleet.model.resources import Resources, Usage
 from crawlfleet.model.task import (
     ErrorClass,
@@ -95,6 +96,21 @@ def make_cluster(number: int = 1, **fields: Any) -> Cluster:
     )
 
 
+def make_configuration(
+    number: int = 1, cluster_id: str = "clus-0001", **fields: Any
+) -> ClusterConfiguration:
+    return _make(
+        ClusterConfiguration,
+        fields,
+        id=configuration_id(cluster_id, number),
+        cluster_id=cluster_id,
+        number=number,
+        settings=ClusterSettings(max_slots=number),
+        created_at=NOW,
+        cause="a test",
+    )
+
+
 def make_event(subject: str = "task-0001", **fields: Any) -> Event:
     return _make(Event, fields, kind="task.pending", subject=subject, at=NOW, cause="a test")
 
@@ -171,11 +187,23 @@ FULL_SESSION: Final = make_session(
     load=0.75,
     ended_at=NOW + 5,
     end_cause=AWKWARD,
+    timeout_s=4.5,
+    configuration_version=2,
 )
 FULL_KEY: Final = make_key(expires_at=NOW + 1, revoked_at=NOW + 2, role=Role.NODE)
 FULL_CLUSTER: Final = make_cluster(
-    description=AWKWARD, configuration={"a": {"b": [1, None]}}, status=ClusterStatus.MAINTENANCE
+    description=AWKWARD,
+    configuration=ClusterSettings(
+        default_strategy="bin_pack",
+        heartbeat_interval_s=0.5,
+        session_timeout_s=4.5,
+        log_level="debug",
+        max_slots=0,
+    ),
+    configuration_version=3,
+    status=ClusterStatus.MAINTENANCE,
 )
+FULL_PROJECT: Final = make_project(description=AWKWARD, status=ProjectStatus.CLOSED)
 FULL_EVENT: Final = make_event(
     cause=AWKWARD, from_state="pending", to_state="assigned", details={"node": "n", "n": [1]}
 )
