@@ -51,7 +51,9 @@ def open_store(url: str) -> Store:
     return store
 
 
-def control_plane(settings: Settings, store: Store) -> ControlPlane:
+def control_plane(
+    settings: Settings, store: Store, *, origins: Mapping[str, str] | None = None
+) -> ControlPlane:
     """A control plane over a store, with all strategies and filters that are installed."""
     rules = default_rules(
         default_strategy=settings.dispatch.default_strategy,
@@ -71,6 +73,7 @@ def control_plane(settings: Settings, store: Store) -> ControlPlane:
         rules=rules,
         admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
         sinks=[EventLog()],
+        origins=origins,
     )
 
 
@@ -86,11 +89,17 @@ def local_crawl(parameters: CrawlParameters, *, frontier: Path) -> Crawl:
     )
 
 
-async def serve_master(settings: Settings, *, admin_key: str, join_token: str | None) -> None:
+async def serve_master(
+    settings: Settings,
+    *,
+    admin_key: str,
+    join_token: str | None,
+    origins: Mapping[str, str] | None = None,
+) -> None:
     """Run a master until SIGTERM or SIGINT; its API answers once it is ready."""
     listening = _listen(settings.server.host, settings.server.port)
     store = open_store(config.store_url(settings))
-    async with control_plane(settings, store) as control:
+    async with control_plane(settings, store, origins=origins) as control:
         await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
         if join_token is not None:
             await control.keys.ensure(join_token, name="join", role=Role.NODE)
@@ -151,6 +160,7 @@ async def _registration(settings: WorkerSettings, pool: ProcessPool) -> Registra
         name=settings.name or socket.gethostname(),
         node_type=settings.node_type,
         region=settings.region,
+        cluster_id=settings.cluster,
         labels=settings.labels,
         capabilities=dict(settings.capabilities),
         resources={name: amount for name, amount in offered.items() if amount},

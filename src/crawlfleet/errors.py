@@ -23,6 +23,8 @@ class CrawlfleetError(Exception):
     """The root of all errors that crawlfleet raises on purpose."""
 
     retryable: ClassVar[bool] = False
+    retry_after_s: float | None = None
+    """How long to wait before trying again, where somebody said so."""
 
 
 class InvalidRequest(CrawlfleetError):
@@ -46,7 +48,7 @@ class Conflict(CrawlfleetError):
 
 
 class PreconditionFailed(CrawlfleetError):
-    """The thing has changed since the caller looked at it."""
+    """The thing is not in the version any more that the caller based the request on."""
 
 
 class Refused(CrawlfleetError):

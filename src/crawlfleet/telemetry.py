@@ -66,6 +66,7 @@ _COLOURS: Final[Mapping[str, str]] = {
 }
 
 _threshold: int = logging.WARNING
+_level = "warning"
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -298,7 +299,7 @@ def configure(
 
     A file belongs to one process. `component` is the one that libraries' lines are counted to.
     """
-    global _running, _threshold
+    global _running, _level
     shutdown()
     out = stream or sys.stderr
     terminal = out.isatty()
@@ -321,16 +322,28 @@ def configure(
         rotating.setFormatter(JsonFormatter(component))
         handlers.append(rotating)
 
-    _threshold = _LEVELS[level]
+    _level = level
     intake = _Intake()
     writer = _Writer(intake, *handlers)
-    logging.root.setLevel(_threshold)
-    for name in _QUIET:
-        quiet = logging.NOTSET if level == "debug" else logging.WARNING
-        logging.getLogger(name).setLevel(max(quiet, _threshold) if quiet else quiet)
+    _apply_level(level)
     logging.root.addHandler(intake)
     writer.start()
     _running = _Running(intake, writer, tuple(handlers))
+
+
+def set_level(level: str | None) -> None:
+    """Write from this level on, from now; `None` is the level that was configured."""
+    if _running is not None and _LEVELS[level or _level] != _threshold:
+        _apply_level(level or _level)
+
+
+def _apply_level(level: str) -> None:
+    global _threshold
+    _threshold = threshold = _LEVELS[level]
+    logging.root.setLevel(threshold)
+    for name in _QUIET:
+        quiet = logging.NOTSET if level == "debug" else logging.WARNING
+        logging.getLogger(name).setLevel(max(quiet, threshold) if quiet else quiet)
 
 
 def shutdown() -> None:

@@ -41,9 +41,7 @@ def schema_of(path: Path) -> list[str]:
 def _parts(sql: str) -> list[str]:
     head, _, rest = re.sub(r"\s+", " ", sql).partition("(")
     body, _, tail = rest.rpartition(")")
-    return [
-        re.sub(r"\s+", "", part) for part in (head, tail, *re.split(r",(?![^(]*\))", body))
-    ]
+    return [re.sub(r"\s+", "", part) for part in (head, tail, *re.split(r",(?![^(]*\))", body))]
 
 
 def tomorrow(folder: Path, more: str = "") -> Path:

@@ -10,7 +10,20 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from crawlfleet.api import documentation, events, executions, metrics, nodes, orders, system, tasks
+from crawlfleet.api import (
+    clusters,
+    dead_letters,
+    documentation,
+    events,
+    executions,
+    metrics,
+    nodes,
+    orders,
+    projects,
+    settings,
+    system,
+    tasks,
+)
 from crawlfleet.api.problems import place, problem, respond
 from crawlfleet.api.requests import Requests
 from crawlfleet.api.routing import Route, mount
@@ -24,7 +37,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     *tasks.ROUTES,
     *orders.ROUTES,
     *executions.ROUTES,
+    *dead_letters.ROUTES,
     *nodes.ROUTES,
+    *projects.ROUTES,
+    *clusters.ROUTES,
+    *settings.ROUTES,
     *events.ROUTES,
     *system.ROUTES,
     *metrics.ROUTES,
@@ -32,13 +49,13 @@ ROUTES: Final[tuple[Route, ...]] = (
 )
 
 
-def create_app(control: ControlPlane, settings: ServerSettings) -> Starlette:
+def create_app(control: ControlPlane, server: ServerSettings) -> Starlette:
     """The API over a running control plane."""
     requests = Requests()
     app = Starlette(
         routes=[
             StarletteRoute("/", _front_door),
-            *mount(ROUTES, control, requests, max_body_bytes=int(settings.max_body_mb * 1e6)),
+            *mount(ROUTES, control, requests, max_body_bytes=int(server.max_body_mb * 1e6)),
         ],
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )

@@ -7,9 +7,10 @@ from typing import Annotated, Final
 import msgspec
 
 from crawlfleet.api import examples
+from crawlfleet.api.etags import tagged, wanted_version
 from crawlfleet.api.presenting import present_node, present_sample
 from crawlfleet.api.routing import NODES, OPERATORS, READERS, Call, Example, Reply, Route
-from crawlfleet.api.selecting import check_id, parse_tag, seconds_of
+from crawlfleet.api.selecting import check_id, seconds_of
 from crawlfleet.model.history import Resolution
 from crawlfleet.model.messages import (
     Departure,
@@ -69,15 +70,14 @@ async def find(call: Call) -> NodePage:
 
 
 async def get(call: Call) -> Reply:
-    return _tagged(call, call.control.nodes.get(_id(call)))
+    return _reply(call, call.control.nodes.get(_id(call)))
 
 
 async def change(call: Call) -> Reply:
-    wanted = parse_tag(call.headers.get("if-match"))
     node = await call.control.nodes.change(
-        _id(call), call.body, by=call.caller.name, version=wanted
+        _id(call), call.body, by=call.caller.name, version=wanted_version(call)
     )
-    return _tagged(call, node)
+    return _reply(call, node)
 
 
 async def history(call: Call) -> NodeHistoryView:
@@ -93,38 +93,40 @@ async def history(call: Call) -> NodeHistoryView:
     )
 
 
-async def drain(call: Call) -> NodeView:
-    return _view(call, await call.control.nodes.drain(_id(call), by=call.caller.name))
+async def drain(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.nodes.drain(_id(call), by=by, if_version=version))
 
 
-async def maintain(call: Call) -> NodeView:
-    return _view(call, await call.control.nodes.maintain(_id(call), by=call.caller.name))
+async def maintain(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.nodes.maintain(_id(call), by=by, if_version=version))
 
 
-async def resume(call: Call) -> NodeView:
-    return _view(call, await call.control.nodes.resume(_id(call), by=call.caller.name))
+async def resume(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.nodes.resume(_id(call), by=by, if_version=version))
 
 
-async def unregister(call: Call) -> NodeView:
-    return _view(
-        call,
-        await call.control.nodes.unregister(
-            _id(call), session_id=call.body.session_id, by=call.caller.name
-        ),
+async def unregister(call: Call) -> Reply:
+    node = await call.control.nodes.unregister(
+        _id(call),
+        session_id=call.body.session_id,
+        by=call.caller.name,
+        if_version=wanted_version(call),
     )
+    return _reply(call, node)
 
 
 def _id(call: Call) -> str:
     return check_id("node", call.path["node_id"])
 
 
-def _tagged(call: Call, node: Node) -> Reply:
-    """With a tag that changes with the node, but not with its heartbeats."""
-    return Reply(body=_view(call, node), headers={"ETag": f'"{node.version}"'})
-
-
-def _view(call: Call, node: Node) -> NodeView:
-    return present_node(call.control.queries.node(node))
+def _reply(call: Call, node: Node) -> Reply:
+    return tagged(call, present_node(call.control.queries.node(node)), node.version, volatile=True)
 
 
 _NODE: Final = "/api/v1/nodes/{node_id}"
@@ -211,6 +213,7 @@ ROUTES: Final = (
         "token.",
         body=Departure,
         response=NodeView,
+        etag=True,
         conflicts=True,
         example=Example(request=examples.DEPARTURE),
     ),
@@ -233,6 +236,7 @@ ROUTES: Final = (
         details="`resources` is what it has, `usage` what it last measured. The header `ETag` is "
         "for `If-Match` when the node is changed.",
         response=NodeView,
+        etag=True,
         example=Example(response=examples.NODE),
     ),
     Route(
@@ -248,6 +252,7 @@ ROUTES: Final = (
         "`ETag`.",
         body=NodeChangeRequest,
         response=NodeView,
+        etag=True,
         conflicts=True,
         example=Example(request=examples.NODE_CHANGE),
     ),
@@ -272,6 +277,7 @@ ROUTES: Final = (
         handler=drain,
         summary="Finish what runs, take nothing new, then go offline",
         response=NodeView,
+        etag=True,
         conflicts=True,
     ),
     Route(
@@ -283,6 +289,7 @@ ROUTES: Final = (
         summary="Take nothing new until resumed",
         details="It survives a restart of the node.",
         response=NodeView,
+        etag=True,
         conflicts=True,
     ),
     Route(
@@ -293,6 +300,7 @@ ROUTES: Final = (
         handler=resume,
         summary="Take work again",
         response=NodeView,
+        etag=True,
         conflicts=True,
     ),
 )

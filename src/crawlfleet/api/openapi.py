@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.api.etags import header_parameter
 from crawlfleet.api.notes import add_notes, field_notes
 from crawlfleet.api.problems import MEDIA_TYPE
 from crawlfleet.api.routing import JSON, Nothing, Route
@@ -26,7 +27,7 @@ PROBLEMS: Final = {
     HTTPStatus.NOT_FOUND: "No such thing, or no such path",
     HTTPStatus.METHOD_NOT_ALLOWED: "Not with this method; `Allow` lists those of this path",
     HTTPStatus.CONFLICT: "It contradicts the present state, which `detail` names",
-    HTTPStatus.PRECONDITION_FAILED: "It has changed since: `If-Match` is not its `ETag`",
+    HTTPStatus.PRECONDITION_FAILED: "It is in another version than `If-Match` names",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Send less at once",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Send `application/json`",
     HTTPStatus.UNPROCESSABLE_ENTITY: "See `errors`, which name each field and what to do",
@@ -37,6 +38,9 @@ TAGS: Final = {
     "tasks": "Submit work, look at it, and change what becomes of it",
     "executions": "The attempts at tasks, and what they say",
     "nodes": "Look at nodes and order them about; and what nodes themselves say",
+    "dead-letters": "Tasks that were given up",
+    "projects": "The tenants: who owns tasks",
+    "clusters": "Groups of nodes and their settings",
     "events": "What happened, and what happens",
     "master": "The master itself",
 }
@@ -97,7 +101,11 @@ def _operation(route: Route, schema_of: Mapping[Any, dict[str, Any]]) -> dict[st
         "tags": [_tag(route)],
         "summary": route.summary,
         "description": " ".join(part for part in (route.details, _who(route)) if part),
-        "parameters": [*_path_parameters(route), *_query_parameters(route)],
+        "parameters": [
+            *_path_parameters(route),
+            *_query_parameters(route),
+            *([header_parameter(route.method)] if route.etag else []),
+        ],
         "responses": _responses(route, schema_of[route.response]),
         "security": [{"key": []}] if route.roles else [],
     }
@@ -120,6 +128,8 @@ def _responses(route: Route, response: dict[str, Any]) -> dict[str, Any]:
         }
         for place, status in enumerate(route.statuses)
     }
+    if route.etag and route.method == "GET":
+        answers[_code(HTTPStatus.NOT_MODIFIED)] = {"description": "Nothing is new"}
     for status in problems_of(route):
         answers.setdefault(_code(status), {"$ref": f"#/components/responses/{_code(status)}"})
     return dict(sorted(answers.items()))
@@ -140,7 +150,7 @@ def problems_of(route: Route) -> Iterator[HTTPStatus]:
         yield HTTPStatus.NOT_FOUND
     if route.conflicts:
         yield HTTPStatus.CONFLICT
-    if route.method == "PATCH":
+    if route.etag and route.method != "GET":
         yield HTTPStatus.PRECONDITION_FAILED
 
 
@@ -214,7 +224,7 @@ def _who(route: Route) -> str:
 
 
 def _tag(route: Route) -> str:
-    kind = re.match(r"/api/v1/(\w+)", route.path)
+    kind = re.match(r"/api/v1/([\w-]+)", route.path)
     return kind[1] if kind and kind[1] in TAGS else "master"
 
 

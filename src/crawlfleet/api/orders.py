@@ -6,8 +6,9 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from crawlfleet.api import examples
+from crawlfleet.api.etags import tagged, wanted_version
 from crawlfleet.api.presenting import present_task
-from crawlfleet.api.routing import OPERATORS, Call, Example, Handler, Nothing, Route
+from crawlfleet.api.routing import OPERATORS, Call, Example, Handler, Nothing, Reply, Route
 from crawlfleet.api.selecting import check_cursor, check_id, invalid, is_id
 from crawlfleet.control.orders import Outcome
 from crawlfleet.core.orders import Order, Verb
@@ -67,9 +68,13 @@ _MANY_DETAILS: Final = (
 
 
 def _one(verb: Verb) -> Handler:
-    async def handle(call: Call) -> TaskView:
-        task_id = check_id("task", call.path["task_id"])
-        return present_task(await call.control.orders.carry_out_one(_order(verb, call), task_id))
+    async def handle(call: Call) -> Reply:
+        task = await call.control.orders.carry_out_one(
+            _order(verb, call),
+            check_id("task", call.path["task_id"]),
+            if_version=wanted_version(call),
+        )
+        return tagged(call, present_task(task), task.version)
 
     return handle
 
@@ -81,14 +86,14 @@ def _many(verb: Verb) -> Handler:
         if (request.filter is None) == (not request.ids):
             raise invalid("ids", "and filter: one of them is needed", "send ids, or a filter")
         if request.filter is None:
-            return _summary(await _by_ids(call, order, request.ids), None)
+            return summary(await by_ids(call, order, request.ids), None)
         outcomes, cursor = await call.control.orders.carry_out_where(
             order,
             _filter(request.filter),
             after=check_cursor(request.cursor),
             limit=request.limit,
         )
-        return _summary(outcomes, cursor)
+        return summary(outcomes, cursor)
 
     return handle
 
@@ -97,7 +102,8 @@ def _order(verb: Verb, call: Call) -> Order:
     return Order(verb=verb, by=call.caller.name, priority=getattr(call.body, "priority", None))
 
 
-async def _by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[Outcome]:
+async def by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[Outcome]:
+    """What an order means for each of these tasks."""
     if len(ids) > MAX_BATCH:
         raise invalid(
             "ids", f"has {len(ids)} entries", f"send 1 to {MAX_BATCH} ids at once", len(ids)
@@ -125,7 +131,8 @@ def _filter(selection: TaskSelection) -> TaskFilter:
     )
 
 
-def _summary(outcomes: Sequence[Outcome], cursor: str | None) -> BulkReply:
+def summary(outcomes: Sequence[Outcome], cursor: str | None) -> BulkReply:
+    """The answer to an order about many tasks."""
     refused = [(each.task_id, each.refusal) for each in outcomes if each.refusal is not None]
     changed = Counter(each.changed for each in outcomes if each.refusal is None)
     return BulkReply(
@@ -155,6 +162,7 @@ def _routes(verb: Verb, words: _Words) -> tuple[Route, Route]:
         body=PriorityRequest if with_priority else Nothing,
         response=TaskView,
         conflicts=True,
+        etag=True,
         example=Example(request=examples.PRIORITY_REQUEST if with_priority else None),
     )
     many = Route(

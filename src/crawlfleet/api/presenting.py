@@ -26,7 +26,8 @@ def instant(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
-def _at(at: float) -> datetime:
+def moment(at: float) -> datetime:
+    """The same for one that is always known."""
     return datetime.fromtimestamp(at, UTC)
 
 
@@ -39,8 +40,8 @@ def present_task(task: Task, progress: Progress | None = None) -> TaskView:
         parameters=task.parameters,
         priority=task.priority,
         status=str(task.status),
-        created_at=_at(task.created_at),
-        updated_at=_at(task.updated_at),
+        created_at=moment(task.created_at),
+        updated_at=moment(task.updated_at),
         retry_count=task.retry_count,
         max_retries=task.max_retries,
         workflow_id=task.workflow_id,
@@ -72,7 +73,7 @@ def present_receipt(task: Task, *, deduplicated: bool = False) -> TaskReceipt:
     return TaskReceipt(
         id=task.id,
         status=str(task.status),
-        created_at=_at(task.created_at),
+        created_at=moment(task.created_at),
         priority=task.priority,
         deduplicated=int(deduplicated),
     )
@@ -81,13 +82,13 @@ def present_receipt(task: Task, *, deduplicated: bool = False) -> TaskReceipt:
 def present_progress(progress: Progress | None) -> ProgressView | None:
     if progress is None:
         return None
-    return ProgressView(done=progress.done, total=progress.total, at=_at(progress.at))
+    return ProgressView(done=progress.done, total=progress.total, at=moment(progress.at))
 
 
 def present_line(line: LogLine) -> LogLineView:
     return LogLineView(
         seq=line.seq,
-        at=_at(line.at),
+        at=moment(line.at),
         level=str(line.level),
         message=line.message,
         fields=line.fields,
@@ -96,7 +97,7 @@ def present_line(line: LogLine) -> LogLineView:
 
 def present_sample(sample: NodeSample) -> NodeSampleView:
     return NodeSampleView(
-        at=_at(sample.at),
+        at=moment(sample.at),
         count=sample.count,
         cpu_usage=sample.cpu_usage,
         memory_usage=sample.memory_usage,
@@ -118,7 +119,7 @@ def present_execution(execution: Execution, progress: Progress | None = None) ->
         node_id=execution.node_id,
         token=execution.token,
         status=str(execution.status),
-        start_time=_at(execution.start_time),
+        start_time=moment(execution.start_time),
         running_at=instant(execution.running_at),
         end_time=instant(execution.end_time),
         retry_count=execution.retry_count,
@@ -150,9 +151,10 @@ def present_node(state: NodeState) -> NodeView:
         load=session.load if session else 0.0,
         active_tasks=state.active_tasks,
         last_heartbeat=instant(session.last_heartbeat) if session else None,
-        created_at=_at(node.created_at),
-        updated_at=_at(node.updated_at),
+        created_at=moment(node.created_at),
+        updated_at=moment(node.updated_at),
         version=node.version,
+        configuration_version=session.configuration_version if session else None,
     )
 
 
@@ -161,7 +163,7 @@ def present_event(event: Event) -> EventView:
         seq=event.seq,
         kind=event.kind,
         subject=event.subject,
-        at=_at(event.at),
+        at=moment(event.at),
         cause=event.cause,
         from_state=event.from_state,
         to_state=event.to_state,

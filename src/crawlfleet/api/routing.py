@@ -29,6 +29,7 @@ log = logger(Component.API)
 READERS: Final = frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN})
 OPERATORS: Final = frozenset({Role.OPERATOR, Role.ADMIN})
 NODES: Final = frozenset({Role.NODE, Role.ADMIN})
+ADMINS: Final = frozenset({Role.ADMIN})
 ANYONE: Final[frozenset[Role]] = frozenset()
 JSON: Final = "application/json"
 
@@ -108,6 +109,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     media_types: tuple[str, ...] = (JSON,)
     conflicts: bool = False
     """Whether what is asked may contradict the present state."""
+    etag: bool = False
+    """Whether the answer has an `ETag`, and the request may name one (see `etags`)."""
     example: Example = Example()
 
 

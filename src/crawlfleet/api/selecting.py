@@ -12,8 +12,8 @@ from crawlfleet.model.task import TaskStatus
 
 PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-TAG: Final = re.compile(r'"([0-9]{1,18})"\Z')
 LONGEST_ID: Final = 100
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
 
 
@@ -34,9 +34,18 @@ def check_id(kind: str, id: str) -> str:
     return id
 
 
+def check_name_cursor(text: str | None) -> str | None:
+    """Where a page of things begins whose ids people chose."""
+    return _check(text, NAME)
+
+
 def check_cursor(text: str | None) -> str | None:
     """Where a page of tasks begins."""
-    if text is not None and not CURSOR.match(text):
+    return _check(text, CURSOR)
+
+
+def _check(text: str | None, pattern: re.Pattern[str]) -> str | None:
+    if text is not None and not pattern.match(text):
         raise invalid(
             "cursor",
             "is not a cursor",
@@ -44,16 +53,6 @@ def check_cursor(text: str | None) -> str | None:
             text,
         )
     return text
-
-
-def parse_tag(text: str | None) -> int | None:
-    """The version in an `If-Match`; `None` where any will do."""
-    if text is None or text.strip() == "*":
-        return None
-    found = TAG.match(text.strip())
-    if found is None:
-        raise invalid("If-Match", "is not a tag of this API", "send the ETag of the last answer")
-    return int(found[1])
 
 
 def seconds_of(at: datetime | None) -> float:

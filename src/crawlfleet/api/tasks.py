@@ -7,6 +7,7 @@ import msgspec
 
 from crawlfleet.api import examples
 from crawlfleet.api.decoding import decode_body
+from crawlfleet.api.etags import tagged
 from crawlfleet.api.presenting import (
     present_event,
     present_execution,
@@ -114,9 +115,11 @@ async def find(call: Call) -> TaskPage:
     return TaskPage(items=[present_task(task) for task in tasks], next_cursor=cursor)
 
 
-async def get(call: Call) -> TaskView:
+async def get(call: Call) -> Reply:
     task = await call.control.tasks.wait(_id(call), call.query.wait)
-    return present_task(task, call.control.logs.progress(task.execution_id))
+    progress = call.control.logs.progress(task.execution_id)
+    view = present_task(task, progress)
+    return tagged(call, view, task.version, volatile=progress is not None)
 
 
 async def executions(call: Call) -> ExecutionPage:
@@ -228,6 +231,7 @@ ROUTES: Final = (
         details="Fields that are not set are left out.",
         query=GetQuery,
         response=TaskView,
+        etag=True,
         example=Example(response=examples.TASK),
     ),
     Route(

@@ -60,7 +60,9 @@ def master(
     from crawlfleet.cli.credentials import admin_key, preset
     from crawlfleet.compose import serve_master
 
-    settings = _settings(config_file, {"server.host": host, "server.port": port, "data_dir": data})
+    flags = {"server.host": host, "server.port": port, "data_dir": data}
+    loaded = _loaded(config_file, flags)
+    settings = loaded.settings
     folder = _private_folder(settings)
     _configure_log(settings, "master.log", telemetry.Component.MASTER)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -69,6 +71,7 @@ def master(
                 settings,
                 admin_key=admin_key(folder),
                 join_token=preset("CRAWLFLEET_JOIN_TOKEN"),
+                origins=loaded.origins,
             )
         )
 
@@ -104,7 +107,11 @@ def worker(
 
 
 def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
-    loaded = config.load(
+    return _loaded(file, flags).settings
+
+
+def _loaded(file: Path | None, flags: dict[str, Any]) -> config.Loaded:
+    return config.load(
         file=file,
         environ=os.environ,
         flags={
@@ -113,7 +120,6 @@ def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
         cwd=Path.cwd(),
         home=Path.home(),
     )
-    return loaded.settings
 
 
 def _private_folder(settings: Settings) -> Path:

@@ -123,8 +123,15 @@ class Dispatch:
             reserved=demand,
             allocation=rooms.allocate(node_id, demand, task.capabilities),
             now=self._system.now(),
-            cause=f"placed by {task.schedule_strategy or self._settings.default_strategy}",
+            cause=f"placed by {self._strategy(task)}",
             epoch=self._state.epoch,
+        )
+
+    def _strategy(self, task: Task) -> str:
+        return (
+            task.schedule_strategy
+            or self._state.fleet.strategy_of(task.cluster_id)
+            or self._settings.default_strategy
         )
 
 

@@ -5,35 +5,27 @@ drained empty, or falls silent; with it end all its executions, and their tasks 
 queue. The master's clock alone decides; what the node says under an ended session is stale.
 """
 
-from collections.abc import Iterable
-from itertools import islice
 from typing import Final
 
 import msgspec
 
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Principal, hash_secret
-from crawlfleet.control.leases import Leases, stop_order
+from crawlfleet.control.leases import TRIES, Leases, stop_order
 from crawlfleet.control.state import FleetState
-from crawlfleet.core.admission import MAX_PROBLEMS
+from crawlfleet.control.terms import Terms, news, renewed
+from crawlfleet.control.versions import accept, expect_version, has_changed
 from crawlfleet.core.labels import changed_node, label_problems, labelled, overridden
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
 from crawlfleet.core.registration import heartbeat_problems, registration_problems
 from crawlfleet.core.resources import parse_resources
-from crawlfleet.errors import (
-    Conflict,
-    FieldProblem,
-    InvalidRequest,
-    NotFound,
-    PreconditionFailed,
-    Refused,
-)
+from crawlfleet.errors import Conflict, NotFound, Refused
 from crawlfleet.model.change import Change
+from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Registered, Registration
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.requests import NodeChangeRequest
-from crawlfleet.model.settings import SessionSettings
 from crawlfleet.model.task import ExecutionStatus
 from crawlfleet.ports.system import System
 
@@ -52,28 +44,30 @@ class Nodes:
         leases: Leases,
         history: NodeHistory,
         system: System,
-        settings: SessionSettings,
+        terms: Terms,
     ) -> None:
         self._state = state
         self._leases = leases
         self._history = history
         self._system = system
-        self._settings = settings
+        self._terms = terms
 
     async def register(self, registration: Registration, *, by: Principal) -> Registered:
         """Make or welcome back a node, and open a new session for it; its old one ends.
 
         Raises `InvalidRequest`, or `Refused` for a node that claims to be another.
         """
-        _accept(registration_problems(registration, self._state.clusters))
+        accept(registration_problems(registration, self._state.clusters))
         now = self._system.now()
         node, token = self._identity(registration, by, now)
+        terms = self._terms.of(registration.cluster_id)
         session = Session(
             id=make_id(SESSION, now, self._system.entropy),
             node_id=node.id,
             started_at=now,
-            deadline=now + self._settings.timeout_s,
+            deadline=now + terms.session_timeout_s,
             last_heartbeat=now,
+            timeout_s=terms.session_timeout_s,
         )
         moved = move_node(
             self._described(node, registration),
@@ -98,14 +92,15 @@ class Nodes:
             registration_time=now,
             initial_status=str(moved[0].status),
             session_id=session.id,
-            session_timeout_s=self._settings.timeout_s,
-            heartbeat_interval_s=self._settings.heartbeat_interval_s,
+            session_timeout_s=terms.session_timeout_s,
+            heartbeat_interval_s=terms.heartbeat_interval_s,
             node_token=token,
+            terms=terms,
         )
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
         """Move the session's deadline; the reply carries orders and what the node has lost."""
-        _accept(heartbeat_problems(heartbeat))
+        accept(heartbeat_problems(heartbeat))
         now = self._system.now()
         node = self.get(node_id)
         named = node.session_id if heartbeat.session_id is None else heartbeat.session_id
@@ -118,17 +113,8 @@ class Nodes:
                 session_lost=True,
                 lost_tasks=heartbeat.active_tasks,
             )
-        renewed = msgspec.structs.replace(
-            session,
-            deadline=now + self._settings.timeout_s,
-            last_heartbeat=now,
-            usage=heartbeat.resources,
-            load=heartbeat.load,
-            version=session.version + 1,
-        )
-        # A refusal means that the session has just ended or moved on; the next beat will tell.
-        await self._state.commit([Change(sessions=(renewed,))])
-        self._history.observe(renewed, active_tasks=len(heartbeat.active_tasks))
+        terms = self._terms.of(node.cluster_id)
+        await self._renew(session, heartbeat, terms)
         leases = [*self._state.session_executions(session.id)]
         owned = {lease.task.id for lease in leases if lease.owns}
         return HeartbeatReply(
@@ -142,7 +128,24 @@ class Nodes:
                 for lease in leases
                 if lease.execution.status is ExecutionStatus.STOPPING
             ),
+            terms=news(terms, heartbeat),
         )
+
+    async def _renew(self, session: Session, heartbeat: Heartbeat, terms: NodeTerms) -> None:
+        """Move the deadline; if the session has just ended, the next beat will tell."""
+        for _ in range(TRIES):
+            moved = renewed(session, heartbeat, terms, now=self._system.now())
+            if moved is None:
+                return
+            refusals = await self._state.commit([Change(sessions=(moved,))])
+            if refusals[0] is None:
+                self._history.observe(moved, active_tasks=len(heartbeat.active_tasks))
+                return
+            await self._state.catch_up()
+            present = self._state.sessions.get(session.id)
+            if present is None:
+                return
+            session = present
 
     def get(self, node_id: str) -> Node:
         """The node, or `NotFound`."""
@@ -159,39 +162,45 @@ class Nodes:
         Raises `InvalidRequest`, and `PreconditionFailed` when the node is not at that version.
         """
         node = self.get(node_id)
-        if version is not None and version != node.version:
-            raise PreconditionFailed(f"{node_id} has changed since; look at it and try again")
         changed = changed_node(node, request, now=self._system.now(), by=by)
         if changed is None:
             return node
-        _accept(label_problems(changed[0]))
+        expect_version(node_id, node.version, version)
+        accept(label_problems(changed[0]))
         refusal = (await self._state.commit([Change(nodes=(changed[0],), events=(changed[1],))]))[0]
         if refusal is not None:
-            if version is not None:
-                raise PreconditionFailed(f"{node_id} has just changed; look at it and try again")
-            raise Conflict(f"{node_id} has just changed; look at it and try again")
+            raise has_changed(node_id)
         return changed[0]
 
-    async def drain(self, node_id: str, *, by: str) -> Node:
+    async def drain(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
         """Take nothing new, finish what runs, then go offline."""
-        return await self._order(node_id, NodeTrigger.DRAIN_ORDERED, NodeStatus.DRAINING, by)
+        trigger = NodeTrigger.DRAIN_ORDERED
+        return await self._order(node_id, trigger, NodeStatus.DRAINING, by, if_version)
 
-    async def maintain(self, node_id: str, *, by: str) -> Node:
+    async def maintain(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
         """Take nothing new, but stay connected until resumed."""
-        return await self._order(
-            node_id, NodeTrigger.MAINTENANCE_ORDERED, NodeStatus.MAINTENANCE, by
-        )
+        trigger = NodeTrigger.MAINTENANCE_ORDERED
+        return await self._order(node_id, trigger, NodeStatus.MAINTENANCE, by, if_version)
 
-    async def resume(self, node_id: str, *, by: str) -> Node:
+    async def resume(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
         """Take work again, after `drain` or `maintain`."""
-        return await self._order(node_id, NodeTrigger.RESUMED, NodeStatus.ONLINE, by)
+        return await self._order(node_id, NodeTrigger.RESUMED, NodeStatus.ONLINE, by, if_version)
 
-    async def unregister(self, node_id: str, *, by: str, session_id: str | None = None) -> Node:
+    async def unregister(
+        self,
+        node_id: str,
+        *,
+        by: str,
+        session_id: str | None = None,
+        if_version: int | None = None,
+    ) -> Node:
         """The node leaves now; what it was doing goes back to the queue.
 
         A good-bye from an earlier session than the present one changes nothing.
         """
         node = self.get(node_id)
+        if node.status is not NodeStatus.OFFLINE:
+            expect_version(node_id, node.version, if_version)
         if session_id is not None and session_id != node.session_id:
             return node
         if node.session_id is not None:
@@ -201,17 +210,25 @@ class Nodes:
             return self.get(node_id)
         return await self._order(node_id, NodeTrigger.LEFT, NodeStatus.OFFLINE, by)
 
-    async def _order(self, node_id: str, trigger: NodeTrigger, target: NodeStatus, by: str) -> Node:
+    async def _order(
+        self,
+        node_id: str,
+        trigger: NodeTrigger,
+        target: NodeStatus,
+        by: str,
+        if_version: int | None = None,
+    ) -> Node:
         """Carry out an order; one that was carried out before is no error."""
         node = self.get(node_id)
         if node.status is target:
             return node
+        expect_version(node_id, node.version, if_version)
         moved = move_node(node, trigger, now=self._system.now(), cause=f"{trigger} by {by}")
         if moved is None:
             raise Conflict(f"{node_id} is {node.status}: '{trigger}' does not apply")
         refusal = (await self._state.commit([Change(nodes=(moved[0],), events=(moved[1],))]))[0]
         if refusal is not None:
-            raise Conflict(f"{node_id} has just changed; look at it and try again")
+            raise has_changed(node_id)
         return moved[0]
 
     def _identity(
@@ -253,12 +270,6 @@ class Nodes:
             task_types=registration.task_types,
             resources=capacity,
         )
-
-
-def _accept(problems: Iterable[FieldProblem]) -> None:
-    """Raise `InvalidRequest` if there are problems."""
-    if found := list(islice(problems, MAX_PROBLEMS)):
-        raise InvalidRequest(found)
 
 
 def _ended(session: Session, now: float, cause: str) -> Session:

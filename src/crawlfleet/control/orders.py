@@ -12,8 +12,16 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.versions import expect_version
 from crawlfleet.core.orders import Order, Verb, follow, is_fulfilled
-from crawlfleet.errors import Conflict, CrawlfleetError, FieldProblem, InvalidRequest, NotFound
+from crawlfleet.errors import (
+    Conflict,
+    CrawlfleetError,
+    FieldProblem,
+    InvalidRequest,
+    NotFound,
+    PreconditionFailed,
+)
 from crawlfleet.model.change import Change
 from crawlfleet.model.task import LEASED, MAX_PRIORITY, MIN_PRIORITY, Task
 from crawlfleet.ports.store import Refusal, Store, TaskFilter
@@ -41,9 +49,16 @@ class Orders:
         self._state = state
         self._system = system
 
-    async def carry_out_one(self, order: Order, task_id: str) -> Task:
-        """The task as ordered; raises `NotFound`, `Conflict` or `InvalidRequest`."""
-        (outcome,) = await self.carry_out(order, [task_id])
+    async def carry_out_one(
+        self, order: Order, task_id: str, *, if_version: int | None = None
+    ) -> Task:
+        """The task as ordered; raises `NotFound`, `Conflict` or `InvalidRequest`.
+
+        With `if_version` only if it is in that version, or as ordered already; raises
+        `PreconditionFailed` otherwise.
+        """
+        _check(order)
+        (outcome,) = await self._carry_out(order, [task_id], if_version)
         if outcome.task is None:
             assert outcome.refusal is not None
             raise outcome.refusal
@@ -74,11 +89,13 @@ class Orders:
             after = found[-1].id
         return outcomes, after
 
-    async def _carry_out(self, order: Order, task_ids: Sequence[str]) -> list[Outcome]:
+    async def _carry_out(
+        self, order: Order, task_ids: Sequence[str], if_version: int | None = None
+    ) -> list[Outcome]:
         outcomes: dict[str, Outcome] = {}
         undecided = task_ids
         for _ in range(TRIES):
-            settled, changes = await self._decide(order, undecided)
+            settled, changes = await self._decide(order, undecided, if_version)
             refusals = await self._state.commit(changes)
             settled += map(_outcome, [order] * len(changes), changes, refusals)
             outcomes.update((outcome.task_id, outcome) for outcome in settled if outcome)
@@ -92,7 +109,7 @@ class Orders:
         return [outcomes[id] for id in task_ids]
 
     async def _decide(
-        self, order: Order, task_ids: Sequence[str]
+        self, order: Order, task_ids: Sequence[str], if_version: int | None
     ) -> tuple[list[Outcome | None], list[Change]]:
         """What is settled without a change, and the changes; neither for whom memory lags."""
         known = {task.id: task for task in await self._store.tasks(task_ids)}
@@ -105,14 +122,24 @@ class Orders:
                 settled.append(Outcome(task_id=id, refusal=NotFound("task", id)))
             elif is_fulfilled(order, task):
                 settled.append(Outcome(task_id=id, task=task))
+            elif stale := _stale(task, if_version):
+                settled.append(Outcome(task_id=id, refusal=stale))
             elif (lease := self._state.lease_of(task)) is None and task.status in LEASED:
                 continue  # the store tells of an assignment that memory does not know yet
             elif change := follow(order, task, lease.execution if lease else None, now=now):
                 changes.append(change)
             else:
-                unfit = Conflict(f"cannot {order.verb} {id}: it is {task.status}")
+                unfit = Conflict(f"cannot {order.verb} {id}: it is {_described(order, task)}")
                 settled.append(Outcome(task_id=id, refusal=unfit))
         return settled, changes
+
+
+def _stale(task: Task, if_version: int | None) -> PreconditionFailed | None:
+    try:
+        expect_version(task.id, task.version, if_version)
+    except PreconditionFailed as error:
+        return error
+    return None
 
 
 def _outcome(order: Order, change: Change, refusal: Refusal | None) -> Outcome | None:
@@ -124,6 +151,11 @@ def _outcome(order: Order, change: Change, refusal: Refusal | None) -> Outcome |
         return None
     taken = f"its dedup_key now belongs to {refusal.claim.holder}"
     return Outcome(task_id=task.id, refusal=Conflict(f"cannot {order.verb} {task.id}: {taken}"))
+
+
+def _described(order: Order, task: Task) -> str:
+    about_dead = order.verb in {Verb.REQUEUE, Verb.DISCARD}
+    return f"{task.status}, not a dead letter" if about_dead else str(task.status)
 
 
 def _check(order: Order) -> None:

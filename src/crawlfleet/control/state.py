@@ -25,7 +25,7 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
-from crawlfleet.model.project import Cluster, ClusterStatus
+from crawlfleet.model.project import Cluster, ClusterStatus, Project
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
@@ -73,12 +73,13 @@ class FleetState:
         self._delayed: list[tuple[float, str]] = []
         self._delayed_until: dict[str, float] = {}
         self._limits: list[tuple[float, str]] = []
-        self.known_projects: set[str] = set()
+        self.projects: dict[str, Project] = {}
 
     async def load(self) -> None:
         """Read the living part of the store; the copy is replaced in one step at the end."""
         store = self._store
         clusters, nodes = await store.clusters(), await store.nodes()
+        projects = await store.projects()
         sessions, keys = await store.live_sessions(), await store.keys()
         executions = await store.live_executions()
         tasks = [task async for portion in store.unfinished_tasks() for task in portion]
@@ -88,6 +89,7 @@ class FleetState:
         self._clear()
         self._apply(
             Change(
+                projects=tuple(projects),
                 clusters=tuple(clusters),
                 nodes=tuple(nodes),
                 sessions=tuple(sessions),
@@ -299,11 +301,9 @@ class FleetState:
 
     def _apply(self, change: Change) -> None:
         for cluster in change.clusters:
-            self.clusters[cluster.id] = cluster
-            self.fleet.set_cluster(cluster.id, cluster.status is ClusterStatus.ACTIVE)
-            self.signals.dispatch.set()
+            self._put_cluster(cluster)
         for project in change.projects:
-            self.known_projects.add(project.id)
+            self.projects[project.id] = project
         for node in change.nodes:
             self._node_tokens[node.token_hash] = node.id
             self.nodes[node.id] = node
@@ -324,8 +324,24 @@ class FleetState:
     def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task:
         return changed.get(execution.task_id) or self.leases[execution.id].task
 
+    def _put_cluster(self, cluster: Cluster) -> None:
+        before = self.clusters.get(cluster.id)
+        self.clusters[cluster.id] = cluster
+        self.fleet.set_cluster(cluster.id, cluster.status is ClusterStatus.ACTIVE)
+        self.fleet.set_strategy(cluster.id, cluster.configuration.default_strategy)
+        if before is not None and before.configuration != cluster.configuration:
+            for node in self.nodes.values():
+                if node.cluster_id == cluster.id:
+                    self._put_in_fleet(node)
+        self.signals.dispatch.set()
+
     def _put_in_fleet(self, node: Node) -> None:
-        slots = node.resources.slots + self._backlog.get(node.id, 0)
+        slots = node.resources.slots
+        cluster = self.clusters.get(node.cluster_id)
+        if cluster is not None and cluster.configuration.max_slots is not None:
+            slots = min(slots, cluster.configuration.max_slots)
+        if slots:
+            slots += self._backlog.get(node.id, 0)
         resources = msgspec.structs.replace(node.resources, slots=slots)
         self.fleet.put(msgspec.structs.replace(node, resources=resources))
 

@@ -6,12 +6,13 @@ Stop: no new work, let running commits finish, save the cursor, close the store.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
 import msgspec
 
+from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.events import Broadcast, Events
 from crawlfleet.control.history import NodeHistory
@@ -21,9 +22,11 @@ from crawlfleet.control.logs import Logs
 from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
+from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
+from crawlfleet.control.terms import Terms
 from crawlfleet.control.timers import Timers
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import Rules
@@ -52,24 +55,34 @@ class ControlPlane:
         admission: AdmissionRules,
         sinks: Sequence[EventSink] = (),
         name: str = "master",
+        origins: Mapping[str, str] | None = None,
     ) -> None:
         self._store = store
         self._system = system
-        self._settings = settings
+        self.settings = settings
+        self.origins = origins or {}
+        """Where the value of each setting came from, by its dotted name."""
         self._name = name
         self.state = state = FleetState(store=store, system=system)
         self.keys = Keys(state=state, system=system)
         self.leases = Leases(state=state, system=system, settings=settings.recovery)
         self.logs = Logs(store=store, state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)
+        terms = Terms(state=state, settings=settings.session)
         self.nodes = Nodes(
+            state=state, leases=self.leases, history=self.history, system=system, terms=terms
+        )
+        self.projects = Projects(store=store, state=state, system=system)
+        self.clusters = Clusters(
+            store=store,
             state=state,
-            leases=self.leases,
-            history=self.history,
             system=system,
+            strategies=rules.strategies,
             settings=settings.session,
         )
-        self.tasks = Tasks(store=store, state=state, system=system, rules=admission)
+        self.tasks = Tasks(
+            store=store, state=state, system=system, rules=admission, settings=settings.tasks
+        )
         self.orders = Orders(store=store, state=state, system=system)
         self.queries = Queries(
             store=store, state=state, system=system, tasks=self.tasks, rules=rules
@@ -86,6 +99,7 @@ class ControlPlane:
             recovery=settings.recovery,
             retention=settings.retention,
             history=self.history,
+            terms=terms,
         )
         self._broadcast = Broadcast()
         self._outbox = outbox = Outbox(store=store, state=state, sinks=[self._broadcast, *sinks])
@@ -148,13 +162,15 @@ class ControlPlane:
     async def _mend(self) -> None:
         """Sessions get a full timeout to be heard again; work of ended sessions goes back."""
         now = self._system.now()
-        deadline = now + self._settings.session.timeout_s
+        least = self.settings.session.timeout_s
         await self.state.commit(
             [
                 Change(
                     sessions=(
                         msgspec.structs.replace(
-                            session, deadline=deadline, version=session.version + 1
+                            session,
+                            deadline=now + max(session.timeout_s, least),
+                            version=session.version + 1,
                         ),
                     )
                 )

@@ -13,8 +13,9 @@ from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import TASK, make_id
-from crawlfleet.model.project import Project
+from crawlfleet.model.project import ClusterStatus, Project, ProjectStatus
 from crawlfleet.model.requests import CloneRequest, TaskRequest
+from crawlfleet.model.settings import TaskSettings
 from crawlfleet.model.task import JSON_NULL, TERMINAL, Task
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
@@ -34,12 +35,19 @@ class Tasks:
     """Accepts tasks and gives them out again."""
 
     def __init__(
-        self, *, store: Store, state: FleetState, system: System, rules: AdmissionRules
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        rules: AdmissionRules,
+        settings: TaskSettings,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
         self._rules = rules
+        self._settings = settings
 
     async def submit(self, request: TaskRequest, *, by: str) -> Submission:
         """Accept one task, or raise `InvalidRequest` or `Conflict`."""
@@ -65,6 +73,8 @@ class Tasks:
                 outcomes[place] = Submission(problems=(request,))
             elif problems := [*self._problems(request)]:
                 outcomes[place] = Submission(problems=tuple(problems))
+            elif closed := self._closed(request):
+                outcomes[place] = Submission(conflict=closed)
             else:
                 now = self._system.now()
                 changes.append(
@@ -109,6 +119,7 @@ class Tasks:
             for name in TaskRequest.__struct_fields__
             if hasattr(task, name) and name not in {"idempotency_key", "dedup_key"}
         }
+        fields["idempotency_key"] = request.idempotency_key
         if request.parameters != JSON_NULL:
             fields["parameters"] = request.parameters
         if request.priority is not None:
@@ -126,17 +137,45 @@ class Tasks:
                     remedy=f"use one of {', '.join(sorted(self._state.clusters))}",
                 )
             )
+        if request.project_id not in self._state.projects and not self._settings.create_projects:
+            problems.append(
+                FieldProblem(
+                    field="project_id",
+                    value=request.project_id,
+                    message="is not a project",
+                    remedy="create it first (POST /api/v1/projects, `crawlfleet projects create`), "
+                    "or let the master do so with the setting tasks.create_projects = true",
+                )
+            )
         return problems
 
+    def _closed(self, request: TaskRequest) -> str:
+        """Why the project or the cluster takes no new tasks; nothing when both do."""
+        project = self._state.projects.get(request.project_id)
+        if project is not None and project.status is ProjectStatus.CLOSED:
+            return (
+                f"the project {project.id!r} is closed and takes no new tasks; reopen it "
+                f"(POST /api/v1/projects/{project.id}:reopen), or name another"
+            )
+        cluster = self._state.clusters[request.cluster_id]
+        if cluster.status is ClusterStatus.INACTIVE:
+            return (
+                f"the cluster {cluster.id!r} is inactive and takes no new tasks; reopen it "
+                f"(POST /api/v1/clusters/{cluster.id}:reopen), or name another"
+            )
+        return ""
+
     async def _ensure_projects(self, ids: set[str]) -> None:
-        for id in sorted(ids - self._state.known_projects):
-            if await self._store.project(id) is None:
-                now = self._system.now()
-                # A refusal means that somebody else has just made it: just as well.
-                await self._state.commit(
-                    [Change(projects=(Project(id=id, name=id, created_at=now, updated_at=now),))]
-                )
-            self._state.known_projects.add(id)
+        for id in sorted(ids - self._state.projects.keys()):
+            there = await self._store.project(id)
+            if there is not None:
+                self._state.projects[id] = there
+                continue
+            now = self._system.now()
+            # A refusal means that somebody else has just made it: just as well.
+            await self._state.commit(
+                [Change(projects=(Project(id=id, name=id, created_at=now, updated_at=now),))]
+            )
 
     async def _outcome(self, change: Change, refusal: Refusal | None) -> Submission:
         if refusal is None:

@@ -12,6 +12,7 @@ from typing import Final
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.terms import Terms
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
 from crawlfleet.errors import StoreUnavailable
@@ -45,6 +46,7 @@ class Timers:
         recovery: RecoverySettings,
         retention: RetentionSettings,
         history: NodeHistory,
+        terms: Terms,
     ) -> None:
         self._store = store
         self._state = state
@@ -54,6 +56,7 @@ class Timers:
         self._recovery = recovery
         self._retention = retention
         self._history = history
+        self._terms = terms
         self._hear_first_until = 0.0
         self._next_clear_up = 0.0
         self._orphaned: frozenset[str] = frozenset()
@@ -78,7 +81,7 @@ class Timers:
 
     def allow_for_silence(self) -> None:
         """Nobody could be heard for a while: give every node a full timeout to speak."""
-        self._hear_first_until = self._system.now() + self._session.timeout_s
+        self._hear_first_until = self._system.now() + self._terms.longest_timeout_s()
 
     def next_due(self) -> float:
         """The next instant at which something may have to be done."""

@@ -53,6 +53,7 @@ class Fleet:
         self._last_turn = 0.0
         self._away: dict[str, tuple[Floats, int]] = {}
         self._closed_clusters: frozenset[str] = frozenset()
+        self._strategies: dict[str, str] = {}
         self.classes = NodeClasses()
 
     def __len__(self) -> int:
@@ -131,6 +132,17 @@ class Fleet:
             self._closed_clusters -= {cluster_id}
         else:
             self._closed_clusters |= {cluster_id}
+
+    def set_strategy(self, cluster_id: str, name: str | None) -> None:
+        """How nodes of a cluster are ranked for tasks that do not say; `None`: as in the fleet."""
+        if name is None:
+            self._strategies.pop(cluster_id, None)
+        else:
+            self._strategies[cluster_id] = name
+
+    def strategy_of(self, cluster_id: str) -> str | None:
+        """The cluster's own default strategy, if it has one."""
+        return self._strategies.get(cluster_id)
 
     def remember_success(self, node_id: str, content_features: Pairs) -> None:
         """The node finished work with these features; `content_based` prefers it for the like.

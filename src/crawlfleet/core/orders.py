@@ -22,6 +22,10 @@ class Verb(StrEnum):
     RESUME = "resume"
     RETRY = "retry"
     REPRIORITISE = "reprioritise"
+    REQUEUE = "requeue"
+    """Retry, for what is in the dead-letter list."""
+    DISCARD = "discard"
+    """Take it off the dead-letter list, and leave it as it ended."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +42,7 @@ _LEADS_TO: Final = {
     Verb.PAUSE: TaskStatus.PAUSED,
     Verb.RESUME: TaskStatus.PENDING,
     Verb.RETRY: TaskStatus.PENDING,
+    Verb.REQUEUE: TaskStatus.PENDING,
 }
 _FRESH: Final[dict[str, Any]] = {
     "retry_count": 0,
@@ -58,6 +63,8 @@ def is_fulfilled(order: Order, task: Task) -> bool:
     """Whether the task is already as ordered."""
     if order.verb is Verb.REPRIORITISE:
         return task.priority == order.priority
+    if order.verb is Verb.DISCARD:
+        return task.status in TERMINAL and task.dead_reason is None
     return task.status is _LEADS_TO[order.verb]
 
 
@@ -79,6 +86,12 @@ def follow(order: Order, task: Task, execution: Execution | None, *, now: float)
             return _retried(task, now, f"retried by {order.by}")
         case Verb.REPRIORITISE:
             return _reprioritised(order, task, now)
+        case Verb.REQUEUE:
+            if task.dead_reason is None:
+                return None
+            return _retried(task, now, f"retried by {order.by}, from the dead letters")
+        case Verb.DISCARD:
+            return _discarded(task, now, f"discarded by {order.by}")
 
 
 def _retried(task: Task, now: float, cause: str) -> Change | None:
@@ -108,6 +121,22 @@ def _reprioritised(order: Order, task: Task, now: float) -> Change | None:
     )
     changed = msgspec.structs.replace(
         task, priority=order.priority, version=task.version + 1, updated_at=now
+    )
+    return Change(tasks=(changed,), events=(event,))
+
+
+def _discarded(task: Task, now: float, cause: str) -> Change | None:
+    if task.dead_reason is None:
+        return None
+    event = Event(
+        kind="task.discarded",
+        subject=task.id,
+        at=now,
+        cause=cause,
+        details={"reason": task.dead_reason},
+    )
+    changed = msgspec.structs.replace(
+        task, dead_reason=None, version=task.version + 1, updated_at=now
     )
     return Change(tasks=(changed,), events=(event,))
 

@@ -155,7 +155,8 @@ class _Drawing:
     def _ranking(self, rows: Rows, requirement: Requirement) -> Ranking:
         nodes = NodeColumns(self._draft, rows)
         self._seed += 1
-        for name in (requirement.strategy, self._rules.default_strategy):
+        of_cluster = self._fleet.strategy_of(requirement.cluster_id)
+        for name in (requirement.strategy, of_cluster, self._rules.default_strategy):
             ranking = self._ranked_by(name, nodes, requirement)
             if ranking is not None:
                 return ranking

@@ -26,6 +26,7 @@ LABEL: Final = re.compile(r"[^\x00-\x1f\x7f]{0,200}\Z")
 MAX_TASK_TYPES: Final = 1000
 MAX_LOAD: Final = 1e6
 """Load may pass 1 when more is wanted than there is; the usage of a thing may not."""
+LONGEST_TIMEOUT_S: Final = 86_400.0
 SHARES: Final = ("cpu_usage", "memory_usage", "gpu_usage")
 RATES: Final = ("network_io", "disk_io")
 
@@ -74,6 +75,18 @@ def heartbeat_problems(heartbeat: Heartbeat) -> Iterator[FieldProblem]:
         rate = getattr(heartbeat.resources, field)
         if rate < 0:
             yield _problem(f"resources.{field}", rate, "is below zero", "use bytes per second")
+    told = heartbeat.session_timeout_s
+    if told is not None and not 0 < told <= LONGEST_TIMEOUT_S:
+        yield _problem(
+            "session_timeout_s",
+            told,
+            "is out of range",
+            f"use a number above 0, to {LONGEST_TIMEOUT_S:g}",
+        )
+    for field in ("configuration_version", "number"):
+        given = getattr(heartbeat, field)
+        if given is not None and not 0 <= given < 2**63:
+            yield _problem(field, given, "is out of range", "use a number from 0 to 2^63 - 1")
     if not 0 <= heartbeat.load <= MAX_LOAD:
         yield _problem(
             "load", heartbeat.load, "is out of range", f"use a number from 0 to {MAX_LOAD:g}"

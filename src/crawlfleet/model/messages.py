@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.log import LogPart, Progress
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources, Usage
@@ -41,6 +42,8 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     heartbeat_interval_s: float
     node_token: str | None = None
     """Shown once, when the node is new."""
+    terms: NodeTerms | None = None
+    """The settings of its cluster to begin with."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,6 +52,13 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     active_tasks: tuple[str, ...] = ()
     session_id: str | None = None
     """The session to renew; the newest of the node when it does not say."""
+    configuration_version: int | None = None
+    """The version of its cluster's configuration that the node runs."""
+    session_timeout_s: float | None = None
+    """After how much silence it stops by itself; as it was told last."""
+    number: int | None = None
+    """Grows from one heartbeat of a session to the next: a late copy of an earlier one, which may
+    speak of another time-out, renews nothing."""
 
 
 class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +78,8 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     lost_tasks: tuple[str, ...] = ()
     """Tasks among those listed that the node no longer owns."""
     stop: tuple[StopOrder, ...] = ()
+    terms: NodeTerms | None = None
+    """New settings of its cluster: apply them, and name their version in the next heartbeat."""
 
 
 class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -76,6 +76,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 0.0
     """The longest time-out that the node may believe in: it was told so, and did not say that it
     works by a newer one."""
+    beat: int = 0
+    """The number of the newest heartbeat that was heard."""
     configuration_version: int = 0
     """The version of its cluster's configuration that the node says it runs."""
     version: int = 1

@@ -85,6 +85,8 @@ class CloneRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     parameters: msgspec.Raw = msgspec.field(default_factory=JSON_NULL.copy)
     priority: Priority | None = None
+    idempotency_key: str | None = None
+    """The same request: sent again, it gives the same new task."""
 
 
 class PriorityRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -52,6 +52,15 @@ class SessionSettings(Section, frozen=True, kw_only=True):
     ] = 20.0
 
 
+class TaskSettings(Section, frozen=True, kw_only=True):
+    """What is accepted."""
+
+    create_projects: Annotated[
+        bool,
+        Meta(description="Whether a task for an unknown project makes that project."),
+    ] = True
+
+
 class DispatchSettings(Section, frozen=True, kw_only=True):
     """How ready tasks find their nodes."""
 
@@ -108,6 +117,9 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     """What a node is, offers and allows."""
 
     name: Annotated[str, Meta(description="The node's name; the machine's name when empty.")] = ""
+    cluster: Annotated[
+        str, Meta(min_length=1, description="The cluster that the node joins; it must exist.")
+    ] = "default"
     slots: Annotated[Count, Meta(description="How many executions run at once.")] = 4
     node_type: Annotated[
         str, Meta(min_length=1, description="A kind of node that tasks may ask for.")
@@ -201,6 +213,7 @@ class Settings(Section, frozen=True, kw_only=True):
     ] = 2
     server: ServerSettings = ServerSettings()
     session: SessionSettings = SessionSettings()
+    tasks: TaskSettings = TaskSettings()
     dispatch: DispatchSettings = DispatchSettings()
     recovery: RecoverySettings = RecoverySettings()
     retention: RetentionSettings = RetentionSettings()

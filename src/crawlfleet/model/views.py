@@ -166,6 +166,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     version: int = 0
     """Grows with each change, but not with heartbeats; in quotes it is the `ETag`."""
+    configuration_version: int | None = None
+    """The version of its cluster's settings that it runs, as it says."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,7 +14,9 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet import telemetry
 from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.messages import (
     Assignment,
     Heartbeat,
@@ -82,10 +84,14 @@ class WorkSession:
         self._node_id = registered.node_id
         self._session_id = registered.session_id
         self._interval_s = registered.heartbeat_interval_s
-        self._valid_s = registered.session_timeout_s * (1.0 - SAFETY_SHARE) - stop_grace_s
+        self._stop_grace_s = stop_grace_s
+        self._timeout_s = registered.session_timeout_s
+        self._version: int | None = None
+        self._beats = 0
+        self._new_terms = asyncio.Event()
         self._measure = measure
         self._usage = Usage()
-        self._slots = slots
+        self._offered_slots = self._slots = slots
         self._long_poll_s = long_poll_s
         self._stopping = stopping
         self._valid_until = asked_at + self._valid_s
@@ -108,6 +114,13 @@ class WorkSession:
         """Starts that were not sent yet, and when they were: a quick end takes them along."""
         self._something_to_report = asyncio.Event()
         self._giving_back: asyncio.TimerHandle | None = None
+        if registered.terms is not None:
+            self._work_by(registered.terms, asked_at)
+
+    @property
+    def _valid_s(self) -> float:
+        """For how long the node may act after it sent a message that was answered."""
+        return self._timeout_s * (1.0 - SAFETY_SHARE) - self._stop_grace_s
 
     async def run(self) -> SessionEnd:
         """Work until the session ends; when it returns, no executor of it is running."""
@@ -153,11 +166,15 @@ class WorkSession:
                 if reply.session_lost:
                     return SessionEnd.LOST
                 self._valid_until = max(self._valid_until, sent + self._valid_s)
+                if reply.terms is not None:
+                    self._work_by(reply.terms, sent)
+                    pause = min(pause, self._interval_s)
                 self._obey(reply.stop)
                 self._drop(listed, frozenset(reply.lost_tasks))
             await asyncio.sleep(pause)
 
     async def _heartbeat(self) -> Heartbeat:
+        self._beats += 1
         try:
             self._usage = await self._measure()
         except Exception as error:
@@ -167,7 +184,28 @@ class WorkSession:
             load=max(self._usage.cpu_usage, self._usage.memory_usage),
             active_tasks=tuple(self._held[id].task_id for id in self._running),
             session_id=self._session_id,
+            configuration_version=self._version,
+            session_timeout_s=self._timeout_s,
+            number=self._beats,
         )
+
+    def _work_by(self, terms: NodeTerms, heard_at: float) -> None:
+        """Apply what the cluster's settings say; the next heartbeat confirms it.
+
+        A shorter time-out holds from the message that was answered with it: the master counts
+        by it as soon as the node says that it does, too.
+        """
+        if terms.version != self._version:
+            log.info("settings of the cluster", version=terms.version, node_id=self._node_id)
+        self._version = terms.version
+        self._interval_s = terms.heartbeat_interval_s
+        self._timeout_s = terms.session_timeout_s
+        self._valid_until = heard_at + self._valid_s
+        self._new_terms.set()
+        limit = self._offered_slots if terms.max_slots is None else terms.max_slots
+        self._slots = min(self._offered_slots, limit)
+        telemetry.set_level(terms.log_level)
+        self._run_next()
 
     async def _take(self) -> SessionEnd:
         while True:
@@ -209,8 +247,11 @@ class WorkSession:
 
     async def _expire(self) -> SessionEnd:
         loop = asyncio.get_running_loop()
-        while (left := self._valid_until - loop.time()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(left)
+        while self._valid_until > loop.time():
+            self._new_terms.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._valid_until):
+                    await self._new_terms.wait()
         log.warning("no heartbeat was answered in time: stopping all work", node_id=self._node_id)
         return SessionEnd.LOST
 

@@ -158,6 +158,7 @@ sessions: Final = Table(
     _text("end_cause"),
     _number("version"),
     _real("timeout_s", default=0),
+    _number("beat", default=0),
     _number("configuration_version", default=0),
 )
 _partial_index("ix_sessions_live", sessions.c.id, where=sessions.c.ended_at.is_(None))

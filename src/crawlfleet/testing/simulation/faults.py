@@ -15,6 +15,7 @@ from crawlfleet.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
+from crawlfleet.model.administration import ClusterPatch, ClusterSettingsPatch
 from crawlfleet.model.change import Change
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
@@ -30,6 +31,7 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportReply,
 )
+from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.task import ErrorClass, Task, TaskError
 from crawlfleet.ports.execution import Attempt, Identity, Observer
 from crawlfleet.ports.store import Committed, Store
@@ -39,6 +41,14 @@ if TYPE_CHECKING:
     from crawlfleet.control.supervisor import ControlPlane
 
 T = TypeVar("T")
+
+
+async def change_terms(control: "ControlPlane", chance: random.Random) -> None:
+    """Give the nodes other time-outs, shorter or longer than before."""
+    timeout_s = chance.uniform(4.0, 24.0)
+    interval_s = timeout_s / chance.choice((3, 4, 8))
+    settings = ClusterSettingsPatch(session_timeout_s=timeout_s, heartbeat_interval_s=interval_s)
+    await control.clusters.change(DEFAULT_CLUSTER, ClusterPatch(configuration=settings), by="x")
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):

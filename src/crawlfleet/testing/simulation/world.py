@@ -32,6 +32,7 @@ from crawlfleet.testing.simulation.faults import (
     SimulatedPool,
     WatchedStore,
     Work,
+    change_terms,
 )
 from crawlfleet.testing.simulation.invariants import Invariants, Violation
 from crawlfleet.worker.agent import Agent
@@ -334,6 +335,8 @@ class _World:
                 node = self._chance.choice(sorted(self._watch.nodes))
                 order = self._chance.choice(("drain", "maintain", "resume", "resume"))
                 await self._order_node(order, node)
+            if self._chance.random() < 0.2:
+                await self._ask(lambda on: change_terms(on, self._chance))
 
     async def _submit_batch(self, requests: Sequence[TaskRequest]) -> Any:
         return await self._ask(lambda on: on.tasks.submit_batch(requests, by=PEOPLE))

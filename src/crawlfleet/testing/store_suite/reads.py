@@ -54,19 +54,21 @@ VARIED = [
 
 def chosen(task: Task, filter: TaskFilter) -> bool:
     """The meaning of a filter, field by field."""
-    return all(
-        wanted is None or wanted == actual
-        for wanted, actual in (
-            (filter.project_id, task.project_id),
-            (filter.task_type, task.task_type),
-            (filter.workflow_id, task.workflow_id),
-            (filter.assigned_node, task.assigned_node),
-            (filter.dead, task.dead_reason is not None),
-            (filter.cluster_id, task.cluster_id),
-            (filter.error_class, task.error and task.error.error_class),
+    return (
+        all(
+            wanted is None or wanted == actual
+            for wanted, actual in (
+                (filter.project_id, task.project_id),
+                (filter.task_type, task.task_type),
+                (filter.workflow_id, task.workflow_id),
+                (filter.assigned_node, task.assigned_node),
+                (filter.dead, task.dead_reason is not None),
+                (filter.cluster_id, task.cluster_id),
+                (filter.error_class, task.error and task.error.error_class),
+            )
         )
-    ) and (task.status in filter.status if filter.status else True) and (
-        filter.reason is None or filter.reason in (task.dead_reason or "")
+        and (task.status in filter.status if filter.status else True)
+        and (filter.reason is None or filter.reason in (task.dead_reason or ""))
     )
 
 

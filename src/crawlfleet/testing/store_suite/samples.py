@@ -188,6 +188,7 @@ FULL_SESSION: Final = make_session(
     ended_at=NOW + 5,
     end_cause=AWKWARD,
     timeout_s=4.5,
+    beat=7,
     configuration_version=2,
 )
 FULL_KEY: Final = make_key(expires_at=NOW + 1, revoked_at=NOW + 2, role=Role.NODE)

@@ -1,5 +1,7 @@
 """Projects that can be closed, and clusters whose settings have versions."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
@@ -8,7 +10,7 @@ revision = "0005"
 down_revision = "0004"
 
 TEXT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
-ADDED = {
+ADDED: dict[str, tuple[tuple[str, Any, str], ...]] = {
     "projects": (
         ("description", TEXT, "''"),
         ("status", TEXT, "'active'"),
@@ -16,6 +18,7 @@ ADDED = {
     "crawler_clusters": (("configuration_version", sa.BigInteger(), "0"),),
     "crawler_node_sessions": (
         ("timeout_s", sa.Double(), "0"),
+        ("beat", sa.BigInteger(), "0"),
         ("configuration_version", sa.BigInteger(), "0"),
     ),
 }
@@ -24,8 +27,8 @@ ADDED = {
 def upgrade() -> None:
     for table, columns in ADDED.items():
         for name, kind, default in columns:
-            default = sa.text(default)
-            op.add_column(table, sa.Column(name, kind, nullable=False, server_default=default))
+            before = sa.text(default)
+            op.add_column(table, sa.Column(name, kind, nullable=False, server_default=before))
     op.create_table(
         "crawler_cluster_configurations",
         sa.Column("id", TEXT, nullable=False),

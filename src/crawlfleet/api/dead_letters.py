@@ -1,0 +1,163 @@
+"""/api/v1/dead-letters: tasks that were given up, to look at, send back, or leave."""
+
+from typing import Final
+
+import msgspec
+
+from crawlfleet.api import examples, examples_administration
+from crawlfleet.api.orders import by_ids, summary
+from crawlfleet.api.presenting import instant, moment
+from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Route
+from crawlfleet.api.selecting import PageSize, check_cursor, invalid, is_id
+from crawlfleet.core.orders import Order, Verb
+from crawlfleet.model.administration import (
+    DeadLetter,
+    DeadLetterPage,
+    DeadLetterRequest,
+    DeadLetterSelection,
+)
+from crawlfleet.model.task import ErrorClass, Task, TaskStatus
+from crawlfleet.model.views import BulkReply
+from crawlfleet.ports.store import TaskFilter
+
+
+class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters, and which page."""
+
+    project_id: str | None = None
+    """Only those of this project."""
+    cluster_id: str | None = None
+    """Only those of this cluster."""
+    task_type: str | None = None
+    """Only those of this type."""
+    workflow_id: str | None = None
+    """Only those of this workflow."""
+    assigned_node: str | None = None
+    """Only those that were last on this node."""
+    status: TaskStatus | msgspec.UnsetType = msgspec.UNSET
+    """Only those that ended like this: `failed` or `timeout`."""
+    error_class: ErrorClass | msgspec.UnsetType = msgspec.UNSET
+    """Only those whose last error is of this class."""
+    reason: str | None = None
+    """Only those with this text in their reason."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+async def find(call: Call) -> DeadLetterPage:
+    query: DeadLetterQuery = call.query
+    selection = DeadLetterSelection(
+        project_id=query.project_id,
+        cluster_id=query.cluster_id,
+        task_type=query.task_type,
+        workflow_id=query.workflow_id,
+        assigned_node=query.assigned_node,
+        status=None if query.status is msgspec.UNSET else query.status,
+        error_class=None if query.error_class is msgspec.UNSET else query.error_class,
+        reason=query.reason,
+    )
+    tasks, cursor = await call.control.queries.find_tasks(
+        _filter(selection), after=check_cursor(query.cursor), limit=query.limit
+    )
+    return DeadLetterPage(items=[_view(task) for task in tasks], next_cursor=cursor)
+
+
+def _many(verb: Verb) -> Handler:
+    async def handle(call: Call) -> BulkReply:
+        request: DeadLetterRequest = call.body
+        order = Order(verb=verb, by=call.caller.name)
+        if (request.filter is None) == (not request.ids):
+            raise invalid("ids", "and filter: one of them is needed", "send ids, or a filter")
+        if request.filter is None:
+            return summary(await by_ids(call, order, request.ids), None)
+        outcomes, cursor = await call.control.orders.carry_out_where(
+            order,
+            _filter(request.filter),
+            after=check_cursor(request.cursor),
+            limit=request.limit,
+        )
+        return summary(outcomes, cursor)
+
+    return handle
+
+
+def _filter(selection: DeadLetterSelection) -> TaskFilter:
+    if selection.reason is not None and not is_id(selection.reason):
+        raise invalid(
+            "reason",
+            "cannot be part of a reason",
+            "send 1 to 100 characters that can be printed, or leave it out",
+            selection.reason,
+        )
+    return TaskFilter(
+        status=() if selection.status is None else (selection.status,),
+        project_id=selection.project_id,
+        cluster_id=selection.cluster_id,
+        task_type=selection.task_type,
+        workflow_id=selection.workflow_id,
+        assigned_node=selection.assigned_node,
+        error_class=selection.error_class,
+        reason=selection.reason,
+        dead=True,
+    )
+
+
+def _view(task: Task) -> DeadLetter:
+    return DeadLetter(
+        id=task.id,
+        project_id=task.project_id,
+        cluster_id=task.cluster_id,
+        task_type=task.task_type,
+        status=str(task.status),
+        reason=task.dead_reason or "",
+        error_class=str(task.error.error_class) if task.error else None,
+        message=task.error.message if task.error else "",
+        retry_count=task.retry_count,
+        loss_count=task.loss_count,
+        assigned_node=task.assigned_node,
+        created_at=moment(task.created_at),
+        completed_at=instant(task.completed_at),
+    )
+
+
+ROUTES: Final = (
+    Route(
+        name="list_dead_letters",
+        method="GET",
+        path="/api/v1/dead-letters",
+        roles=READERS,
+        handler=find,
+        summary="List tasks that were given up, newest first",
+        query=DeadLetterQuery,
+        response=DeadLetterPage,
+        example=Example(response=examples_administration.DEAD_LETTERS),
+    ),
+    Route(
+        name="requeue_dead_letters",
+        method="POST",
+        path="/api/v1/dead-letters:requeue",
+        roles=OPERATORS,
+        handler=_many(Verb.REQUEUE),
+        summary="Send dead letters back to the queue",
+        details="Their counters begin anew. Name up to 10,000 `ids`, or a `filter`; an empty "
+        "filter means all of them.",
+        body=DeadLetterRequest,
+        response=BulkReply,
+        example=Example(
+            request=examples_administration.DEAD_LETTER_REQUEST, response=examples.BULK_REPLY
+        ),
+    ),
+    Route(
+        name="discard_dead_letters",
+        method="POST",
+        path="/api/v1/dead-letters:discard",
+        roles=OPERATORS,
+        handler=_many(Verb.DISCARD),
+        summary="Take dead letters off the list",
+        details="The tasks stay as they ended, and go when their time to be kept is over.",
+        body=DeadLetterRequest,
+        response=BulkReply,
+    ),
+)

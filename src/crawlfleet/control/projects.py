@@ -1,0 +1,97 @@
+"""Projects: made, read, changed, closed and opened again."""
+
+from collections.abc import Callable
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.core import administration
+from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.model.administration import ProjectPatch, ProjectRequest
+from crawlfleet.model.change import Change
+from crawlfleet.model.project import Project, ProjectStatus
+from crawlfleet.model.task import TaskStatus
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+
+Counts = dict[TaskStatus, int]
+
+
+class Projects:
+    """Looks after the tenants."""
+
+    def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+
+    def get(self, project_id: str) -> Project:
+        """The project, or `NotFound`."""
+        project = self._state.projects.get(project_id)
+        if project is None:
+            raise NotFound("project", project_id)
+        return project
+
+    async def count(self, project: Project) -> Counts:
+        """How many tasks it has in each state."""
+        return await self._store.count_tasks(project.id)
+
+    async def page(self, *, after: str | None, limit: int) -> list[tuple[Project, Counts]]:
+        """Up to `limit` projects beyond an id, in order of id, with the counts of their tasks."""
+        ids = sorted(id for id in self._state.projects if after is None or id > after)
+        counts = await self._store.count_tasks_by_project()
+        return [(self._state.projects[id], counts.get(id, {})) for id in ids[:limit]]
+
+    async def create(self, request: ProjectRequest, *, by: str) -> tuple[Project, bool]:
+        """The project, and whether it is new; `Conflict` if another has the id."""
+        accept(administration.text_problems(request))
+        now = self._system.now()
+        change = administration.new_project(request, now=now, cause=f"created by {by}")
+        if request.id not in self._state.projects:
+            (refusal,) = await self._state.commit([change])
+            if refusal is None:
+                return change.projects[0], True
+            raise has_changed(request.id)
+        (wanted,) = change.projects
+        there = self.get(request.id)
+        if (there.name, there.description) != (wanted.name, wanted.description):
+            raise Conflict(f"there is a project {request.id!r} already; PATCH changes it")
+        return there, False
+
+    async def change(
+        self, project_id: str, patch: ProjectPatch, *, by: str, if_version: int | None = None
+    ) -> Project:
+        """The project with what the patch says."""
+        accept(administration.text_problems(patch))
+
+        def decide(project: Project, now: float) -> Change | None:
+            cause = f"changed by {by}"
+            return administration.changed_project(project, patch, now=now, cause=cause)
+
+        return await self._make(project_id, decide, if_version)
+
+    async def move(
+        self, project_id: str, status: ProjectStatus, *, by: str, if_version: int | None = None
+    ) -> Project:
+        """Close the project, or open it again."""
+
+        def decide(project: Project, now: float) -> Change | None:
+            cause = f"made {status} by {by}"
+            return administration.moved_project(project, status, now=now, cause=cause)
+
+        return await self._make(project_id, decide, if_version)
+
+    async def _make(
+        self,
+        project_id: str,
+        decide: Callable[[Project, float], Change | None],
+        if_version: int | None,
+    ) -> Project:
+        project = self.get(project_id)
+        change = decide(project, self._system.now())
+        if change is None:
+            return project
+        expect_version(project_id, project.version, if_version)
+        (refusal,) = await self._state.commit([change])
+        if refusal is not None:
+            raise has_changed(project_id)
+        return change.projects[0]
