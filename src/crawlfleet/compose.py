@@ -28,6 +28,7 @@ from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import Registration
 from crawlfleet.model.settings import Settings, WorkerSettings
+from crawlfleet.ports.archive import Archive
 from crawlfleet.ports.store import Store
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.agent import Agent, AgentEnd
@@ -49,6 +50,16 @@ def open_store(url: str) -> Store:
         raise ConfigError(f"store: {url!r} is not a URL; use one such as sqlite:///path/file.db")
     store: Store = plugins.load_one(plugins.STORES, scheme)(url)
     return store
+
+
+def open_archive(url: str) -> Archive:
+    """All rows of the store that a URL names, in bulk."""
+    store = open_store(url)
+    archive = getattr(store, "archive", None)
+    if archive is None:
+        raise ConfigError(f"store: {url.partition('://')[0]} stores cannot be backed up")
+    opened: Archive = archive()
+    return opened
 
 
 def control_plane(

@@ -79,6 +79,10 @@ class StoreTooNew(CrawlfleetError):
     """The store was written by a newer crawlfleet; this one must not touch it."""
 
 
+class BackupUnusable(CrawlfleetError):
+    """A file is not a backup, is damaged, or was written by a newer program."""
+
+
 class LeadershipLost(CrawlfleetError):
     """Another master has taken the lead; this one stops, and may come back as a follower."""
 

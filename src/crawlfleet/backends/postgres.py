@@ -14,6 +14,7 @@ import msgspec
 from crawlfleet.backends.present import default_rows
 from crawlfleet.backends.sql import operations
 from crawlfleet.backends.sql.group import unfit
+from crawlfleet.backends.sql.postgres.archive import PostgresArchive
 from crawlfleet.backends.sql.postgres.connections import Connection, Readers, Server, let_go
 from crawlfleet.backends.sql.postgres.preparation import prepare
 from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
@@ -66,6 +67,10 @@ class PostgresStore(SqlStore[Statement]):
             await readers.close()
         if writer is not None:
             await writer.close()
+
+    def archive(self) -> PostgresArchive:
+        """All of its rows in bulk, whether or not it is open."""
+        return PostgresArchive(self._server)
 
     async def _prepare(self) -> None:
         connection = await self._server.connect_patiently()

@@ -23,6 +23,7 @@ from crawlfleet.backends.lane import Lane
 from crawlfleet.backends.present import default_rows
 from crawlfleet.backends.sql.operations import Operation
 from crawlfleet.backends.sql.rows import RowMap
+from crawlfleet.backends.sql.sqlite.archive import SqliteArchive
 from crawlfleet.backends.sql.sqlite.preparation import prepare
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, bound
 from crawlfleet.backends.sql.sqlite.trouble import explain
@@ -160,6 +161,10 @@ class SqliteStore(SqlStore[str]):
             await reader.close()
             await writer.close()
             await asyncio.to_thread(files.close)
+
+    def archive(self) -> SqliteArchive:
+        """All of its rows in bulk, whether or not it is open."""
+        return SqliteArchive(self._path, _lock)
 
     async def _write(self, job: Job) -> Any:
         if self._writer is None:

@@ -10,6 +10,7 @@ import typer
 
 from crawlfleet import __version__
 from crawlfleet.cli import (
+    backup,
     configuration,
     crawl,
     doctor,
@@ -54,6 +55,7 @@ def create_app() -> typer.Typer:
         nodes,
         events,
         configuration,
+        backup,
         reset,
         doctor,
     ):

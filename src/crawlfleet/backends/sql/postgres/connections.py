@@ -95,6 +95,18 @@ class Server:
             except Exception as error:
                 await patience.endure(error)
 
+    async def connect_for_long(self) -> Connection:
+        """A connection for a backup or a restore, whose statements may take as long as they do."""
+        lasting = {"idle_in_transaction_session_timeout": "0", "lock_timeout": "15s"}
+        try:
+            return await asyncpg.connect(
+                self._url, timeout=CONNECT_S, server_settings=SETTINGS | lasting
+            )
+        except ValueError:
+            raise misread(self.address) from None
+        except Exception as error:
+            raise explain(error, self.address) from error
+
     def pool(self) -> Any:
         """A pool for reading, which connects when it is first used."""
         return asyncpg.create_pool(

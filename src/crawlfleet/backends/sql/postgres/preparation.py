@@ -34,10 +34,10 @@ async def prepare(
             f"store: the database {address} has the encoding {encoding}, which cannot hold every "
             "text; create one with `createdb --encoding=UTF8 --template=template0`"
         )
-    if await _find_revision(connection) == head:
+    if await find_revision(connection) == head:
         return
     await connection.execute(BEGIN)
-    found = await _find_revision(connection)
+    found = await find_revision(connection)
     if found is None:
         await connection.execute(";".join(migrations.creation(NUMBERED, VERSION_TABLE, head)))
     elif found != head:
@@ -51,7 +51,7 @@ async def prepare(
     await connection.execute("COMMIT")
 
 
-async def _find_revision(connection: Connection) -> str | None:
+async def find_revision(connection: Connection) -> str | None:
     """The revision of the store, or `None` when there is none in this schema."""
     # By a query: `to_regclass` remembers within a transaction that there was none.
     there = await connection.fetchval(

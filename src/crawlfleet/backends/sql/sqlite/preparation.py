@@ -25,17 +25,17 @@ def prepare(path: Path, *, scripts: Path = SCRIPTS, head: str = HEAD) -> None:
     migration fails, or sqlite3's own errors.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        found = _find_revision(connection, path)
+        found = find_revision(connection, path)
         if found is None:
             _create(connection, head)
         elif found != head:
-            _refuse_unknown(path, found, scripts, head)
+            refuse_unknown(path, found, scripts, head)
             _copy_aside(connection, path.with_name(f"{path.name}.before-{head}"))
     if found not in (None, head):
         migrate(path, scripts=scripts, head=head)
 
 
-def _find_revision(connection: sqlite3.Connection, path: Path) -> str | None:
+def find_revision(connection: sqlite3.Connection, path: Path) -> str | None:
     """The revision of the store, or `None` when the file is new."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if not tables:
@@ -67,7 +67,8 @@ def _copy_aside(connection: sqlite3.Connection, copy: Path) -> None:
     partial.replace(copy)
 
 
-def _refuse_unknown(path: Path, found: str, scripts: Path, head: str) -> None:
+def refuse_unknown(path: Path, found: str, scripts: Path, head: str) -> None:
+    """Raise `StoreTooNew` for a revision that no script leads to."""
     if not migrations.is_known(found, scripts):
         raise StoreTooNew(
             f"the store {path} has the schema revision {found}, this program knows revisions up "

@@ -1,0 +1,177 @@
+"""`backup` and `restore`: all that a store holds, into a file and back."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from crawlfleet import __version__, config
+from crawlfleet.cli.command import AsJson, ConfigFile, DataFolder, add_command
+from crawlfleet.cli.configuration import load_settings
+from crawlfleet.cli.connection import is_alive, read_connection
+from crawlfleet.cli.output import Output, cell, message_console, table
+from crawlfleet.errors import BackupUnusable, ConfigError, Conflict
+
+File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, dir_okay=False)]
+Advance = Callable[[str, int], None]
+
+
+class BackupView(msgspec.Struct, frozen=True, kw_only=True):
+    """What was saved or restored."""
+
+    file: str
+    store: str
+    schema_version: str
+    made_at: float
+    rows: dict[str, int]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    add_command(
+        app,
+        "backup",
+        backup,
+        try_this=(
+            "crawlfleet backup fleet.backup",
+            "crawlfleet backup /backups/$(date +%F).backup --data /srv/fleet --json",
+        ),
+    )
+    add_command(
+        app,
+        "restore",
+        restore,
+        try_this=(
+            "crawlfleet restore fleet.backup --data ./new-fleet",
+            "CRAWLFLEET_STORE=postgresql://… crawlfleet restore fleet.backup",
+        ),
+    )
+
+
+def backup(
+    file: File,
+    data: DataFolder = None,
+    config_file: ConfigFile = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Save all that the store holds into a file, as it is at one instant; masters may go on."""
+    url = config.store_url(load_settings(config_file, data).settings)
+    if file.exists() and not force:
+        raise ConfigError(f"{file} is there already; --force replaces it")
+    if not file.absolute().parent.is_dir():
+        raise ConfigError(f"there is no folder {file.absolute().parent}; make it first")
+    _show(asyncio.run(_backup(url, file)), as_json)
+
+
+def restore(
+    file: File,
+    data: DataFolder = None,
+    config_file: ConfigFile = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace all that is in a store that is not empty.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fill the store from a backup, all of it or nothing; its masters must not run meanwhile."""
+    settings = load_settings(config_file, data).settings
+    running = read_connection(config.data_dir(settings))
+    if running is not None and is_alive(running.pid):
+        raise Conflict(
+            f"a fleet runs with its data in {config.data_dir(settings)} (process {running.pid}); "
+            "stop it first"
+        )
+    _show(asyncio.run(_restore(config.store_url(settings), file, force)), as_json)
+
+
+async def _backup(url: str, file: Path) -> BackupView:
+    from crawlfleet import compose
+    from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Header, write_backup
+
+    archive = compose.open_archive(url)
+    header = Header(
+        format=FORMAT,
+        format_version=FORMAT_VERSION,
+        schema_version=await archive.revision(),
+        made_at=time.time(),
+        made_by=f"crawlfleet {__version__}",
+    )
+    with _progress("saving") as advance:
+        rows = await write_backup(file, header, archive.dump(), advance)
+    return _view(file, url, header, rows)
+
+
+async def _restore(url: str, file: Path, force: bool) -> BackupView:
+    from crawlfleet import compose
+    from crawlfleet.backends.backup_file import Backup
+    from crawlfleet.backends.sql.migrations import HEAD, SCRIPTS, is_known
+
+    saved = Backup(file)
+    header = saved.header()
+    if not is_known(header.schema_version, SCRIPTS):
+        raise BackupUnusable(
+            f"{file} has the schema {header.schema_version}, this program knows schemas up to "
+            f"{HEAD}: {header.made_by} wrote it. Install that version or a newer one"
+        )
+    rows: dict[str, int] = {}
+    with _progress("checking") as advance:
+        # Before anything is touched: a damaged file must not cost even the time of a rollback.
+        for portion in saved.portions():
+            rows[portion.table] = rows.get(portion.table, 0) + len(portion.rows)
+            advance(portion.table, len(portion.rows))
+    with _progress("restoring", sum(rows.values())) as advance:
+
+        def told() -> Iterator[Any]:
+            for portion in saved.portions():
+                yield portion
+                advance(portion.table, len(portion.rows))
+
+        await compose.open_archive(url).load(told(), force=force, now=time.time())
+    return _view(file, url, header, rows)
+
+
+def _view(file: Path, url: str, header: Any, rows: dict[str, int]) -> BackupView:
+    from crawlfleet.telemetry import mask_secrets
+
+    return BackupView(
+        file=str(file),
+        store=mask_secrets(None, "", {"store": url})["store"],
+        schema_version=header.schema_version,
+        made_at=header.made_at,
+        rows=rows,
+    )
+
+
+def _show(view: BackupView, as_json: bool) -> None:
+    output = Output(json=as_json)
+    rows = ([cell(name), cell(count)] for name, count in view.rows.items())
+    output.show(view, lambda: table(("table", "rows"), rows))
+    output.remark(f"{sum(view.rows.values())} rows of {view.store}, in {view.file}")
+
+
+@contextmanager
+def _progress(word: str, total: int | None = None) -> Iterator[Advance]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = message_console()
+    with Progress(
+        TextColumn(word),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed} rows"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    ) as progress:
+        bar = progress.add_task("", total=total)
+
+        def advance(name: str, rows: int) -> None:
+            progress.update(bar, description=name, advance=rows)
+
+        yield advance
