@@ -93,6 +93,12 @@ class MasterUnreachable(CrawlfleetError):
     retryable = True
 
 
+class MasterFailed(MasterUnreachable):
+    """The master has a defect, and may or may not have done what was asked; see its log."""
+
+    retryable = False
+
+
 class ConfigError(CrawlfleetError):
     """A setting cannot be used; the message names it, where it came from, and the remedy."""
 

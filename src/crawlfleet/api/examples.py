@@ -195,6 +195,7 @@ NODE: Final[dict[str, Any]] = {
     "last_heartbeat": "2026-11-15T09:29:03.952047Z",
     "created_at": "2026-11-15T09:29:03.943095Z",
     "updated_at": "2026-11-15T09:29:03.943095Z",
+    "configuration_version": 0,
     "version": 1,
 }
 NODE_CHANGE: Final[dict[str, Any]] = {

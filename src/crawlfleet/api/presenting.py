@@ -66,6 +66,7 @@ def present_task(task: Task, progress: Progress | None = None) -> TaskView:
         error=task.error,
         dead_reason=task.dead_reason,
         progress=present_progress(progress),
+        version=task.version,
     )
 
 

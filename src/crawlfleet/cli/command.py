@@ -103,7 +103,8 @@ async def _at_desk(act: Act, access: Access, output: Output, given: dict[str, An
     from crawlfleet.client import Client
 
     connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())
-    async with Client(connection.url, connection.key) as fleet:
+    # People at a terminal want to hear at once that nobody answers.
+    async with Client(connection.url, connection.key, patience_s=0) as fleet:
         await act(Desk(fleet, output), **given)
 
 

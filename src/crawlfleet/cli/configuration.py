@@ -11,19 +11,17 @@ from rich.table import Table
 
 from crawlfleet import config
 from crawlfleet.cli import settings_file
-from crawlfleet.cli.command import AsJson, ConfigFile, DataFolder, add_command
+from crawlfleet.cli.command import (
+    AsJson,
+    ConfigFile,
+    DataFolder,
+    Desk,
+    add_command,
+    add_fleet_command,
+)
 from crawlfleet.cli.output import Output, cell, table
 from crawlfleet.errors import ConfigError
-
-
-class SettingView(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting as it holds now."""
-
-    name: str
-    value: Any
-    origin: str
-    default: Any
-    description: str
+from crawlfleet.model.administration import SettingView
 
 
 def register(app: typer.Typer) -> None:
@@ -42,6 +40,7 @@ def register(app: typer.Typer) -> None:
         show,
         try_this=("crawlfleet config show", "CRAWLFLEET_WORKERS=8 crawlfleet config show --json"),
     )
+    add_fleet_command(group, "master", show_master, try_this=["crawlfleet config master"])
     add_command(group, "path", path, try_this=["crawlfleet config path"])
 
 
@@ -80,6 +79,12 @@ def show(config_file: ConfigFile = None, data: DataFolder = None, as_json: AsJso
     loaded = load_settings(config_file, data)
     views = [_view(loaded, setting) for setting in config.SETTINGS.values()]
     Output(json=as_json).show(views, lambda: draw_settings(views))
+
+
+async def show_master(desk: Desk) -> None:
+    """Show the settings that a running master works by, and where each came from."""
+    views = await desk.fleet.settings()
+    desk.output.show(views, lambda: draw_settings(views))
 
 
 def path(config_file: ConfigFile = None, data: DataFolder = None, as_json: AsJson = False) -> None:

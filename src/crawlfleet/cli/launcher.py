@@ -65,7 +65,7 @@ class Launcher:
             loop.add_signal_handler(each, self._stop.set)
         keepers = [asyncio.create_task(self._keep("master", self._master_command(), key))]
         try:
-            async with Client(self._url, key) as client:
+            async with Client(self._url, key, patience_s=0) as client:
                 await self._until_ready(client)
                 write_connection(self._folder, Connection(url=self._url, key=key, pid=os.getpid()))
                 # Behind the #, so that the key is sent to no server and stands in no server's log.

@@ -32,7 +32,12 @@ _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
     StoreTooNew: "install the newer crawlfleet that wrote this store",
     StoreUnavailable: "look at the master's log and the disk, then try again",
 }
-_LISTS: Final = {"task": "crawlfleet tasks list", "node": "crawlfleet nodes list"}
+_LISTS: Final = {
+    "task": "crawlfleet tasks list",
+    "node": "crawlfleet nodes list",
+    "project": "crawlfleet projects list",
+    "cluster": "crawlfleet clusters list",
+}
 
 
 class Program(TyperGroup):

@@ -9,9 +9,11 @@ import aiohttp
 import msgspec
 
 from crawlfleet.errors import (
+    Busy,
     Conflict,
     CrawlfleetError,
     InvalidRequest,
+    MasterFailed,
     MasterUnreachable,
     NotFound,
     PreconditionFailed,
@@ -61,11 +63,14 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
     ) -> T:
-        """The answer as `type`; waits `wait_s` longer than usual for a long poll."""
+        """The answer as `type`; waits `wait_s` longer than usual for a long poll.
+
+        What is not JSON is asked for as `str`.
+        """
         content = None if body is None else msgspec.json.encode(body)
-        headers = {"Authorization": f"Bearer {key}", **(headers or {})}
+        sent = {"Authorization": f"Bearer {key}", **(headers or {})}
         if content is not None:
-            headers["Content-Type"] = "application/json"
+            sent["Content-Type"] = "application/json"
         timeout = aiohttp.ClientTimeout(
             total=ANSWER_TIMEOUT_S + wait_s, sock_connect=CONNECT_TIMEOUT_S
         )
@@ -75,14 +80,18 @@ class Transport:
                 self._url + path,
                 data=content,
                 params=query,
-                headers=headers,
+                headers=sent,
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
                 payload = await response.read()
-                status = response.status
+                status, later = response.status, response.headers.get("Retry-After", "")
         if status >= 400:
-            raise _error(status, payload, self._url)
+            error = _error(status, payload, self._url)
+            error.retry_after_s = float(later) if later.isdigit() else None
+            raise error
+        if type is str:
+            return payload.decode()  # type: ignore[return-value]
         try:
             return msgspec.json.decode(payload, type=type)
         except msgspec.DecodeError as error:
@@ -146,6 +155,10 @@ def _error(status: int, payload: bytes, url: str) -> CrawlfleetError:
             return Conflict(document.detail)
         case 412:
             return PreconditionFailed(document.detail)
+        case 429:
+            return Busy(document.detail)
+        case 500:
+            return MasterFailed(f"{url} answered {status}: {document.detail}")
         case 422 if document.errors:
             return InvalidRequest(document.errors)
         case _ if status >= 500:

@@ -70,6 +70,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dead_reason: str | None = None
     progress: ProgressView | None = None
     """While it runs, and only of a task that is asked for by its id."""
+    version: int = 0
+    """Grows with each change; the `ETag` begins with it."""
 
 
 class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -165,7 +167,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     version: int = 0
-    """Grows with each change, but not with heartbeats; in quotes it is the `ETag`."""
+    """Grows with each change, but not with heartbeats; the `ETag` begins with it."""
     configuration_version: int | None = None
     """The version of its cluster's settings that it runs, as it says."""
 

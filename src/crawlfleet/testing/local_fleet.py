@@ -84,7 +84,7 @@ class LocalFleet:
             raise
 
     def client(self) -> Client:
-        return Client(self.url, self.key)
+        return Client(self.url, self.key, patience_s=0)
 
     async def until_ready(self, *, nodes: int = 0, within_s: float = 60.0) -> None:
         """Wait for the API, and for so many nodes to be online."""

@@ -1,0 +1,66 @@
+"""Attempts at tasks for programs, and what they say."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
+
+from crawlfleet.client.calls import segment
+from crawlfleet.client.tasks import ENDED, TaskCalls
+from crawlfleet.model.views import ExecutionView, LogLineView, LogPage
+
+LOOK_AGAIN_S: Final = 0.5
+
+
+class ExecutionCalls(TaskCalls):
+    """What can be asked about attempts."""
+
+    async def execution(self, execution_id: str) -> ExecutionView:
+        """One attempt."""
+        return await self._get(f"/executions/{segment(execution_id)}", ExecutionView)
+
+    def logs(
+        self, execution_id: str, *, after: int = 0, level: str = "debug"
+    ) -> AsyncIterator[LogLineView]:
+        """What an attempt has said so far, in order, from that level on."""
+        path = f"/executions/{segment(execution_id)}/logs"
+        return self._pages(path, LogPage, {"after": after, "level": level}, cursor="after")
+
+    def stream_logs(
+        self,
+        execution_id: str,
+        *,
+        after: int = 0,
+        level: str = "debug",
+        patience_s: float = 60.0,
+    ) -> AsyncGenerator[LogLineView, None]:
+        """What an attempt has said and says, until it has ended.
+
+        Goes on after a broken connection, without a gap, unless the master stays away for
+        `patience_s`.
+        """
+        query = {"after": after, "level": level, "follow": True}
+        path = f"/executions/{segment(execution_id)}/logs"
+        return self._stream(path, LogLineView, query, patience_s)
+
+    async def follow_task(
+        self, task_id: str, *, level: str = "debug", patience_s: float = 60.0
+    ) -> AsyncIterator[tuple[str, LogLineView]]:
+        """What the newest attempt at a task says, and those that follow it, until the task ends.
+
+        Each line comes with the id of its attempt.
+        """
+        shown: set[str] | None = None
+        while True:
+            ended = (await self.task(task_id)).status in ENDED
+            attempts = [attempt.id for attempt in await self.executions(task_id)]
+            if shown is None:
+                shown = set(attempts[:-1])
+            fresh = [id for id in attempts if id not in shown]
+            for id in fresh:
+                async for line in self.stream_logs(id, level=level, patience_s=patience_s):
+                    yield id, line
+                shown.add(id)
+            if not fresh and ended:
+                return
+            if not fresh:
+                await asyncio.sleep(LOOK_AGAIN_S)

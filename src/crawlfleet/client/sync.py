@@ -1,0 +1,97 @@
+"""The client for programs without an event loop: scripts, notebooks, threads.
+
+Every method is that of `Client`, made to wait: nothing is written twice. A loop of its own runs in
+a thread; what the client gives out one by one is an ordinary iterator here.
+"""
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from crawlfleet.client.api import Client
+
+T = TypeVar("T")
+
+
+class BlockingClient:
+    """`with BlockingClient(url, key) as fleet: fleet.submit("sleep")`. Close it at the end."""
+
+    def __init__(self, url: str, key: str, **options: Any) -> None:
+        self._client = Client(url, key, **options)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="crawlfleet client", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the connections go, and end the thread. May be called twice."""
+        if self._loop.is_closed():
+            return
+        self._run(self._client.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._client)})
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = None if name.startswith("_") else getattr(self._client, name, None)
+        if not inspect.isroutine(method):
+            raise AttributeError(f"a client has no {name!r}")
+        return self._waiting(method)
+
+    def _waiting(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(*args: Any, **named: Any) -> Any:
+            outcome = method(*args, **named)
+            if isinstance(outcome, AsyncIterator):
+                return self._each(outcome)
+            return self._run(outcome)
+
+        return call
+
+    def _each(self, things: AsyncIterator[T]) -> Iterator[T]:
+        async def following() -> tuple[bool, Any]:
+            try:
+                return True, await anext(things)
+            except StopAsyncIteration:
+                return False, None
+
+        try:
+            while True:
+                more, thing = self._run(following())
+                if not more:
+                    return
+                yield thing
+        finally:
+            if inspect.isasyncgen(things) and not self._loop.is_closed():
+                self._run(things.aclose())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("the client is closed; make a new one")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C, for example: nobody waits for it any more.
+            future.cancel()
+            raise

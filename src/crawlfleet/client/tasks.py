@@ -1,0 +1,189 @@
+"""Tasks for programs: submit, wait, look, and order about."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from typing import Any, Final
+
+from crawlfleet.client.calls import Calls, segment
+from crawlfleet.model.administration import DeadLetter, DeadLetterPage
+from crawlfleet.model.views import (
+    BatchReply,
+    BulkReply,
+    EventPage,
+    EventView,
+    ExecutionPage,
+    ExecutionView,
+    TaskExplanation,
+    TaskPage,
+    TaskReceipt,
+    TaskView,
+)
+
+LONG_POLL_S: Final = 20.0
+MOST_AT_ONCE: Final = 10_000
+WAITING_AT_ONCE: Final = 64
+NOTHING_DONE: Final = BulkReply(changed=0, unchanged=0, refused_count=0, refused=[])
+ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
+
+
+class TaskCalls(Calls):
+    """What can be asked about tasks."""
+
+    async def submit(
+        self, task_type: str, parameters: dict[str, Any] | None = None, **fields: Any
+    ) -> TaskReceipt:
+        """Submit one task; `fields` are those of the API, such as `priority=7`."""
+        body = {"task_type": task_type, "parameters": parameters or {}, **fields}
+        return await self._post("/tasks", TaskReceipt, self._once(body))
+
+    async def submit_batch(self, tasks: Iterable[dict[str, Any]]) -> BatchReply:
+        """Submit up to 10,000 tasks; an outcome for each, in order."""
+        body = {"tasks": [self._once(task) for task in tasks]}
+        return await self._post("/tasks:batch", BatchReply, body)
+
+    async def task(self, task_id: str) -> TaskView:
+        """The whole task."""
+        return await self._get(f"/tasks/{segment(task_id)}", TaskView)
+
+    async def wait(self, task_id: str) -> TaskView:
+        """The task once it has ended, however long that takes."""
+        query = {"wait": f"{LONG_POLL_S:g}"}
+        while True:
+            task = await self._get(
+                f"/tasks/{segment(task_id)}", TaskView, query, wait_s=LONG_POLL_S
+            )
+            if task.status in ENDED:
+                return task
+
+    async def wait_for_all(self, task_ids: Iterable[str]) -> list[TaskView]:
+        """The tasks once all have ended, in the order of their ids."""
+        ids = list(task_ids)
+        ended = {task.id: task async for task in self.as_they_end(ids)}
+        return [ended[id] for id in ids]
+
+    async def as_they_end(self, task_ids: Iterable[str]) -> AsyncGenerator[TaskView, None]:
+        """Each task once it has ended, about in the order in which they do."""
+        left = iter(dict.fromkeys(task_ids))
+        waits: set[asyncio.Task[TaskView]] = set()
+        try:
+            while True:
+                while len(waits) < WAITING_AT_ONCE and (id := next(left, None)) is not None:
+                    waits.add(asyncio.create_task(self.wait(id)))
+                if not waits:
+                    return
+                done, waits = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                for each in done:
+                    yield each.result()
+        finally:
+            for each in waits:
+                each.cancel()
+
+    def tasks(self, limit: int | None = None, **filters: Any) -> AsyncIterator[TaskView]:
+        """Tasks, newest first, page by page; at most `limit`.
+
+        `filters` are those of the API, such as `status="failed,timeout"` or `project_id="shop"`.
+        """
+        return self._pages("/tasks", TaskPage, filters, limit=limit)
+
+    async def executions(self, task_id: str) -> list[ExecutionView]:
+        """The attempts of a task, oldest first."""
+        return (await self._get(f"/tasks/{segment(task_id)}/executions", ExecutionPage)).items
+
+    async def events(self, task_id: str) -> list[EventView]:
+        """What happened to a task, in order (the first 1,000 events)."""
+        query = {"limit": "1000"}
+        return (await self._get(f"/tasks/{segment(task_id)}/events", EventPage, query)).items
+
+    async def explain(self, task_id: str) -> TaskExplanation:
+        """Why a task is (not) running."""
+        return await self._get(f"/tasks/{segment(task_id)}:explain", TaskExplanation)
+
+    async def act(self, task_id: str, verb: str, *, if_version: int | None = None) -> TaskView:
+        """`cancel`, `pause`, `resume` or `retry` a task.
+
+        With `if_version` only if that is still its version; raises `PreconditionFailed` if not.
+        """
+        return await self._post(f"/tasks/{segment(task_id)}:{verb}", TaskView, None, if_version)
+
+    async def reprioritise(
+        self, task_id: str, priority: int, *, if_version: int | None = None
+    ) -> TaskView:
+        """Change the priority of a task that waits."""
+        path, body = f"/tasks/{segment(task_id)}:reprioritise", {"priority": priority}
+        return await self._post(path, TaskView, body, if_version)
+
+    async def clone(self, task_id: str, **changes: Any) -> TaskReceipt:
+        """Submit the same task again, with other `parameters` or `priority`."""
+        return await self._post(
+            f"/tasks/{segment(task_id)}:clone", TaskReceipt, self._once(changes)
+        )
+
+    async def act_on(
+        self,
+        verb: str,
+        ids: Iterable[str] = (),
+        *,
+        priority: int | None = None,
+        **filter: Any,
+    ) -> BulkReply:
+        """`cancel`, `pause`, `resume`, `retry` or `reprioritise` many tasks.
+
+        They are named by their `ids`, or chosen by a filter, such as `status=["failed"]` or
+        `project_id="shop"`. Giving the same order again is safe.
+        """
+        body: dict[str, Any] = {} if priority is None else {"priority": priority}
+        return await self._order_many(f"/tasks:{verb}", body, list(ids), filter)
+
+    def dead_letters(self, limit: int | None = None, **filters: Any) -> AsyncIterator[DeadLetter]:
+        """Tasks that were given up, newest first, page by page; at most `limit`.
+
+        `filters` are those of the API, such as `error_class="network"`.
+        """
+        return self._pages("/dead-letters", DeadLetterPage, filters, limit=limit)
+
+    async def requeue_dead_letters(self, ids: Iterable[str] = (), **filter: Any) -> BulkReply:
+        """Send dead letters back to the queue: those named, else those chosen, else all."""
+        return await self._order_many("/dead-letters:requeue", {}, list(ids), filter)
+
+    async def discard_dead_letters(self, ids: Iterable[str] = (), **filter: Any) -> BulkReply:
+        """Take dead letters off the list: those named, else those chosen, else all."""
+        return await self._order_many("/dead-letters:discard", {}, list(ids), filter)
+
+    async def _order_many(
+        self, path: str, body: dict[str, Any], ids: list[str], filter: dict[str, Any]
+    ) -> BulkReply:
+        if not ids:
+            return await self._order_portion(path, {**body, "filter": filter})
+        total = NOTHING_DONE
+        for start in range(0, len(ids), MOST_AT_ONCE):
+            portion = ids[start : start + MOST_AT_ONCE]
+            total = _added(total, await self._order_portion(path, {**body, "ids": portion}))
+        return total
+
+    async def _order_portion(self, path: str, body: dict[str, Any]) -> BulkReply:
+        total = NOTHING_DONE
+        while True:
+            reply = await self._post(path, BulkReply, body)
+            total = _added(total, reply)
+            if reply.next_cursor is None:
+                return total
+            body["cursor"] = reply.next_cursor
+
+    def _once(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A submission that may be sent again without making a second task.
+
+        A client without patience sends nothing twice, and saves the master the keys.
+        """
+        if not self._patience_s or body.get("idempotency_key") is not None:
+            return body
+        return {**body, "idempotency_key": uuid.uuid4().hex}
+
+
+def _added(total: BulkReply, more: BulkReply) -> BulkReply:
+    return BulkReply(
+        changed=total.changed + more.changed,
+        unchanged=total.unchanged + more.unchanged,
+        refused_count=total.refused_count + more.refused_count,
+        refused=total.refused + more.refused,
+    )

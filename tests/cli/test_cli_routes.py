@@ -1,0 +1,86 @@
+"""Every route can be used from the command line, or there is a reason why not."""
+
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from crawlfleet.api.app import ROUTES
+from crawlfleet.cli.program import create_app
+
+COMMANDS = {
+    "create_task": "submit",
+    "create_tasks": "submit",
+    "list_tasks": "tasks list",
+    "get_task": "tasks show",
+    "list_task_executions": "tasks executions",
+    "list_task_events": "tasks events",
+    "explain_task": "explain",
+    "clone_task": "tasks clone",
+    "cancel_task": "tasks cancel",
+    "pause_task": "tasks pause",
+    "resume_task": "tasks resume",
+    "retry_task": "tasks retry",
+    "reprioritise_task": "tasks priority",
+    "cancel_tasks": "tasks cancel",
+    "pause_tasks": "tasks pause",
+    "resume_tasks": "tasks resume",
+    "retry_tasks": "tasks retry",
+    "reprioritise_tasks": "tasks priority",
+    "list_dead_letters": "dead-letters list",
+    "requeue_dead_letters": "dead-letters requeue",
+    "discard_dead_letters": "dead-letters discard",
+    "list_nodes": "nodes list",
+    "get_node": "nodes show",
+    "drain_node": "nodes drain",
+    "maintain_node": "nodes maintenance",
+    "resume_node": "nodes resume",
+    "unregister_node": "nodes unregister",
+    "list_projects": "projects list",
+    "create_project": "projects create",
+    "get_project": "projects show",
+    "change_project": "projects change",
+    "close_project": "projects close",
+    "reopen_project": "projects reopen",
+    "list_clusters": "clusters list",
+    "create_cluster": "clusters create",
+    "get_cluster": "clusters show",
+    "change_cluster": "clusters change",
+    "close_cluster": "clusters close",
+    "reopen_cluster": "clusters reopen",
+    "roll_back_cluster": "clusters rollback",
+    "list_cluster_versions": "clusters versions",
+    "get_cluster_health": "clusters health",
+    "list_settings": "config master",
+    "list_events": "events",
+    "get_status": "status",
+    "get_statistics": "statistics",
+}
+REASONS = {
+    "register_node": "said by `worker`",
+    "heartbeat": "said by `worker`",
+    "lease": "said by `worker`",
+    "report": "said by `worker`",
+    "get_liveness": "for whatever supervises the process; `doctor` asks the master more",
+    "get_readiness": "for a load balancer; `doctor` asks the master more",
+    "get_metrics": "for Prometheus; `statistics` is for people",
+    "get_openapi": "for generators of clients",
+    "get_reference": "for a browser",
+}
+
+
+def exists(command: Any, words: list[str]) -> bool:
+    for word in words:
+        command = getattr(command, "commands", {}).get(word)
+    return command is not None and not getattr(command, "commands", {})
+
+
+def test_every_route_has_a_command_or_a_reason() -> None:
+    assert {route.name for route in ROUTES} == {*COMMANDS, *REASONS}
+    assert not {*COMMANDS} & {*REASONS}
+    assert all(REASONS.values())
+
+
+@pytest.mark.parametrize("path", sorted({*COMMANDS.values()}))
+def test_the_command_is_there(path: str) -> None:
+    assert exists(get_command(create_app()), path.split())

@@ -1,0 +1,139 @@
+"""The client has a method for every route that is not spoken by nodes, with the route's answer."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from crawlfleet.api.app import ROUTES
+from crawlfleet.api.routing import Route
+from crawlfleet.client import Client
+from crawlfleet.model.key import Role
+
+Use = Callable[[Client], Awaitable[Any]]
+
+
+async def first(things: Any) -> Any:
+    async for thing in things:
+        return thing
+
+
+CALLS: dict[str, Use] = {
+    "create_task": lambda fleet: fleet.submit("sleep"),
+    "create_tasks": lambda fleet: fleet.submit_batch([{"task_type": "sleep"}]),
+    "list_tasks": lambda fleet: first(fleet.tasks(status="failed")),
+    "get_task": lambda fleet: fleet.task("x"),
+    "list_task_executions": lambda fleet: fleet.executions("x"),
+    "list_task_events": lambda fleet: fleet.events("x"),
+    "explain_task": lambda fleet: fleet.explain("x"),
+    "clone_task": lambda fleet: fleet.clone("x"),
+    "cancel_task": lambda fleet: fleet.act("x", "cancel"),
+    "pause_task": lambda fleet: fleet.act("x", "pause"),
+    "resume_task": lambda fleet: fleet.act("x", "resume"),
+    "retry_task": lambda fleet: fleet.act("x", "retry"),
+    "reprioritise_task": lambda fleet: fleet.reprioritise("x", 9),
+    "cancel_tasks": lambda fleet: fleet.act_on("cancel", ["x"]),
+    "pause_tasks": lambda fleet: fleet.act_on("pause", ["x"]),
+    "resume_tasks": lambda fleet: fleet.act_on("resume", status=["paused"]),
+    "retry_tasks": lambda fleet: fleet.act_on("retry", dead=True),
+    "reprioritise_tasks": lambda fleet: fleet.act_on("reprioritise", ["x"], priority=9),
+    "list_dead_letters": lambda fleet: first(fleet.dead_letters(error_class="network")),
+    "requeue_dead_letters": lambda fleet: fleet.requeue_dead_letters(project_id="shop"),
+    "discard_dead_letters": lambda fleet: fleet.discard_dead_letters(["x"]),
+    "list_nodes": lambda fleet: fleet.nodes(),
+    "get_node": lambda fleet: fleet.node("x"),
+    "drain_node": lambda fleet: fleet.order("x", "drain"),
+    "maintain_node": lambda fleet: fleet.order("x", "maintenance"),
+    "resume_node": lambda fleet: fleet.order("x", "resume"),
+    "unregister_node": lambda fleet: fleet.order("x", "unregister"),
+    "list_projects": lambda fleet: first(fleet.projects()),
+    "create_project": lambda fleet: fleet.create_project("x", name="X"),
+    "get_project": lambda fleet: fleet.project("x"),
+    "change_project": lambda fleet: fleet.change_project("x", name="Y", if_version=2),
+    "close_project": lambda fleet: fleet.close_project("x"),
+    "reopen_project": lambda fleet: fleet.reopen_project("x"),
+    "list_clusters": lambda fleet: first(fleet.clusters()),
+    "create_cluster": lambda fleet: fleet.create_cluster("x", configuration={"max_slots": 1}),
+    "get_cluster": lambda fleet: fleet.cluster("x"),
+    "change_cluster": lambda fleet: fleet.change_cluster("x", status="maintenance"),
+    "close_cluster": lambda fleet: fleet.close_cluster("x"),
+    "reopen_cluster": lambda fleet: fleet.reopen_cluster("x"),
+    "roll_back_cluster": lambda fleet: fleet.roll_back_cluster("x", 1),
+    "list_cluster_versions": lambda fleet: first(fleet.cluster_versions("x")),
+    "get_cluster_health": lambda fleet: fleet.cluster_health("x"),
+    "list_settings": lambda fleet: fleet.settings(),
+    "list_events": lambda fleet: first(fleet.events_after(7)),
+    "get_status": lambda fleet: fleet.status(),
+    "get_statistics": lambda fleet: fleet.statistics(),
+    "get_liveness": lambda fleet: fleet.liveness(),
+    "get_readiness": lambda fleet: fleet.readiness(),
+    "get_metrics": lambda fleet: fleet.metrics(),
+    "get_openapi": lambda fleet: fleet.openapi(),
+    "get_reference": lambda fleet: fleet.reference(),
+}
+
+
+def is_spoken_by_nodes(route: Route) -> bool:
+    """Whether only nodes (and admins, who may everything) ask for it."""
+    return route.roles == {Role.NODE, Role.ADMIN}
+
+
+class Sent(Exception):
+    """What a client was about to send."""
+
+    def __init__(self, method: str, path: str, type: Any, options: dict[str, Any]) -> None:
+        self.method, self.path, self.type, self.options = method, path, type, options
+        super().__init__(method, path)
+
+
+class Recorder:
+    """In place of the transport."""
+
+    async def call(self, method: str, path: str, type: Any, **options: Any) -> Any:
+        raise Sent(method, path, type, options)
+
+
+def sent(use: Use) -> Sent:
+    async def scenario() -> None:
+        client = Client("http://127.0.0.1:9", "k", patience_s=0)
+        client._transport = Recorder()
+        await use(client)
+
+    with pytest.raises(Sent) as caught:
+        asyncio.run(scenario())
+    return caught.value
+
+
+def test_every_route_for_people_has_a_method() -> None:
+    wanted = {route.name for route in ROUTES if not is_spoken_by_nodes(route)}
+    assert wanted == set(CALLS)
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.name in CALLS], ids=lambda route: route.name
+)
+def test_a_method_asks_for_its_route_and_expects_its_answer(route: Route) -> None:
+    asked = sent(CALLS[route.name])
+
+    assert asked.method == route.method
+    assert re.fullmatch(re.sub(r"\{\w+\}", "[^/:]+", route.path), asked.path), asked.path
+    assert asked.type == route.response
+    body = asked.options.get("body")
+    assert set(body or ()) <= set(route.body.__struct_fields__)
+    assert set(asked.options.get("query") or ()) <= set(route.query.__struct_fields__)
+
+
+def test_a_version_becomes_a_header() -> None:
+    for use in (
+        lambda fleet: fleet.change_project("x", name="Y", if_version=2),
+        lambda fleet: fleet.act("x", "cancel", if_version=2),
+        lambda fleet: fleet.order("x", "drain", if_version=2),
+        lambda fleet: fleet.roll_back_cluster("x", 1, if_version=2),
+    ):
+        assert sent(use).options["headers"] == {"If-Match": '"2"'}
+
+
+def test_an_id_cannot_leave_its_place_in_the_path() -> None:
+    assert sent(lambda fleet: fleet.task("a/b?c:d")).path == "/api/v1/tasks/a%2Fb%3Fc%3Ad"
