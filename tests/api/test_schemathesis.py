@@ -31,10 +31,14 @@ def ids(master: Master) -> dict[str, str]:
     work = node.take()
     # It has ended, so that whoever follows its log is soon told so.
     node.report(work, "succeeded")
+    for kind in ("projects", "clusters"):
+        master.post(f"/api/v1/{kind}", {"id": "there"}, status=201)
     return {
         "node_id": node.id,
         "task_id": master.submit(task_type="nobodys"),
         "execution_id": work["execution_id"],
+        "project_id": "there",
+        "cluster_id": "there",
     }
 
 

@@ -1,6 +1,7 @@
 """A client tries again what may succeed later, no sooner than it was told, and nothing twice."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -54,7 +55,7 @@ def failing(times: int, error: CrawlfleetError, calls: list[float]) -> Callable[
 def test_it_tries_again_with_growing_pauses_until_it_succeeds() -> None:
     calls: list[float] = []
     outcome = simulated(persist(failing(5, MasterUnreachable("away"), calls), 30.0))
-    pauses = [later - sooner for sooner, later in zip(calls, calls[1:], strict=False)]
+    pauses = [later - sooner for sooner, later in itertools.pairwise(calls)]
     assert outcome == "done"
     for place, pause in enumerate(pauses):
         assert 0.5 * 0.1 * 2**place <= pause <= 1.5 * 0.1 * 2**place
@@ -87,7 +88,7 @@ def test_it_comes_back_when_it_was_told_and_not_sooner() -> None:
     busy = Busy("later")
     busy.retry_after_s = 7.0
     assert simulated(persist(failing(2, busy, calls), 30.0)) == "done"
-    assert all(7.0 <= b - a <= 7.2 for a, b in zip(calls, calls[1:], strict=False))
+    assert all(7.0 <= b - a <= 7.2 for a, b in itertools.pairwise(calls))
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -18,6 +18,7 @@ Use = Callable[[Client], Awaitable[Any]]
 async def first(things: Any) -> Any:
     async for thing in things:
         return thing
+    return None
 
 
 CALLS: dict[str, Use] = {

@@ -1,6 +1,6 @@
 """/api/v1/dead-letters: tasks that were given up, to look at, send back, or leave."""
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -34,9 +34,9 @@ class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Only those of this workflow."""
     assigned_node: str | None = None
     """Only those that were last on this node."""
-    status: TaskStatus | msgspec.UnsetType = msgspec.UNSET
-    """Only those that ended like this: `failed` or `timeout`."""
-    error_class: ErrorClass | msgspec.UnsetType = msgspec.UNSET
+    status: Literal["failed", "timeout"] | None = None
+    """Only those that ended like this."""
+    error_class: Literal["error", "network", "timeout", "crash", "lost", "invalid"] | None = None
     """Only those whose last error is of this class."""
     reason: str | None = None
     """Only those with this text in their reason."""
@@ -54,8 +54,8 @@ async def find(call: Call) -> DeadLetterPage:
         task_type=query.task_type,
         workflow_id=query.workflow_id,
         assigned_node=query.assigned_node,
-        status=None if query.status is msgspec.UNSET else query.status,
-        error_class=None if query.error_class is msgspec.UNSET else query.error_class,
+        status=TaskStatus(query.status) if query.status else None,
+        error_class=ErrorClass(query.error_class) if query.error_class else None,
         reason=query.reason,
     )
     tasks, cursor = await call.control.queries.find_tasks(

@@ -79,6 +79,7 @@ def master(
 def worker(
     master_url: Annotated[str, typer.Option("--master", help="URL of the master.")],
     name: Annotated[str | None, typer.Option(help="Name of this node.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Cluster to join; it must exist.")] = None,
     data: Data = None,
     config_file: ConfigFile = None,
 ) -> None:
@@ -86,7 +87,9 @@ def worker(
     from crawlfleet.cli.credentials import preset
     from crawlfleet.compose import run_worker
 
-    settings = _settings(config_file, {"worker.name": name, "data_dir": data})
+    settings = _settings(
+        config_file, {"worker.name": name, "worker.cluster": cluster, "data_dir": data}
+    )
     join_token = preset("CRAWLFLEET_JOIN_TOKEN")
     if join_token is None:
         raise ConfigError("set CRAWLFLEET_JOIN_TOKEN to a join token of the master")

@@ -57,6 +57,9 @@ async def submit(
         float | None,
         typer.Option(metavar="SECONDS", help="How long one attempt may take.", rich_help_panel=HOW),
     ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="The cluster whose nodes may do it.", rich_help_panel=HOW)
+    ] = None,
     project: Annotated[
         str | None, typer.Option(help="The project that owns it.", rich_help_panel=HOW)
     ] = None,
@@ -123,6 +126,7 @@ async def submit(
         "schedule_strategy": strategy,
         "target_region": region,
         "node_type": node_type,
+        "cluster_id": cluster,
         "project_id": project,
         "max_retries": max_retries,
         "timeout": timeout,

@@ -3,16 +3,20 @@
 from collections import Counter
 from collections.abc import Callable, Collection
 
+import msgspec
+
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.versions import accept, expect_version, has_changed
 from crawlfleet.core import administration, cluster_health
 from crawlfleet.core.cluster_health import Vitals
+from crawlfleet.core.resources import subtract
 from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.model.administration import ClusterHealth, ClusterPatch, ClusterRequest
 from crawlfleet.model.change import Change
 from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings
 from crawlfleet.model.node import CONNECTED, Node, NodeStatus
 from crawlfleet.model.project import Cluster, ClusterStatus
+from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SessionSettings
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -117,9 +121,10 @@ class Clusters:
         cluster = self.get(cluster_id)
         tasks = await self._store.count_unfinished(cluster_id)
         nodes = [each for each in self._state.nodes.values() if each.cluster_id == cluster_id]
-        online = [each.id for each in nodes if each.status is NodeStatus.ONLINE]
-        fleet = self._state.fleet
-        free = cluster_health.total(map(fleet.free, online))
+        online = [each for each in nodes if each.status is NodeStatus.ONLINE]
+        offered = [_offered(each, cluster) for each in online]
+        used = [self._state.fleet.reserved(each.id) for each in online]
+        free = cluster_health.total(map(subtract, offered, used))
         ready, oldest_s = self._ready(cluster_id)
         vitals = Vitals(
             cluster_id=cluster_id,
@@ -139,8 +144,8 @@ class Clusters:
             troubles=troubles,
             nodes={str(status): count for status, count in vitals.nodes.items()},
             node_health={str(health): count for health, count in vitals.health.items()},
-            capacity=cluster_health.total(map(fleet.capacity, online)),
-            used=cluster_health.total(map(fleet.reserved, online)),
+            capacity=cluster_health.total(offered),
+            used=cluster_health.total(used),
             free=free,
             tasks={str(status): count for status, count in tasks.items()},
             ready=ready,
@@ -206,6 +211,14 @@ class Clusters:
         if refusal is not None:
             raise has_changed(cluster_id)
         return change.clusters[0]
+
+
+def _offered(node: Node, cluster: Cluster) -> Resources:
+    """What a node may use of its own."""
+    limit = cluster.configuration.max_slots
+    if limit is None:
+        return node.resources
+    return msgspec.structs.replace(node.resources, slots=min(node.resources.slots, limit))
 
 
 def _essence(cluster: Cluster) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """How a cluster is: what is wrong with it, the worst first, and what to do about it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -41,7 +41,7 @@ def verdict_of(troubles: tuple[Trouble, ...]) -> str:
     return _HEALTH[troubles[0].severity] if troubles else "healthy"
 
 
-def total(amounts: Iterator[Resources]) -> Resources:
+def total(amounts: Iterable[Resources]) -> Resources:
     """The sum of each resource."""
     listed = list(amounts)
     sums = {name: sum(getattr(each, name) for each in listed) for name in RESOURCE_NAMES}
@@ -51,24 +51,24 @@ def total(amounts: Iterator[Resources]) -> Resources:
 def _work(vitals: Vitals) -> Iterator[Trouble]:
     if not vitals.ready or vitals.status is not ClusterStatus.ACTIVE:
         return
-    tasks = _count(vitals.ready, "task")
+    waiting = f"{_count(vitals.ready, 'task')} {'waits' if vitals.ready == 1 else 'wait'}"
     if not vitals.nodes.get(NodeStatus.ONLINE):
         yield Trouble(
             severity=CRITICAL,
-            message=f"{tasks} wait, and no node is online",
+            message=f"{waiting}, and no node is online",
             remedy=f"start a worker with `worker.cluster` = {vitals.cluster_id!r}, or resume one",
         )
     elif (waited_s := vitals.oldest_ready_s or 0.0) > LONG_WAIT_S:
         if vitals.free.slots:
             yield Trouble(
                 severity=WARNING,
-                message=f"{tasks} wait though slots are free, one for {waited_s:.0f} s",
+                message=f"{waiting} though slots are free, one for {waited_s:.0f} s",
                 remedy="`crawlfleet explain TASK` says what no node has",
             )
         else:
             yield Trouble(
                 severity=WARNING,
-                message=f"{tasks} wait for a slot, one for {waited_s:.0f} s",
+                message=f"{waiting} for a slot, one for {waited_s:.0f} s",
                 remedy="add nodes, or slots to those that there are",
             )
 
