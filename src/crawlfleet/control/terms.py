@@ -69,7 +69,12 @@ def renewed(
 
 
 def news(terms: NodeTerms, heartbeat: Heartbeat) -> NodeTerms | None:
-    """What the node has to be told, if it does not work by it yet."""
+    """What the node has to be told, if it does not work by it yet.
+
+    Nothing to one that never says what it works by: it would not understand.
+    """
+    if heartbeat.configuration_version is None and heartbeat.session_timeout_s is None:
+        return None
     up_to_date = (
         heartbeat.configuration_version == terms.version
         and heartbeat.session_timeout_s == terms.session_timeout_s
