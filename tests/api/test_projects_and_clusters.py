@@ -4,12 +4,14 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from plain_http import Answer, Master, started
 
+from crawlfleet.api.dead_letters import Kind
 from crawlfleet.model.key import Role
+from crawlfleet.model.task import ErrorClass
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api projects")]
 
@@ -262,6 +264,10 @@ def test_settings_are_shown_with_their_origin_to_admins_only(master: Master) -> 
         master.call("GET", "/api/v1/settings", key=master.keys[role]).expect(403)
 
 
+def test_every_class_of_error_can_be_asked_for() -> None:
+    assert {*get_args(Kind)} == {*ErrorClass}
+
+
 def test_dead_letters_are_listed_filtered_sent_back_and_discarded(master: Master) -> None:
     mine = project(master)
     first, second = dead_task(master, project_id=mine), dead_task(master, project_id=mine)
@@ -297,6 +303,10 @@ def test_dead_letters_are_listed_filtered_sent_back_and_discarded(master: Master
     refused = master.post("/api/v1/dead-letters:requeue", {"ids": [first]})
     assert refused["refused_count"] == 1
     assert "not a dead letter" in refused["refused"][0]["detail"]
+    for query in ("status=null", "status=pending", "error_class=bad", "reason=", "cursor=x"):
+        answer = master.call("GET", f"/api/v1/dead-letters?{query}").expect(422)
+        assert answer["errors"][0]["field"] == query.partition("=")[0]
+        assert answer["errors"][0]["remedy"]
     for body in ({}, {"ids": [first], "filter": {}}):
         master.call("POST", "/api/v1/dead-letters:requeue", body).expect(422)
 

@@ -20,6 +20,9 @@ from crawlfleet.model.task import ErrorClass, Task, TaskStatus
 from crawlfleet.model.views import BulkReply
 from crawlfleet.ports.store import TaskFilter
 
+# Not the enumeration: a query's types are described where they stand.
+Kind = Literal["error", "network", "timeout", "crash", "lost", "invalid"]
+
 
 class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filters, and which page."""
@@ -34,9 +37,9 @@ class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Only those of this workflow."""
     assigned_node: str | None = None
     """Only those that were last on this node."""
-    status: Literal["failed", "timeout"] | None = None
+    status: Literal["failed", "timeout"] | msgspec.UnsetType = msgspec.UNSET
     """Only those that ended like this."""
-    error_class: Literal["error", "network", "timeout", "crash", "lost", "invalid"] | None = None
+    error_class: Kind | msgspec.UnsetType = msgspec.UNSET
     """Only those whose last error is of this class."""
     reason: str | None = None
     """Only those with this text in their reason."""
@@ -54,8 +57,8 @@ async def find(call: Call) -> DeadLetterPage:
         task_type=query.task_type,
         workflow_id=query.workflow_id,
         assigned_node=query.assigned_node,
-        status=TaskStatus(query.status) if query.status else None,
-        error_class=ErrorClass(query.error_class) if query.error_class else None,
+        status=None if query.status is msgspec.UNSET else TaskStatus(query.status),
+        error_class=None if query.error_class is msgspec.UNSET else ErrorClass(query.error_class),
         reason=query.reason,
     )
     tasks, cursor = await call.control.queries.find_tasks(
