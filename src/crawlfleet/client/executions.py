@@ -25,6 +25,13 @@ class ExecutionCalls(TaskCalls):
         path = f"/executions/{segment(execution_id)}/logs"
         return self._pages(path, LogPage, {"after": after, "level": level}, cursor="after")
 
+    def task_logs(
+        self, task_id: str, *, after: int = 0, level: str = "debug"
+    ) -> AsyncIterator[LogLineView]:
+        """The same of the newest attempt at a task."""
+        path = f"/tasks/{segment(task_id)}/logs"
+        return self._pages(path, LogPage, {"after": after, "level": level}, cursor="after")
+
     def stream_logs(
         self,
         execution_id: str,
