@@ -15,12 +15,15 @@ from crawlfleet.backends.sql.migrations import HEAD
 from crawlfleet.compose import open_archive, open_store
 from crawlfleet.errors import BackupUnusable, Conflict, StoreUnavailable
 from crawlfleet.model.change import NEVER
+from crawlfleet.model.history import NodeSample
+from crawlfleet.model.log import LogLevel, LogLine, LogPart
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.archive import Portion
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import (
+    AWKWARD,
     FULL_CLUSTER,
     FULL_EVENT,
     FULL_EXECUTION,
@@ -89,6 +92,9 @@ async def fill(store: Store) -> None:
         ),
     )
     await store.move_cursor("outbox", 1)
+    said = LogLine(seq=1, at=NOW, message=AWKWARD, level=LogLevel.WARNING, fields={"n": [1]})
+    await store.append_logs([LogPart(execution_id="exec-0001", lines=(said,))])
+    await store.append_samples([NodeSample(node_id="node-0001", at=NOW, latency_s=0.1)])
 
 
 async def save(url: str, file: Path) -> dict[str, int]:
