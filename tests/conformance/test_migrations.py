@@ -32,9 +32,17 @@ def upgrade() -> None:
 
 
 def schema_of(path: Path) -> list[str]:
+    """Tables by their parts, in no order: a column that is added later stands behind the others."""
     with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return sorted(re.sub(r"\s+|(?<=\()\s|\s(?=\))", "", sql) for (sql,) in rows)
+        rows = connection.execute("SELECT type, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        bare = [(kind, re.sub(r"\s+", "", sql)) for kind, sql in rows]
+    return sorted(_in_no_order(sql) if kind == "table" else sql for kind, sql in bare)
+
+
+def _in_no_order(create: str) -> str:
+    head, _, rest = create.partition("(")
+    inside, _, tail = rest.rpartition(")")
+    return f"{head}({','.join(sorted(re.split(r',(?![^(]*[)])', inside)))}){tail}"
 
 
 def tomorrow(folder: Path, more: str = "") -> Path:

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from copy import copy
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeVar, get_args, get_origin
 
@@ -17,7 +18,8 @@ from msgspec.structs import force_setattr
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.change import NEVER
+from crawlfleet.model.audit import AuditEntry, AuditFilter
+from crawlfleet.model.change import NEVER, add_up
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
@@ -138,6 +140,7 @@ class MemoryStore(MemoryHistory):
         self._tasks: _Table[Task] = _Table()
         self._executions: _Table[Execution] = _Table()
         self._keys: _Table[ApiKey] = _Table()
+        self._audit: _Table[AuditEntry] = _Table()
         self._put: tuple[Callable[[Any], None], ...] = (
             self._projects.put,
             self._clusters.put,
@@ -170,7 +173,10 @@ class MemoryStore(MemoryHistory):
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         self._need_open()
-        refusals = tuple(self._make(change) for change in changes)
+        signed: dict[str, AuditEntry] = {}
+        refusals = tuple(self._make(change, signed) for change in changes)
+        for entry in signed.values():
+            self._audit.put(entry)
         return Committed(refusals=refusals, last_seq=self._last_seq)
 
     async def project(self, id: str) -> Project | None:
@@ -258,6 +264,13 @@ class MemoryStore(MemoryHistory):
         start = bisect_right(log, after, key=attrgetter("seq"))
         return _share_all(log[start : start + max(limit, 0)])
 
+    async def audit(
+        self, filter: AuditFilter, *, after: str | None, limit: int
+    ) -> list[AuditEntry]:
+        self._need_open()
+        newest = self._audit.beyond(after, newest_first=True)
+        return list(islice((entry for entry in newest if _is_wanted(entry, filter)), max(limit, 0)))
+
     async def cursor(self, consumer: str) -> int:
         self._need_open()
         return self._cursors.get(consumer, 0)
@@ -315,6 +328,13 @@ class MemoryStore(MemoryHistory):
             del self._present.open_sessions[session_id]
         return len(gone)
 
+    async def remove_audit(self, *, before: float, limit: int) -> int:
+        self._need_open()
+        old = sorted((entry.at, entry.id) for entry in self._audit if entry.at < before)
+        gone = [id for _, id in old[: max(limit, 0)]]
+        self._audit.remove(gone)
+        return len(gone)
+
     def _remove_claims(self, holders: set[str], before: float, limit: int) -> None:
         claims = self._present.claims
         endless = [
@@ -334,7 +354,7 @@ class MemoryStore(MemoryHistory):
         if not self._opened:
             raise StoreUnavailable("the store is closed; open it first")
 
-    def _make(self, change: Change) -> Refusal | None:
+    def _make(self, change: Change, signed: dict[str, AuditEntry]) -> Refusal | None:
         refusal = self._present.accept(change)
         if refusal is not None:
             return refusal
@@ -349,6 +369,7 @@ class MemoryStore(MemoryHistory):
             force_setattr(numbered, "seq", self._last_seq)
             self._events.append(numbered)
             self._events_of.setdefault(event.subject, []).append(numbered)
+        add_up(signed, change)
         return None
 
     def _put_session(self, session: Session) -> None:
@@ -384,4 +405,14 @@ def _matches(task: Task, filter: TaskFilter) -> bool:
         and filter.workflow_id in (None, task.workflow_id)
         and filter.assigned_node in (None, task.assigned_node)
         and filter.dead in (None, task.dead_reason is not None)
+    )
+
+
+def _is_wanted(entry: AuditEntry, filter: AuditFilter) -> bool:
+    return (
+        filter.actor in (None, entry.actor, entry.actor_id)
+        and filter.action in (None, entry.action)
+        and (filter.subject is None or filter.subject in entry.subjects)
+        and (filter.since is None or entry.at >= filter.since)
+        and (filter.until is None or entry.at < filter.until)
     )

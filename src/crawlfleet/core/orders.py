@@ -31,6 +31,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     priority: int | None = None
     """The new one, for `reprioritise`."""
+    project_id: str | None = None
+    """The only project that exists for whoever says so; all of them when not set."""
 
 
 _LEADS_TO: Final = {
@@ -105,6 +107,7 @@ def _reprioritised(order: Order, task: Task, now: float) -> Change | None:
         at=now,
         cause=f"reprioritised by {order.by}",
         details={"from": task.priority, "to": order.priority},
+        project_id=task.project_id,
     )
     changed = msgspec.structs.replace(
         task, priority=order.priority, version=task.version + 1, updated_at=now

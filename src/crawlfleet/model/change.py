@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.model.audit import AuditEntry, widened
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
@@ -42,7 +43,25 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[ApiKey, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
+    audit: AuditEntry | None = None
+    """On whose behalf. What a commit makes under one entry's id is added up in one row of the audit
+    log, which begins with this entry's own numbers and replaces what an earlier commit wrote."""
     epoch: int | None = None
     """Refused unless this is the store's present leader epoch (dispatch and timers set it)."""
     under: str | None = None
     """Refused unless this node session has not ended (assignments and reports set it)."""
+
+
+def subjects_of(change: Change) -> tuple[str, ...]:
+    """The ids of what a change is about, for the audit log."""
+    for rows in (change.tasks, change.nodes, change.keys, change.clusters, change.projects):
+        if rows:
+            return tuple(row.id for row in rows)
+    return ()
+
+
+def add_up(entries: dict[str, AuditEntry], change: Change) -> None:
+    """Take a change that was made into account in the entry that it was made under."""
+    if change.audit is not None:
+        id = change.audit.id
+        entries[id] = widened(entries.get(id, change.audit), subjects_of(change))

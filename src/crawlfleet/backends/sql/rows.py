@@ -16,6 +16,7 @@ from msgspec.structs import FieldInfo
 from sqlalchemy import Table
 
 from crawlfleet.backends.sql import schema
+from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
@@ -146,6 +147,7 @@ EXECUTION: Final = RowMap(Execution, schema.executions)
 KEY: Final = RowMap(ApiKey, schema.keys)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
+AUDIT: Final = RowMap(AuditEntry, schema.audit)
 
 VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     PROJECT,
