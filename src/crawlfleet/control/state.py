@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.control.audit import current_trail
 from crawlfleet.control.signals import Signals
 from crawlfleet.control.tally import Tally
 from crawlfleet.core.attempts import Lease
@@ -63,6 +64,7 @@ class FleetState:
         self.clusters: dict[str, Cluster] = {}
         self.sessions: dict[str, Session] = {}
         self.keys: dict[str, ApiKey] = {}
+        self._keys_by_hash: dict[str, ApiKey] = {}
         self.leases: dict[str, Lease] = {}
         """Live executions by id, each with the newest known state of its task."""
         self._by_session: dict[str, dict[str, None]] = {}
@@ -72,6 +74,7 @@ class FleetState:
         """Some of the tasks in the queue, so that most need not be read again to be assigned."""
         self._delayed: list[tuple[float, str]] = []
         self._delayed_until: dict[str, float] = {}
+        self._delayed_projects: dict[str, str] = {}
         self._limits: list[tuple[float, str]] = []
         self.known_projects: set[str] = set()
 
@@ -122,12 +125,18 @@ class FleetState:
             return []
         if self.signals.doubt.is_set():
             raise StoreUnavailable("the store is being read again after a failure; try again soon")
+        trail = current_trail()
+        if trail is not None:
+            changes = trail.sign(changes, self._system)
         # Shielded as one piece: a caller that goes away between commit and copy would leave
         # the store changed and the copy not.
         commit = asyncio.create_task(self._commit_and_apply(changes))
         self._under_way[commit] = None
         commit.add_done_callback(lambda done: self._under_way.pop(done, None))
-        return await asyncio.shield(commit)
+        refusals = await asyncio.shield(commit)
+        if trail is not None:
+            trail.note(changes, refusals)
+        return refusals
 
     async def catch_up(self) -> None:
         """Wait until every commit that is under way now has reached the copy.
@@ -217,9 +226,12 @@ class FleetState:
             self.signals.dispatch.set()
 
     def node_by_token(self, token_hash: str) -> Node | None:
-        """The node whose token has this hash."""
-        node = self.nodes.get(self._node_tokens.get(token_hash, ""))
-        return node if node is not None and node.token_hash == token_hash else None
+        """The node one of whose tokens has this hash, good or not."""
+        return self.nodes.get(self._node_tokens.get(token_hash, ""))
+
+    def key_by_hash(self, secret_hash: str) -> ApiKey | None:
+        """The key one of whose secrets has this hash, good or not."""
+        return self._keys_by_hash.get(secret_hash)
 
     def lease_of(self, task: Task) -> Lease | None:
         """The lease under which a task is being attempted."""
@@ -279,7 +291,7 @@ class FleetState:
         for gone in {*task_ids} - {task.id for task in found}:
             self._ready.pop(gone, None)
             self.queue.discard(gone)
-            self._delayed_until.pop(gone, None)
+            self._take_from_delayed(gone)
 
     def orphaned_sessions(self) -> list[str]:
         """Sessions that have ended while executions of theirs are still alive."""
@@ -297,6 +309,10 @@ class FleetState:
         """Tasks that wait for a time, and until when."""
         return self._delayed_until
 
+    def count_delayed(self, project_id: str) -> int:
+        """How many tasks of a project wait for a time."""
+        return sum(project == project_id for project in self._delayed_projects.values())
+
     def _apply(self, change: Change) -> None:
         for cluster in change.clusters:
             self.clusters[cluster.id] = cluster
@@ -305,7 +321,7 @@ class FleetState:
         for project in change.projects:
             self.known_projects.add(project.id)
         for node in change.nodes:
-            self._node_tokens[node.token_hash] = node.id
+            self._put_tokens(node)
             self.nodes[node.id] = node
             self._put_in_fleet(node)
             self.signals.dispatch.set()
@@ -314,12 +330,27 @@ class FleetState:
         for session in change.sessions:
             self._put_session(session)
         for key in change.keys:
-            self.keys[key.secret_hash] = key
+            self._put_key(key)
         tasks = {task.id: task for task in change.tasks}
         for execution in change.executions:
             self._put_lease(Lease(self._task_of(execution, tasks), execution))
         for task in change.tasks:
             self._put_task(task)
+
+    def _put_key(self, key: ApiKey) -> None:
+        before = self.keys.get(key.id)
+        for gone in before.hashes if before else ():
+            self._keys_by_hash.pop(gone, None)
+        self.keys[key.id] = key
+        self._keys_by_hash.update(dict.fromkeys(key.hashes, key))
+
+    def _put_tokens(self, node: Node) -> None:
+        before = self.nodes.get(node.id)
+        if before is not None:
+            self._node_tokens.pop(before.token_hash, None)
+            self._node_tokens.pop(before.old_token_hash, None)
+        for token_hash in filter(None, (node.token_hash, node.old_token_hash)):
+            self._node_tokens[token_hash] = node.id
 
     def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task:
         return changed.get(execution.task_id) or self.leases[execution.id].task
@@ -385,7 +416,7 @@ class FleetState:
         """A task that nobody has to place."""
         self._ready.pop(task.id, None)
         self.queue.discard(task.id)
-        self._delayed_until.pop(task.id, None)
+        self._take_from_delayed(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
         if task.status is TaskStatus.COMPLETED and task.assigned_node:
@@ -397,11 +428,16 @@ class FleetState:
         self.queue.discard(task.id)
         if self._delayed_until.get(task.id) != task.not_before:
             self._delayed_until[task.id] = task.not_before
+            self._delayed_projects[task.id] = task.project_id
             heapq.heappush(self._delayed, (task.not_before, task.id))
             self.signals.timers.set()
 
+    def _take_from_delayed(self, task_id: str) -> None:
+        if self._delayed_until.pop(task_id, None) is not None:
+            del self._delayed_projects[task_id]
+
     def _put_ready(self, task: Task) -> None:
-        self._delayed_until.pop(task.id, None)
+        self._take_from_delayed(task.id)
         if len(self._ready) < REMEMBERED_TASKS and len(memoryview(task.parameters)) < (
             REMEMBERED_BYTES
         ):
