@@ -5,12 +5,26 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from crawlfleet.api import documentation, events, executions, metrics, nodes, orders, system, tasks
+from crawlfleet.api import (
+    audit,
+    documentation,
+    events,
+    executions,
+    join_tokens,
+    keys,
+    metrics,
+    nodes,
+    orders,
+    system,
+    tasks,
+)
+from crawlfleet.api.door import Door, Entrance
 from crawlfleet.api.problems import place, problem, respond
 from crawlfleet.api.requests import Requests
 from crawlfleet.api.routing import Route, mount
@@ -25,7 +39,10 @@ ROUTES: Final[tuple[Route, ...]] = (
     *orders.ROUTES,
     *executions.ROUTES,
     *nodes.ROUTES,
+    *keys.ROUTES,
+    *join_tokens.ROUTES,
     *events.ROUTES,
+    *audit.ROUTES,
     *system.ROUTES,
     *metrics.ROUTES,
     *documentation.routes(lambda: ROUTES),
@@ -35,11 +52,18 @@ ROUTES: Final[tuple[Route, ...]] = (
 def create_app(control: ControlPlane, settings: ServerSettings) -> Starlette:
     """The API over a running control plane."""
     requests = Requests()
+    door = Door(
+        keys=control.keys,
+        requests=requests,
+        wrong_keys_per_minute=settings.wrong_keys_per_minute,
+    )
+    max_body_bytes = int(settings.max_body_mb * 1e6)
     app = Starlette(
         routes=[
             StarletteRoute("/", _front_door),
-            *mount(ROUTES, control, requests, max_body_bytes=int(settings.max_body_mb * 1e6)),
+            *mount(ROUTES, control, requests, door, max_body_bytes=max_body_bytes),
         ],
+        middleware=[Middleware(Entrance, settings=settings, refuse=door.refuse)],
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )
     # A path has one spelling: a redirect would lose bodies and keys on the way.

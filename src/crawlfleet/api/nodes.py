@@ -8,7 +8,18 @@ import msgspec
 
 from crawlfleet.api import examples
 from crawlfleet.api.presenting import present_node, present_sample
-from crawlfleet.api.routing import NODES, OPERATORS, READERS, Call, Example, Reply, Route
+from crawlfleet.api.routing import (
+    ADMINS,
+    NODES,
+    NOT_KEPT,
+    OPERATORS,
+    READERS,
+    Call,
+    Example,
+    Reply,
+    Route,
+    Scope,
+)
 from crawlfleet.api.selecting import check_id, parse_tag, seconds_of
 from crawlfleet.model.history import Resolution
 from crawlfleet.model.messages import (
@@ -19,6 +30,7 @@ from crawlfleet.model.messages import (
     LeaseRequest,
     NoteBatch,
     NoteReply,
+    NodeToken,
     Registered,
     Registration,
     ReportBatch,
@@ -43,12 +55,15 @@ async def register(call: Call) -> Reply:
     return Reply(
         body=registered,
         status=HTTPStatus.CREATED,
-        headers={"Location": f"/api/v1/nodes/{registered.node_id}"},
+        headers={"Location": f"/api/v1/nodes/{registered.node_id}", **NOT_KEPT},
     )
 
 
 async def heartbeat(call: Call) -> HeartbeatReply:
-    return await call.control.nodes.heartbeat(_id(call), call.body)
+    reply = await call.control.nodes.heartbeat(_id(call), call.body)
+    if call.control.node_tokens.is_due(reply.node_id):
+        return msgspec.structs.replace(reply, renew_token=True)
+    return reply
 
 
 async def lease(call: Call) -> LeaseReply:
@@ -114,6 +129,18 @@ async def unregister(call: Call) -> NodeView:
     )
 
 
+async def rotate_token(call: Call) -> NodeView:
+    return _view(call, await call.control.node_tokens.rotate(_id(call)))
+
+
+async def renew_token(call: Call) -> Reply:
+    return Reply(body=await call.control.node_tokens.renew(_id(call)), headers=NOT_KEPT)
+
+
+async def revoke(call: Call) -> NodeView:
+    return _view(call, await call.control.node_tokens.revoke(_id(call), by=call.caller.name))
+
+
 def _id(call: Call) -> str:
     return check_id("node", call.path["node_id"])
 
@@ -135,6 +162,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/nodes:register",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=register,
         summary="Register a node, or welcome it back, and open a session",
         details="A new node shows a join token and is answered with its `node_token`, once; a "
@@ -147,9 +175,11 @@ ROUTES: Final = (
     ),
     Route(
         name="heartbeat",
+        is_audited=False,
         method="POST",
         path=f"{_NODE}:heartbeat",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=heartbeat,
         summary="Renew the session; the reply carries orders",
         details="`lost_tasks` are those of `active_tasks` that the node does not own (any more); "
@@ -161,9 +191,11 @@ ROUTES: Final = (
     ),
     Route(
         name="lease",
+        is_audited=False,
         method="POST",
         path=f"{_NODE}:lease",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=lease,
         summary="Wait for work and orders",
         details="Answers as soon as something is assigned that is not in `held`, or after `wait_s` "
@@ -174,9 +206,11 @@ ROUTES: Final = (
     ),
     Route(
         name="report",
+        is_audited=False,
         method="POST",
         path=f"{_NODE}:report",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=report,
         summary="Say what became of executions",
         details="Send it again until it is answered: it is recorded once. `stale` means that the "
@@ -187,9 +221,11 @@ ROUTES: Final = (
     ),
     Route(
         name="note",
+        is_audited=False,
         method="POST",
         path=f"{_NODE}:note",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=note,
         summary="Pass on what executions say while they run",
         details="Lines are numbered from 1 in each execution, so that it may be sent again. "
@@ -205,6 +241,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_NODE}:unregister",
         roles=NODES | OPERATORS,
+        scope=Scope.FLEET,
         handler=unregister,
         summary="Leave now; running work goes back to the queue",
         details="With a `session_id`, only that session is ended; the node may come back with its "
@@ -219,6 +256,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/nodes",
         roles=READERS,
+        scope=Scope.FLEET,
         handler=find,
         summary="List nodes with their newest figures",
         response=NodePage,
@@ -228,6 +266,7 @@ ROUTES: Final = (
         method="GET",
         path=_NODE,
         roles=READERS | NODES,
+        scope=Scope.FLEET,
         handler=get,
         summary="One node",
         details="`resources` is what it has, `usage` what it last measured. The header `ETag` is "
@@ -240,6 +279,7 @@ ROUTES: Final = (
         method="PATCH",
         path=_NODE,
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=change,
         summary="Label and describe a node",
         details="What is left out stays as it is; a label that is `null` is removed. What is said "
@@ -256,6 +296,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_NODE}/history",
         roles=READERS,
+        scope=Scope.FLEET,
         handler=history,
         summary="A node over time",
         details="What is older than an hour is kept as means of a minute, what is older than a "
@@ -269,6 +310,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_NODE}:drain",
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=drain,
         summary="Finish what runs, take nothing new, then go offline",
         response=NodeView,
@@ -279,6 +321,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_NODE}:maintenance",
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=maintain,
         summary="Take nothing new until resumed",
         details="It survives a restart of the node.",
@@ -290,9 +333,50 @@ ROUTES: Final = (
         method="POST",
         path=f"{_NODE}:resume",
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=resume,
         summary="Take work again",
         response=NodeView,
         conflicts=True,
+    ),
+    Route(
+        name="rotate_node_token",
+        method="POST",
+        path=f"{_NODE}:rotate-token",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=rotate_token,
+        summary="Have a node change its token, without interruption",
+        details="The node is told with its next heartbeat, and fetches itself a new token. The old "
+        "one stays good until the new one is used, ten minutes at most.",
+        response=NodeView,
+        conflicts=True,
+    ),
+    Route(
+        name="renew_node_token",
+        method="POST",
+        path=f"{_NODE}:renew-token",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=renew_token,
+        summary="Fetch a new token",
+        details="Asked for when a heartbeat's reply says `renew_token`. Keep the new token durably "
+        "before it is used: from then on the old one is worth nothing. When no answer came, ask "
+        "again with the old one.",
+        response=NodeToken,
+        conflicts=True,
+        example=Example(response=examples.NODE_TOKEN),
+    ),
+    Route(
+        name="revoke_node",
+        method="POST",
+        path=f"{_NODE}:revoke",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=revoke,
+        summary="End a node and its token at once",
+        details="Its session ends and its work goes back to the queue. It can come back only as a "
+        "new node, with a join token: revoke that, too, if you do not trust the machine.",
+        response=NodeView,
     ),
 )

@@ -14,7 +14,7 @@ from crawlfleet.api.presenting import (
     present_task,
 )
 from crawlfleet.api.problems import Malformed, problem, problem_of
-from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Reply, Route
+from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.api.selecting import (
     EventNumber,
     PageSize,
@@ -22,10 +22,12 @@ from crawlfleet.api.selecting import (
     check_id,
     invalid,
     parse_states,
+    restricted,
 )
 from crawlfleet.control.events import EventFilter
 from crawlfleet.control.tasks import Submission
 from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import MAX_BATCH, BatchRequest, CloneRequest, TaskRequest
 from crawlfleet.model.views import (
     BatchItem,
@@ -76,8 +78,10 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 async def create(call: Call) -> Reply:
-    outcome = await call.control.tasks.submit(call.body, by=call.caller.name)
-    return _receipt(outcome)
+    request = _in_scope(call, call.body)
+    if isinstance(request, FieldProblem):
+        raise InvalidRequest([request])
+    return _receipt(await call.control.tasks.submit(request, by=call.caller.name))
 
 
 async def create_batch(call: Call) -> BatchReply:
@@ -89,7 +93,7 @@ async def create_batch(call: Call) -> BatchReply:
             f"send 1 to {MAX_BATCH} tasks at once",
             len(items),
         )
-    requests = [_decoded(item) for item in items]
+    requests = [_in_scope(call, _decoded(item)) for item in items]
     outcomes = await call.control.tasks.submit_batch(requests, by=call.caller.name)
     return BatchReply(
         items=[_item(outcome) for outcome in outcomes],
@@ -99,7 +103,7 @@ async def create_batch(call: Call) -> BatchReply:
 
 async def find(call: Call) -> TaskPage:
     query: ListQuery = call.query
-    tasks, cursor = await call.control.queries.find_tasks(
+    filter = restricted(
         TaskFilter(
             status=parse_states(query.status),
             project_id=query.project_id,
@@ -108,6 +112,12 @@ async def find(call: Call) -> TaskPage:
             assigned_node=query.assigned_node,
             dead=None if query.dead is msgspec.UNSET else query.dead,
         ),
+        call.project_id,
+    )
+    if filter is None:
+        return TaskPage(items=[], next_cursor=None)
+    tasks, cursor = await call.control.queries.find_tasks(
+        filter,
         after=check_cursor(query.cursor),
         limit=query.limit,
     )
@@ -141,6 +151,21 @@ async def explain(call: Call) -> TaskExplanation:
 
 async def clone(call: Call) -> Reply:
     return _receipt(await call.control.tasks.clone(_id(call), call.body, by=call.caller.name))
+
+
+def _in_scope(call: Call, request: TaskRequest | FieldProblem) -> TaskRequest | FieldProblem:
+    """The request in the project that the caller's key is bound to, if it is."""
+    own = call.project_id
+    if own is None or isinstance(request, FieldProblem) or request.project_id == own:
+        return request
+    if request.project_id != DEFAULT_PROJECT:
+        return FieldProblem(
+            field="project_id",
+            message="is not the project that this key is bound to",
+            remedy=f"leave it out, or send {own}",
+            value=request.project_id,
+        )
+    return msgspec.structs.replace(request, project_id=own)
 
 
 def _id(call: Call) -> str:
@@ -186,6 +211,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/tasks",
         roles=OPERATORS,
+        scope=Scope.OWN,
         handler=create,
         summary="Submit a task",
         details="Answers 201 with `Location`, or 200 when the task was there before.",
@@ -200,6 +226,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/tasks:batch",
         roles=OPERATORS,
+        scope=Scope.OWN,
         handler=create_batch,
         summary="Submit up to 10,000 tasks, with an outcome for each",
         details="Each task is judged on its own, and those that are good are taken in one "
@@ -213,6 +240,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/tasks",
         roles=READERS,
+        scope=Scope.OWN,
         handler=find,
         summary="List tasks, newest first",
         query=ListQuery,
@@ -223,6 +251,7 @@ ROUTES: Final = (
         method="GET",
         path=_TASK,
         roles=READERS,
+        scope=Scope.PATH,
         handler=get,
         summary="The whole task",
         details="Fields that are not set are left out.",
@@ -235,6 +264,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TASK}/executions",
         roles=READERS,
+        scope=Scope.PATH,
         handler=executions,
         summary="The attempts of a task, oldest first",
         response=ExecutionPage,
@@ -245,6 +275,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TASK}/events",
         roles=READERS,
+        scope=Scope.PATH,
         handler=events,
         summary="What happened to a task, in order",
         query=EventQuery,
@@ -256,6 +287,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TASK}:explain",
         roles=READERS,
+        scope=Scope.PATH,
         handler=explain,
         summary="Why a task is (not) running",
         details="`placement` says for each node (at most a hundred, the closest first) what "
@@ -268,6 +300,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_TASK}:clone",
         roles=OPERATORS,
+        scope=Scope.PATH,
         handler=clone,
         summary="Submit the same task again, with other parameters",
         details="What is left out is taken from the original, its keys are not.",

@@ -10,12 +10,15 @@ import typer
 
 from crawlfleet import __version__
 from crawlfleet.cli import (
+    audit,
     configuration,
     crawl,
     doctor,
     events,
     explain,
     extract,
+    join_tokens,
+    keys,
     logs,
     nodes,
     operate,
@@ -52,7 +55,10 @@ def create_app() -> typer.Typer:
         extract,
         logs,
         nodes,
+        keys,
+        join_tokens,
         events,
+        audit,
         configuration,
         reset,
         doctor,

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from crawlfleet.cli.output import message_console, printable
 from crawlfleet.errors import (
+    Busy,
     CrawlfleetError,
     InvalidRequest,
     MasterUnreachable,
@@ -29,10 +30,16 @@ _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
     "--key; `crawlfleet doctor` looks for the cause",
     Unauthenticated: "give a valid key with --key or CRAWLFLEET_KEY",
     Refused: "use a key with another role, or change what you ask for",
+    Busy: "wait a little, then try again",
     StoreTooNew: "install the newer crawlfleet that wrote this store",
     StoreUnavailable: "look at the master's log and the disk, then try again",
 }
-_LISTS: Final = {"task": "crawlfleet tasks list", "node": "crawlfleet nodes list"}
+_LISTS: Final = {
+    "task": "crawlfleet tasks list",
+    "node": "crawlfleet nodes list",
+    "key": "crawlfleet keys list",
+    "join-token": "crawlfleet join-tokens list",
+}
 
 
 class Program(TyperGroup):

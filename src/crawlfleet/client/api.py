@@ -10,6 +10,8 @@ from crawlfleet.client.stream import stream
 from crawlfleet.client.transport import Transport
 from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import (
+    AuditPage,
+    AuditView,
     BatchReply,
     BulkReply,
     EventPage,
@@ -20,6 +22,12 @@ from crawlfleet.model.views import (
     LogLineView,
     LogPage,
     NodeHistoryView,
+    JoinTokenPage,
+    JoinTokenView,
+    KeyPage,
+    KeyView,
+    NewJoinToken,
+    NewKey,
     NodePage,
     NodeView,
     TaskExplanation,
@@ -40,6 +48,7 @@ class Client:
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`."""
 
     def __init__(self, url: str, key: str) -> None:
+        self.url = url
         self._transport = Transport(url)
         self._key = key
 
@@ -262,7 +271,7 @@ class Client:
         return await self._get(f"/nodes/{node_id}", NodeView)
 
     async def order(self, node_id: str, verb: str) -> NodeView:
-        """`drain`, `maintenance`, `resume` or `unregister` a node."""
+        """`drain`, `maintenance`, `resume`, `unregister`, `rotate-token` or `revoke` a node."""
         return await self._post(f"/nodes/{node_id}:{verb}", NodeView)
 
     async def change_node(
@@ -304,6 +313,54 @@ class Client:
         if since is not None:
             query["since"] = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return await self._get(f"/nodes/{node_id}/history", NodeHistoryView, query)
+
+    async def keys(self) -> list[KeyView]:
+        """All keys, oldest first, dead ones as well."""
+        return (await self._get("/keys", KeyPage)).items
+
+    async def key(self, key_id: str) -> KeyView:
+        """One key."""
+        return await self._get(f"/keys/{key_id}", KeyView)
+
+    async def create_key(self, name: str, role: str, **fields: Any) -> NewKey:
+        """A new key; `fields` are `project_id` and `expires_in_s`. Its secret is shown once."""
+        return await self._post("/keys", NewKey, {"name": name, "role": role, **fields})
+
+    async def rotate_key(self, key_id: str, **fields: Any) -> NewKey:
+        """A new secret for a key; `fields` are `grace_s` and `expires_in_s`."""
+        return await self._post(f"/keys/{key_id}:rotate", NewKey, fields)
+
+    async def revoke_key(self, key_id: str) -> KeyView:
+        """Make a key worthless at once."""
+        return await self._post(f"/keys/{key_id}:revoke", KeyView)
+
+    async def join_tokens(self) -> list[JoinTokenView]:
+        """All join tokens, oldest first, dead ones as well."""
+        return (await self._get("/join-tokens", JoinTokenPage)).items
+
+    async def create_join_token(self, **fields: Any) -> NewJoinToken:
+        """A new join token: `name`, `cluster_id`, `uses`, `expires_in_s`."""
+        return await self._post("/join-tokens", NewJoinToken, fields)
+
+    async def revoke_join_token(self, join_token_id: str) -> JoinTokenView:
+        """Let no more nodes join with a token."""
+        return await self._post(f"/join-tokens/{join_token_id}:revoke", JoinTokenView)
+
+    async def audit(self, limit: int | None = None, **filters: str) -> AsyncIterator[AuditView]:
+        """Who changed what, newest first, page by page; at most `limit`.
+
+        `filters` are `actor`, `action`, `subject`, `since` and `until` (ISO 8601).
+        """
+        query = {**filters, "limit": str(min(limit or 500, 500))}
+        left = limit
+        while True:
+            page = await self._get("/audit", AuditPage, query)
+            for entry in page.items[:left]:
+                yield entry
+            left = None if left is None else left - len(page.items)
+            if page.next_cursor is None or (left is not None and left <= 0):
+                return
+            query["cursor"] = page.next_cursor
 
     async def status(self) -> FleetStatus:
         """The fleet in a few numbers."""

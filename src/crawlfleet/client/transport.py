@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 
 from crawlfleet.errors import (
+    Busy,
     Conflict,
     CrawlfleetError,
     InvalidRequest,
@@ -146,6 +147,8 @@ def _error(status: int, payload: bytes, url: str) -> CrawlfleetError:
             return Conflict(document.detail)
         case 412:
             return PreconditionFailed(document.detail)
+        case 429:
+            return Busy(document.detail)
         case 422 if document.errors:
             return InvalidRequest(document.errors)
         case _ if status >= 500:

@@ -1,7 +1,7 @@
 """Who changed what: signs the commits of a request, and reads what was signed.
 
 The trail of a request is a context variable, set by whoever lets the request in and read by
-`FleetState.commit` alone. So no service can forget it, and nothing is signed that happens by itself.
+`FleetState.commit` alone. So no service can forget it, and what happens by itself is not signed.
 """
 
 from collections.abc import Iterator, Sequence

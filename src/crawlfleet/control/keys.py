@@ -1,7 +1,8 @@
 """Who is calling, and the keys of people, programs and nodes that are about to join.
 
-To let somebody in costs one hash and one look-up. When and from where a key was last used is kept in
-memory, and told to the store every few seconds: it is for people to look at, and not worth a commit.
+To let somebody in costs one hash and one look-up. When and from where a key was last used is kept
+in memory, and told to the store every few seconds: it is for people to look at, and not worth a
+commit.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from crawlfleet.errors import (
     Unauthenticated,
 )
 from crawlfleet.model.change import Change
-from crawlfleet.model.ids import JOIN_TOKEN, KEY, make_id
+from crawlfleet.model.ids import JOINER, KEY, make_id
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.model.requests import JoinTokenRequest, KeyRequest, RotateRequest
 from crawlfleet.ports.system import System
@@ -140,7 +141,7 @@ class Keys:
         """The join token or key, or `NotFound`."""
         key = self._state.keys.get(key_id)
         if key is None or (key.role is Role.NODE) is not joining:
-            raise NotFound("join token" if joining else "key", key_id)
+            raise NotFound("join-token" if joining else "key", key_id)
         return self._seen(key)
 
     async def create(self, request: KeyRequest, *, by: str) -> tuple[ApiKey, str]:
@@ -160,14 +161,12 @@ class Keys:
         )
         return await self._make(key), secret
 
-    async def create_join_token(
-        self, request: JoinTokenRequest, *, by: str
-    ) -> tuple[ApiKey, str]:
+    async def create_join_token(self, request: JoinTokenRequest, *, by: str) -> tuple[ApiKey, str]:
         """A new join token and its secret; raises `InvalidRequest` or `Conflict`."""
         if problems := [*core.join_token_problems(request, self._state.clusters)]:
             raise InvalidRequest(problems)
         now, secret = self._system.now(), make_secret(self._system)
-        id = make_id(JOIN_TOKEN, now, self._system.entropy)
+        id = make_id(JOINER, now, self._system.entropy)
         key = ApiKey(
             id=id,
             name=request.name or id,
@@ -194,9 +193,7 @@ class Keys:
             elif expires_at is not None and expires_at <= now:
                 raise Conflict(f"the key {key.name!r} has expired; give expires_in_s as well")
             digest = hash_secret(secret)
-            return core.rotate(
-                key, digest, grace_s=request.grace_s, expires_at=expires_at, now=now
-            )
+            return core.rotate(key, digest, grace_s=request.grace_s, expires_at=expires_at, now=now)
 
         return await self._change(key_id, rotated, joining=False), secret
 

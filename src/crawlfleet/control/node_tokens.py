@@ -1,8 +1,8 @@
 """The tokens of nodes: replaced without interruption, or made worthless at once.
 
-A node that is told to (`token_due`) fetches itself a new token, keeps it, and goes on with that. The
-old one stays good until the new one was used for the first time, or until its grace is over; so
-whatever gets lost on the way, the node has a token that works, and asks again.
+A node that is told to (`token_due`) fetches itself a new token, keeps it, and goes on with that.
+The old one stays good until the new one was used for the first time, or until its grace is over;
+so whatever gets lost on the way, the node has a token that works, and asks again.
 """
 
 import hmac

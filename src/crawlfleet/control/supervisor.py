@@ -98,6 +98,10 @@ class ControlPlane:
         )
         self._running: asyncio.Task[None] | None = None
 
+    def now(self) -> float:
+        """What the master's clock says."""
+        return self._system.now()
+
     async def __aenter__(self) -> Self:
         await self._store.open()
         self.state.epoch = await self._store.lead(self._name)

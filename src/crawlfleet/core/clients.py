@@ -18,7 +18,7 @@ OWN_PREFIX: Final = 64
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Networks such as `10.0.0.0/8`, or single addresses; raises `ValueError` that names the bad."""
+    """Networks such as `10.0.0.0/8`, or single addresses; `ValueError` names what is neither."""
     return tuple(_network(text) for text in texts)
 
 
@@ -63,9 +63,7 @@ def client_of(peer: str, forwarded: str, trusted: Sequence[Network]) -> Address 
     return client
 
 
-def is_welcome(
-    client: Address | None, allowed: Sequence[Network], *, allow_loopback: bool
-) -> bool:
+def is_welcome(client: Address | None, allowed: Sequence[Network], *, allow_loopback: bool) -> bool:
     """Whether anybody from there may ask; all may where nothing is `allowed` in particular."""
     if not allowed:
         return True

@@ -20,7 +20,7 @@ SESSION: Final = "sess"
 TASK: Final = "task"
 EXECUTION: Final = "exec"
 KEY: Final = "key"
-JOIN_TOKEN: Final = "join"
+JOINER: Final = "join"
 AUDIT: Final = "audit"
 
 Entropy = Callable[[int], bytes]

@@ -19,7 +19,7 @@ class Role(StrEnum):
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as the store knows it: never the secret itself. One of the role `node` lets nodes join."""
+    """A key as the store knows it: never the secret itself. With the role `node`, a join token."""
 
     id: str
     name: str

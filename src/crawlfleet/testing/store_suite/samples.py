@@ -4,8 +4,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from crawlfleet.model.event import Event
 from crawlfleet.model.audit import AuditEntry
+from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.model.node import Health, Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project
@@ -211,5 +211,9 @@ FULL_CLUSTER: Final = make_cluster(
     description=AWKWARD, configuration={"a": {"b": [1, None]}}, status=ClusterStatus.MAINTENANCE
 )
 FULL_EVENT: Final = make_event(
-    cause=AWKWARD, from_state="pending", to_state="assigned", details={"node": "n", "n": [1]}, project_id="shop"
+    cause=AWKWARD,
+    from_state="pending",
+    to_state="assigned",
+    details={"node": "n", "n": [1]},
+    project_id="shop",
 )
