@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.routing import NODES, OPERATORS, READERS, Nothing, Route
+from crawlfleet.api.routing import ADMINS, NODES, OPERATORS, READERS, Nothing, Route
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text("utf-8")
 ROLES = {
@@ -15,6 +15,7 @@ ROLES = {
     READERS: "viewer",
     OPERATORS: "operator",
     NODES: "node",
+    ADMINS: "admin",
     READERS | NODES: "viewer, or the node itself",
     OPERATORS | NODES: "operator, or the node itself",
 }

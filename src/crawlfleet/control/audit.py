@@ -27,7 +27,8 @@ class Trail:
     def sign(self, changes: Sequence[Change], system: System) -> list[Change]:
         """The changes as this request's; those that are made count, the others do not."""
         if not self._entry.id:
-            now = system.now()
+            # As exact as it is shown, so that whoever asks for what they saw finds it.
+            now = round(system.now(), 6)
             id = make_id(AUDIT, now, system.entropy)
             self._entry = msgspec.structs.replace(self._entry, id=id, at=now)
         return [msgspec.structs.replace(change, audit=self._entry) for change in changes]
