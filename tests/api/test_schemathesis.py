@@ -35,6 +35,8 @@ def ids(master: Master) -> dict[str, str]:
         "node_id": node.id,
         "task_id": master.submit(task_type="nobodys"),
         "execution_id": work["execution_id"],
+        "key_id": master.key("found", "viewer")[0],
+        "join_token_id": master.join_token()[0],
     }
 
 

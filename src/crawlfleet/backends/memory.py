@@ -19,7 +19,7 @@ from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.audit import AuditEntry, AuditFilter
-from crawlfleet.model.change import NEVER, add_up
+from crawlfleet.model.change import NEVER, Signed
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
@@ -173,9 +173,9 @@ class MemoryStore(MemoryHistory):
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         self._need_open()
-        signed: dict[str, AuditEntry] = {}
+        signed = Signed()
         refusals = tuple(self._make(change, signed) for change in changes)
-        for entry in signed.values():
+        for entry in signed.entries():
             self._audit.put(entry)
         return Committed(refusals=refusals, last_seq=self._last_seq)
 
@@ -354,7 +354,7 @@ class MemoryStore(MemoryHistory):
         if not self._opened:
             raise StoreUnavailable("the store is closed; open it first")
 
-    def _make(self, change: Change, signed: dict[str, AuditEntry]) -> Refusal | None:
+    def _make(self, change: Change, signed: Signed) -> Refusal | None:
         refusal = self._present.accept(change)
         if refusal is not None:
             return refusal
@@ -369,7 +369,7 @@ class MemoryStore(MemoryHistory):
             force_setattr(numbered, "seq", self._last_seq)
             self._events.append(numbered)
             self._events_of.setdefault(event.subject, []).append(numbered)
-        add_up(signed, change)
+        signed.take(change)
         return None
 
     def _put_session(self, session: Session) -> None:

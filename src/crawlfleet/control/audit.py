@@ -11,7 +11,7 @@ from contextvars import ContextVar
 import msgspec
 
 from crawlfleet.model.audit import AuditEntry, AuditFilter
-from crawlfleet.model.change import Change, add_up
+from crawlfleet.model.change import Change, Signed
 from crawlfleet.model.ids import AUDIT, make_id
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
@@ -35,11 +35,12 @@ class Trail:
 
     def note(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
         """Go on from what was made of the changes that were signed."""
-        entries: dict[str, AuditEntry] = {}
+        signed = Signed()
         for change, refusal in zip(changes, refusals, strict=True):
             if refusal is None:
-                add_up(entries, change)
-        self._entry = entries.get(self._entry.id, self._entry)
+                signed.take(change)
+        for entry in signed.entries():
+            self._entry = entry
 
 
 _current: ContextVar[Trail | None] = ContextVar("trail", default=None)

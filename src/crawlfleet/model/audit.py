@@ -39,12 +39,3 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     """Before this instant."""
-
-
-def widened(entry: AuditEntry, subjects: tuple[str, ...]) -> AuditEntry:
-    """The entry, when its request has changed these things as well."""
-    return msgspec.structs.replace(
-        entry,
-        subjects=(entry.subjects + subjects)[:MOST_SUBJECTS],
-        count=entry.count + len(subjects),
-    )

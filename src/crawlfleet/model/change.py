@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.model.audit import AuditEntry, widened
+from crawlfleet.model.audit import MOST_SUBJECTS, AuditEntry
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
@@ -52,16 +52,32 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Refused unless this node session has not ended (assignments and reports set it)."""
 
 
-def subjects_of(change: Change) -> tuple[str, ...]:
-    """The ids of what a change is about, for the audit log."""
-    for rows in (change.tasks, change.nodes, change.keys, change.clusters, change.projects):
-        if rows:
-            return tuple(row.id for row in rows)
-    return ()
+class Signed:
+    """Adds up what the changes of a commit that were made come to in the audit log."""
 
+    __slots__ = ("_sums",)
 
-def add_up(entries: dict[str, AuditEntry], change: Change) -> None:
-    """Take a change that was made into account in the entry that it was made under."""
-    if change.audit is not None:
-        id = change.audit.id
-        entries[id] = widened(entries.get(id, change.audit), subjects_of(change))
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[AuditEntry, list[str], list[int]]] = {}
+
+    def take(self, change: Change) -> None:
+        """A change that was made."""
+        entry = change.audit
+        if entry is None:
+            return
+        found = self._sums.get(entry.id)
+        if found is None:
+            found = self._sums[entry.id] = entry, [*entry.subjects], [entry.count]
+        for rows in (change.tasks, change.nodes, change.keys, change.clusters, change.projects):
+            if rows:
+                found[2][0] += len(rows)
+                if len(found[1]) < MOST_SUBJECTS:
+                    found[1].extend(row.id for row in rows)
+                return
+
+    def entries(self) -> list[AuditEntry]:
+        """The entries as they are after the commit."""
+        return [
+            msgspec.structs.replace(entry, subjects=tuple(subjects[:MOST_SUBJECTS]), count=count)
+            for entry, subjects, (count,) in self._sums.values()
+        ]

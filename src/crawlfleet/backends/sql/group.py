@@ -11,8 +11,7 @@ from typing import Any
 from crawlfleet.backends.present import Present, rows_by_kind
 from crawlfleet.backends.sql.rows import AUDIT, CLAIM, EVENT, VERSIONED, RowMap
 from crawlfleet.errors import FieldProblem, InvalidRequest
-from crawlfleet.model.audit import AuditEntry
-from crawlfleet.model.change import add_up
+from crawlfleet.model.change import Signed
 from crawlfleet.model.event import Event
 from crawlfleet.ports.store import Change, Claim, Committed
 
@@ -52,7 +51,7 @@ class Group:
         self._rows: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
         self._claims: dict[tuple[str, str], Claim] = {}
         self._events: list[list[Any]] = []
-        self._audit: dict[str, AuditEntry] = {}
+        self._audit = Signed()
 
     def take(self, changes: Changes) -> Committed:
         refusals = []
@@ -67,7 +66,7 @@ class Group:
                     self._claims[claim.scope, claim.key] = claim
                 for event in change.events:
                     self._number(event)
-                add_up(self._audit, change)
+                self._audit.take(change)
         return Committed(refusals=tuple(refusals), last_seq=self.last_seq)
 
     def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
@@ -79,8 +78,8 @@ class Group:
             yield CLAIM, [CLAIM.encode(claim) for claim in self._claims.values()]
         if self._events:
             yield EVENT, self._events
-        if self._audit:
-            yield AUDIT, [AUDIT.encode(entry) for entry in self._audit.values()]
+        if entries := self._audit.entries():
+            yield AUDIT, [AUDIT.encode(entry) for entry in entries]
 
     def _number(self, event: Event) -> None:
         self.last_seq += 1
