@@ -72,10 +72,10 @@ class Keys:
         now = self._system.now()
         changes = [
             Change(keys=(core.revoke(key, now=now),))
-            for key in self._state.keys.values()
+            for key in self._state.keyring.keys.values()
             if key.name == name and key.revoked_at is None and digest not in key.hashes
         ]
-        known = self._state.key_by_hash(digest)
+        known = self._state.keyring.key(digest)
         wanted = ApiKey(
             id=known.id if known else make_id(KEY, now, self._system.entropy),
             name=name,
@@ -101,7 +101,7 @@ class Keys:
         if len(secret) > LONGEST_SECRET:
             raise Unauthenticated("this key is not known here")
         digest = hash_secret(secret)
-        key = self._state.key_by_hash(digest)
+        key = self._state.keyring.key(digest)
         if key is not None and any(hmac.compare_digest(each, digest) for each in key.hashes):
             now = self._system.now()
             if (why := core.why_not(key, digest, now=now)) is not None:
@@ -116,7 +116,7 @@ class Keys:
                 project_id=key.project_id,
                 is_guessable=key.is_configured,
             )
-        node = self._state.node_by_token(digest)
+        node = self._state.keyring.node(digest)
         if node is not None:
             if not self._tokens.is_good(node, digest):
                 why = "was replaced" if node.revoked_at is None else "was revoked"
@@ -129,17 +129,17 @@ class Keys:
 
     def is_live(self, caller: Principal) -> bool:
         """Whether a caller that was let in once would be still."""
-        key = self._state.keys.get(caller.key_id or "")
+        key = self._state.keyring.keys.get(caller.key_id or "")
         return key is None or core.is_live(key, now=self._system.now())
 
     def find(self, *, joining: bool) -> list[ApiKey]:
         """All join tokens, or all other keys, oldest first; also those that are dead."""
-        keys = (self._seen(key) for _, key in sorted(self._state.keys.items()))
+        keys = (self._seen(key) for _, key in sorted(self._state.keyring.keys.items()))
         return [key for key in keys if (key.role is Role.NODE) is joining]
 
     def get(self, key_id: str, *, joining: bool) -> ApiKey:
         """The join token or key, or `NotFound`."""
-        key = self._state.keys.get(key_id)
+        key = self._state.keyring.keys.get(key_id)
         if key is None or (key.role is Role.NODE) is not joining:
             raise NotFound("join-token" if joining else "key", key_id)
         return self._seen(key)
@@ -222,7 +222,7 @@ class Keys:
         used = dict(self._used)
         uses = [
             Change(keys=(msgspec.structs.replace(self._seen(key), version=key.version + 1),))
-            for key in map(self._state.keys.get, used)
+            for key in map(self._state.keyring.keys.get, used)
             if key is not None
         ]
         confirmed = self._tokens.news()

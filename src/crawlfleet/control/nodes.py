@@ -272,13 +272,13 @@ class Nodes:
 
     def _shown(self, by: Principal) -> ApiKey | None:
         """The join token that the caller showed, if its uses are counted."""
-        key = self._state.keys.get(by.key_id or "")
+        key = self._state.keyring.keys.get(by.key_id or "")
         return None if key is None or key.max_uses is None else key
 
     def _placed(self, registration: Registration, by: Principal) -> Registration:
         """The registration in the cluster that the node's join token is bound to, if it is."""
         node = self._state.nodes.get(by.node_id or "")
-        key = self._state.keys.get((node.joined_by if node else by.key_id) or "")
+        key = self._state.keyring.keys.get((node.joined_by if node else by.key_id) or "")
         if key is None or key.cluster_id is None:
             return registration
         if registration.cluster_id not in {DEFAULT_CLUSTER, key.cluster_id}:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.audit import current_trail
+from crawlfleet.control.keyring import Keyring
 from crawlfleet.control.signals import Signals
 from crawlfleet.control.tally import Tally
 from crawlfleet.core.attempts import Lease
@@ -24,7 +25,6 @@ from crawlfleet.core.placement import requirement_of
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, ClusterStatus
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
@@ -59,12 +59,10 @@ class FleetState:
         self.fleet = Fleet()
         self.queue = ReadyQueue()
         self.nodes: dict[str, Node] = {}
-        self._node_tokens: dict[str, str] = {}
         self._backlog: dict[str, int] = {}
         self.clusters: dict[str, Cluster] = {}
         self.sessions: dict[str, Session] = {}
-        self.keys: dict[str, ApiKey] = {}
-        self._keys_by_hash: dict[str, ApiKey] = {}
+        self.keyring = Keyring()
         self.leases: dict[str, Lease] = {}
         """Live executions by id, each with the newest known state of its task."""
         self._by_session: dict[str, dict[str, None]] = {}
@@ -225,14 +223,6 @@ class FleetState:
             self._put_in_fleet(self.nodes[node_id])
             self.signals.dispatch.set()
 
-    def node_by_token(self, token_hash: str) -> Node | None:
-        """The node one of whose tokens has this hash, good or not."""
-        return self.nodes.get(self._node_tokens.get(token_hash, ""))
-
-    def key_by_hash(self, secret_hash: str) -> ApiKey | None:
-        """The key one of whose secrets has this hash, good or not."""
-        return self._keys_by_hash.get(secret_hash)
-
     def lease_of(self, task: Task) -> Lease | None:
         """The lease under which a task is being attempted."""
         return self.leases.get(task.execution_id) if task.execution_id else None
@@ -321,7 +311,7 @@ class FleetState:
         for project in change.projects:
             self.known_projects.add(project.id)
         for node in change.nodes:
-            self._put_tokens(node)
+            self.keyring.put_node(node)
             self.nodes[node.id] = node
             self._put_in_fleet(node)
             self.signals.dispatch.set()
@@ -330,27 +320,12 @@ class FleetState:
         for session in change.sessions:
             self._put_session(session)
         for key in change.keys:
-            self._put_key(key)
+            self.keyring.put_key(key)
         tasks = {task.id: task for task in change.tasks}
         for execution in change.executions:
             self._put_lease(Lease(self._task_of(execution, tasks), execution))
         for task in change.tasks:
             self._put_task(task)
-
-    def _put_key(self, key: ApiKey) -> None:
-        before = self.keys.get(key.id)
-        for gone in before.hashes if before else ():
-            self._keys_by_hash.pop(gone, None)
-        self.keys[key.id] = key
-        self._keys_by_hash.update(dict.fromkeys(key.hashes, key))
-
-    def _put_tokens(self, node: Node) -> None:
-        before = self.nodes.get(node.id)
-        if before is not None:
-            self._node_tokens.pop(before.token_hash, None)
-            self._node_tokens.pop(before.old_token_hash, None)
-        for token_hash in filter(None, (node.token_hash, node.old_token_hash)):
-            self._node_tokens[token_hash] = node.id
 
     def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task:
         return changed.get(execution.task_id) or self.leases[execution.id].task
