@@ -101,6 +101,24 @@ def test_events_are_those_of_the_project(master: Master, shop: Shop) -> None:
     assert subjects(f"subject={shop.own}") == {shop.own}
 
 
+def test_logs_and_attempts_are_those_of_the_project(master: Master, shop: Shop) -> None:
+    node = master.node(task_types=["scoped"])
+    execution: dict[str, str] = {}
+    for project in ("shop", "rival"):
+        master.submit(task_type="scoped", project_id=project)
+        work = node.take()
+        node.report(work, "succeeded")
+        execution[project] = work["execution_id"]
+    for path in ("", "/logs", "/logs?follow=true"):
+        asked = {
+            project: master.call("GET", f"/api/v1/executions/{id}{path}", key=shop.key).status
+            for project, id in execution.items()
+        }
+        assert asked == {"shop": 200, "rival": 404}
+    assert master.call("GET", f"{TASKS}/{shop.foreign}/logs", key=shop.key).status == 404
+    node.leave()
+
+
 def follow(master: Master, key: str) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("127.0.0.1", master.fleet.port, timeout=40)
     headers = {"Authorization": f"Bearer {key}", "Accept": "text/event-stream"}

@@ -61,7 +61,8 @@ class Scope(StrEnum):
     FLEET = "fleet"
     """It concerns all projects: refused."""
     PATH = "path"
-    """It is about the task or the project that its path names: another project's does not exist."""
+    """It is about what its path names (a task, an execution, a project): what is another project's
+    does not exist."""
     OWN = "own"
     """Its handler shows and changes only what is of `call.caller.project_id`."""
     PUBLIC = "public"
@@ -283,6 +284,11 @@ async def _check_scope(
         id = check_id("task", named["task_id"])
         if (await control.tasks.get(id)).project_id != caller.project_id:
             raise NotFound("task", id)
+    elif "execution_id" in named:
+        id = check_id("execution", named["execution_id"])
+        task_id = (await control.logs.execution(id)).task_id
+        if (await control.tasks.get(task_id)).project_id != caller.project_id:
+            raise NotFound("execution", id)
     elif named.get("project_id") != caller.project_id:
         raise NotFound("project", named.get("project_id", "")[:LONGEST_ID])
 

@@ -101,16 +101,19 @@ class Tally:
                 elif execution.status not in LIVE_EXECUTION:
                     if execution.error is not None:
                         failed[project, execution.error.error_class] += 1
-                    work = self._work.get(execution.node_id)
-                    if work is None:
-                        work = self._work[execution.node_id] = Work()
-                    work.count(execution)
+                    self._count_work(execution)
         if happened or failed:
             for (_, happening), count in happened.items():
                 self.totals[happening] += count
             for (_, error_class), count in failed.items():
                 self.failures[error_class] += count
             self._remember(int(at), happened, failed)
+
+    def _count_work(self, execution: Execution) -> None:
+        work = self._work.get(execution.node_id)
+        if work is None:
+            work = self._work[execution.node_id] = Work()
+        work.count(execution)
 
     def take_work(self, node_id: str) -> Work:
         """What a node has done since the last call."""

@@ -8,8 +8,8 @@ import msgspec
 
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.explanation import Explanation
-from crawlfleet.model.log import LogLevel
 from crawlfleet.model.key import Role
+from crawlfleet.model.log import LogLevel
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import ExecutionStatus, RetryPolicy, TaskError, TaskStatus
