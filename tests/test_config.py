@@ -244,3 +244,15 @@ def test_every_setting_has_its_own_variable_and_a_description() -> None:
     assert not set(variables) & config.NOT_SETTINGS
     for name, setting in config.SETTINGS.items():
         assert setting.description or name.startswith("worker.resources."), name
+
+
+@pytest.mark.parametrize("name", ["allow_clients", "trusted_proxies"])
+def test_networks_are_checked_before_anybody_relies_on_them(
+    places: dict[str, Path], name: str
+) -> None:
+    good = load(places, f'server.{name} = ["10.0.0.0/8", "::1", "fd00::/8"]\n')
+    assert getattr(good.settings.server, name) == ("10.0.0.0/8", "::1", "fd00::/8")
+    message = refusal(places, toml=f'server.{name} = ["10.0.0.0/8", "10.0.0.0/64"]\n')
+    assert f"server.{name}" in message
+    assert "'10.0.0.0/64' is not an address or network" in message
+    assert "crawlfleet.toml:1" in message

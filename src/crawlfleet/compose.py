@@ -119,6 +119,9 @@ async def serve_master(
                 create_app(control, settings.server),
                 log_config=None,
                 access_log=False,
+                # Whose word is taken for where a client is, is decided by `api.door`.
+                proxy_headers=False,
+                server_header=False,
                 http=_BoundedHeaders,
                 ws="none",
                 lifespan="off",
@@ -145,11 +148,12 @@ async def run_worker(
 ) -> AgentEnd:
     """Be a node of a master until drained, or told to stop by SIGTERM or SIGINT."""
     pool = ProcessPool(settings.worker)
+    kept = IdentityFile(identity)
     async with Transport(master_url) as transport:
         agent = Agent(
-            link=HttpControlLink(transport, join_token=join_token),
+            link=HttpControlLink(transport, join_token=join_token, keep=kept.save),
             pool=pool,
-            identity=IdentityFile(identity),
+            identity=kept,
             system=Machine(),
             registration=await _registration(settings.worker, pool),
             measure=UsageMeter().read,

@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -286,21 +287,36 @@ def _contradictions(values: Mapping[str, Any], given: Mapping[str, _Given]) -> l
     def value(name: str) -> Any:
         return values.get(name, SETTINGS[name].default)
 
+    complaints = [
+        _describe(name, given[name], f"{error}. Use such as 10.0.0.0/8, 203.0.113.7 or fd00::/8")
+        for name in ("server.allow_clients", "server.trusted_proxies")
+        if (error := _network_error(value(name)))
+    ]
     timeout, interval = value("session.timeout_s"), value("session.heartbeat_interval_s")
     if timeout > 2 * interval:
-        return []
+        return complaints
     culprit = (
         "session.timeout_s" if "session.timeout_s" in given else "session.heartbeat_interval_s"
     )
     return [
+        *complaints,
         _describe(
             culprit,
             given[culprit],
             f"a node would be given up after {timeout:g} s of silence, though it speaks only every "
             f"{interval:g} s. Make session.timeout_s more than twice "
             "session.heartbeat_interval_s",
-        )
+        ),
     ]
+
+
+def _network_error(texts: tuple[str, ...]) -> str:
+    for text in texts:
+        try:
+            ip_network(text.strip(), strict=False)
+        except ValueError:
+            return f"{text!r} is not an address or network"
+    return ""
 
 
 def _describe(name: str, entry: _Given, complaint: str) -> str:

@@ -56,7 +56,21 @@ class Refused(CrawlfleetError):
 
 
 class Unauthenticated(CrawlfleetError):
-    """The caller did not show a valid key."""
+    """The caller did not show a valid key. `reason` is a word for those who count."""
+
+    def __init__(self, message: str, reason: str = "unknown_key") -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class LockedOut(CrawlfleetError):
+    """Too many wrong keys came from where the caller is."""
+
+    retryable = True
+
+    def __init__(self, message: str, wait_s: float) -> None:
+        self.wait_s = wait_s
+        super().__init__(message)
 
 
 class StoreUnavailable(CrawlfleetError):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 from crawlfleet import compose
 from crawlfleet.model.key import Role
@@ -63,6 +64,8 @@ class Master:
                 "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "60",
                 "CRAWLFLEET_SESSION_TIMEOUT_S": "600",
                 "CRAWLFLEET_SERVER_MAX_BODY_MB": str(MAX_BODY_MB),
+                # These tests bring many wrong keys; those about lock-outs set their own limit.
+                "CRAWLFLEET_SERVER_WRONG_KEYS_PER_MINUTE": "0",
                 **settings,
             },
         )
@@ -143,6 +146,20 @@ class Master:
         """A new task's id."""
         return str(self.post("/api/v1/tasks", request, status=201)["id"])
 
+    def key(self, name: str, role: str, **fields: Any) -> tuple[str, str]:
+        """A new key: its id and its secret."""
+        made = self.post("/api/v1/keys", {"name": name, "role": role, **fields}, status=201)
+        return made["key"]["id"], made["secret"]
+
+    def join_token(self, **fields: Any) -> tuple[str, str]:
+        """A new join token: its id and its secret."""
+        made = self.post("/api/v1/join-tokens", fields, status=201)
+        return made["join_token"]["id"], made["secret"]
+
+    def audit(self, **query: str) -> list[Any]:
+        """The newest entries of the audit log."""
+        return list(self.get(f"/api/v1/audit?{urlencode(query)}")["items"])
+
     def task(self, task_id: str) -> Any:
         return self.get(f"/api/v1/tasks/{task_id}")
 
@@ -216,6 +233,17 @@ class Node:
 
     def leave(self) -> None:
         self.order("unregister").expect(200)
+
+
+def dead_task(master: Master, **fields: Any) -> str:
+    """A task that was given up."""
+    task_type = f"doomed_{secrets.token_hex(4)}"
+    node = master.node(task_types=[task_type])
+    task_id = master.submit(task_type=task_type, max_retries=0, **fields)
+    error = {"error_class": "network", "message": "cannot connect to shop.example"}
+    assert node.report(node.take(), "failed", error=error) == "recorded"
+    node.leave()
+    return task_id
 
 
 @contextmanager

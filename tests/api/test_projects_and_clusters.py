@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
 
 import pytest
-from plain_http import Answer, Master, started
+from plain_http import Answer, Master, dead_task, started
 
 from crawlfleet.api.dead_letters import Kind
 from crawlfleet.model.key import Role
@@ -37,17 +37,6 @@ def cluster(master: Master, **fields: Any) -> str:
 def patch(master: Master, path: str, body: Any, **headers: str) -> Answer:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     return master.call("PATCH", path, body, headers=names)
-
-
-def dead_task(master: Master, **fields: Any) -> str:
-    """A task that was given up."""
-    task_type = new_id("kind").replace("-", "_")
-    node = master.node(task_types=[task_type])
-    task_id = master.submit(task_type=task_type, max_retries=0, **fields)
-    error = {"error_class": "network", "message": "cannot connect to shop.example"}
-    assert node.report(node.take(), "failed", error=error) == "recorded"
-    node.leave()
-    return task_id
 
 
 def test_a_project_is_made_once_read_changed_and_listed(master: Master) -> None:

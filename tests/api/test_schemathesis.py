@@ -39,6 +39,8 @@ def ids(master: Master) -> dict[str, str]:
         "execution_id": work["execution_id"],
         "project_id": "there",
         "cluster_id": "there",
+        "key_id": master.key("found", "viewer")[0],
+        "join_token_id": master.join_token()[0],
     }
 
 

@@ -15,9 +15,9 @@ ROLES = {
     READERS: "viewer",
     OPERATORS: "operator",
     NODES: "node",
+    ADMINS: "admin",
     READERS | NODES: "viewer, or the node itself",
     OPERATORS | NODES: "operator, or the node itself",
-    ADMINS: "admin",
 }
 SECTIONS = dict(re.findall(r"^### `([^`]+)`\n\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 

@@ -83,6 +83,34 @@ def test_what_cannot_succeed_later_is_asked_once(error: CrawlfleetError) -> None
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda fleet: fleet.create_key("dashboard", "viewer"),
+        lambda fleet: fleet.rotate_key("key-1"),
+        lambda fleet: fleet.create_join_token(),
+    ],
+    ids=["create a key", "rotate a key", "create a join token"],
+)
+def test_what_makes_a_secret_is_asked_once(make: Callable[[Client], Awaitable[Any]]) -> None:
+    """A second rotation would take the good secret away while its answer is lost."""
+    asked: list[str] = []
+
+    class Silent:
+        async def call(self, method: str, path: str, type: Any, **options: Any) -> Any:
+            asked.append(path)
+            raise MasterUnreachable("no answer")
+
+    async def scenario() -> None:
+        fleet = Client("http://127.0.0.1:1", "key", patience_s=30.0)
+        fleet._transport = Silent()  # type: ignore[assignment]
+        await make(fleet)
+
+    with pytest.raises(MasterUnreachable):
+        simulated(scenario())
+    assert len(asked) == 1
+
+
 def test_it_comes_back_when_it_was_told_and_not_sooner() -> None:
     calls: list[float] = []
     busy = Busy("later")

@@ -34,6 +34,7 @@ from crawlfleet.testing.store_suite.samples import (
     NOW,
     make_claim,
     make_configuration,
+    make_entry,
     make_event,
     make_execution,
     make_node,
@@ -89,6 +90,7 @@ async def fill(store: Store) -> None:
             configurations=(make_configuration(),),
             claims=(make_claim(expires_at=NEVER), make_claim(key="other")),
             events=(FULL_EVENT, make_event()),
+            audit=make_entry(project_id="shop"),
         ),
     )
     await store.move_cursor("outbox", 1)

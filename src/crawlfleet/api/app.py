@@ -5,17 +5,21 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from crawlfleet.api import (
+    audit,
     clusters,
     dead_letters,
     documentation,
     events,
     executions,
+    join_tokens,
+    keys,
     metrics,
     nodes,
     orders,
@@ -24,6 +28,7 @@ from crawlfleet.api import (
     system,
     tasks,
 )
+from crawlfleet.api.door import Door, Entrance
 from crawlfleet.api.problems import place, problem, respond
 from crawlfleet.api.requests import Requests
 from crawlfleet.api.routing import Route, mount
@@ -42,7 +47,10 @@ ROUTES: Final[tuple[Route, ...]] = (
     *projects.ROUTES,
     *clusters.ROUTES,
     *settings.ROUTES,
+    *keys.ROUTES,
+    *join_tokens.ROUTES,
     *events.ROUTES,
+    *audit.ROUTES,
     *system.ROUTES,
     *metrics.ROUTES,
     *documentation.routes(lambda: ROUTES),
@@ -52,11 +60,18 @@ ROUTES: Final[tuple[Route, ...]] = (
 def create_app(control: ControlPlane, server: ServerSettings) -> Starlette:
     """The API over a running control plane."""
     requests = Requests()
+    door = Door(
+        keys=control.keys,
+        requests=requests,
+        wrong_keys_per_minute=server.wrong_keys_per_minute,
+    )
+    max_body_bytes = int(server.max_body_mb * 1e6)
     app = Starlette(
         routes=[
             StarletteRoute("/", _front_door),
-            *mount(ROUTES, control, requests, max_body_bytes=int(server.max_body_mb * 1e6)),
+            *mount(ROUTES, control, requests, door, max_body_bytes=max_body_bytes),
         ],
+        middleware=[Middleware(Entrance, settings=server, refuse=door.refuse)],
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )
     # A path has one spelling: a redirect would lose bodies and keys on the way.

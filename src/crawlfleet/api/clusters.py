@@ -9,7 +9,7 @@ from crawlfleet.api import examples_administration as examples
 from crawlfleet.api.etags import tagged, wanted_version
 from crawlfleet.api.presenting import moment
 from crawlfleet.api.projects import PageQuery
-from crawlfleet.api.routing import ADMINS, READERS, Call, Example, Handler, Reply, Route
+from crawlfleet.api.routing import ADMINS, READERS, Call, Example, Handler, Reply, Route, Scope
 from crawlfleet.api.selecting import PageSize, check_id, check_name_cursor
 from crawlfleet.model.administration import (
     ClusterHealth,
@@ -140,6 +140,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/clusters",
         roles=READERS,
+        scope=Scope.FLEET,
         handler=find,
         summary="List clusters, in order of id",
         query=PageQuery,
@@ -150,6 +151,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/clusters",
         roles=ADMINS,
+        scope=Scope.FLEET,
         handler=create,
         summary="Make a cluster",
         details="Answers 201 with `Location`, or 200 when the same cluster was there before.",
@@ -164,6 +166,7 @@ ROUTES: Final = (
         method="GET",
         path=_CLUSTER,
         roles=READERS,
+        scope=Scope.FLEET,
         handler=get,
         summary="A cluster and its settings",
         response=ClusterView,
@@ -175,6 +178,7 @@ ROUTES: Final = (
         method="PATCH",
         path=_CLUSTER,
         roles=ADMINS,
+        scope=Scope.FLEET,
         handler=change,
         summary="Change a cluster or its settings",
         details="What is left out stays as it is; `null` takes back a setting. Other settings "
@@ -191,6 +195,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_CLUSTER}:close",
         roles=ADMINS,
+        scope=Scope.FLEET,
         handler=_move(ClusterStatus.INACTIVE),
         summary="Take no new tasks for a cluster, and place nothing there",
         details="What runs goes on.",
@@ -203,6 +208,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_CLUSTER}:reopen",
         roles=ADMINS,
+        scope=Scope.FLEET,
         handler=_move(ClusterStatus.ACTIVE),
         summary="Use a cluster again",
         details="After `:close`, or after maintenance.",
@@ -215,6 +221,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_CLUSTER}:rollback",
         roles=ADMINS,
+        scope=Scope.FLEET,
         handler=roll_back,
         summary="Go back to the settings of an earlier version",
         details="They become a new version; nothing of the history is lost.",
@@ -229,6 +236,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_CLUSTER}/configuration/versions",
         roles=READERS,
+        scope=Scope.FLEET,
         handler=versions,
         summary="The versions of a cluster's settings, newest first",
         query=VersionQuery,
@@ -240,6 +248,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_CLUSTER}/health",
         roles=READERS,
+        scope=Scope.FLEET,
         handler=health,
         summary="How a cluster is, what is wrong first",
         details="`capacity`, `used` and `free` are those of the nodes that are online.",

@@ -7,8 +7,8 @@ import msgspec
 from crawlfleet.api import examples, examples_administration
 from crawlfleet.api.orders import by_ids, summary
 from crawlfleet.api.presenting import instant, moment
-from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Route
-from crawlfleet.api.selecting import PageSize, check_cursor, invalid, is_id
+from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
+from crawlfleet.api.selecting import PageSize, check_cursor, invalid, is_id, restricted
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.model.administration import (
     DeadLetter,
@@ -61,8 +61,11 @@ async def find(call: Call) -> DeadLetterPage:
         error_class=None if query.error_class is msgspec.UNSET else ErrorClass(query.error_class),
         reason=query.reason,
     )
+    filter = restricted(_filter(selection), call.project_id)
+    if filter is None:
+        return DeadLetterPage(items=[], next_cursor=None)
     tasks, cursor = await call.control.queries.find_tasks(
-        _filter(selection), after=check_cursor(query.cursor), limit=query.limit
+        filter, after=check_cursor(query.cursor), limit=query.limit
     )
     return DeadLetterPage(items=[_view(task) for task in tasks], next_cursor=cursor)
 
@@ -70,14 +73,17 @@ async def find(call: Call) -> DeadLetterPage:
 def _many(verb: Verb) -> Handler:
     async def handle(call: Call) -> BulkReply:
         request: DeadLetterRequest = call.body
-        order = Order(verb=verb, by=call.caller.name)
+        order = Order(verb=verb, by=call.caller.name, project_id=call.project_id)
         if (request.filter is None) == (not request.ids):
             raise invalid("ids", "and filter: one of them is needed", "send ids, or a filter")
         if request.filter is None:
             return summary(await by_ids(call, order, request.ids), None)
+        filter = restricted(_filter(request.filter), call.project_id)
+        if filter is None:
+            return summary([], None)
         outcomes, cursor = await call.control.orders.carry_out_where(
             order,
-            _filter(request.filter),
+            filter,
             after=check_cursor(request.cursor),
             limit=request.limit,
         )
@@ -131,6 +137,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/dead-letters",
         roles=READERS,
+        scope=Scope.OWN,
         handler=find,
         summary="List tasks that were given up, newest first",
         query=DeadLetterQuery,
@@ -142,6 +149,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/dead-letters:requeue",
         roles=OPERATORS,
+        scope=Scope.OWN,
         handler=_many(Verb.REQUEUE),
         summary="Send dead letters back to the queue",
         details="Their counters begin anew. Name up to 10,000 `ids`, or a `filter`; an empty "
@@ -157,6 +165,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/dead-letters:discard",
         roles=OPERATORS,
+        scope=Scope.OWN,
         handler=_many(Verb.DISCARD),
         summary="Take dead letters off the list",
         details="The tasks stay as they ended, and go when their time to be kept is over.",

@@ -9,7 +9,7 @@ import msgspec
 from crawlfleet import __version__
 from crawlfleet.api import page
 from crawlfleet.api.openapi import describe
-from crawlfleet.api.routing import ANYONE, Call, Handler, Reply, Route
+from crawlfleet.api.routing import ANYONE, Call, Handler, Reply, Route, Scope
 
 HTML: Final = "text/html"
 
@@ -35,6 +35,7 @@ def routes(table: Callable[[], Sequence[Route]]) -> tuple[Route, ...]:
             method="GET",
             path="/api/openapi.json",
             roles=ANYONE,
+            scope=Scope.PUBLIC,
             handler=_constant(lambda: Reply(body=encoded())),
             summary="This API as an OpenAPI 3.1 document",
             response=dict[str, Any],
@@ -44,6 +45,7 @@ def routes(table: Callable[[], Sequence[Route]]) -> tuple[Route, ...]:
             method="GET",
             path="/api/reference",
             roles=ANYONE,
+            scope=Scope.PUBLIC,
             handler=_constant(lambda: Reply(body=drawn(), media_type=HTML, headers=page.HEADERS)),
             summary="This API as a page to read",
             details="It needs no JavaScript, and loads nothing from anywhere.",

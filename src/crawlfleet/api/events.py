@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from crawlfleet.api import examples
 from crawlfleet.api.presenting import present_event
-from crawlfleet.api.routing import JSON, READERS, Call, Example, Route
+from crawlfleet.api.routing import JSON, READERS, Call, Example, Route, Scope
 from crawlfleet.api.selecting import EventNumber, PageSize, invalid, is_id
-from crawlfleet.api.streaming import STREAM, Stream, resumed
+from crawlfleet.api.streaming import STREAM, Stream, resumed, while_live
 from crawlfleet.control.events import EventFilter, News
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.views import EventPage
@@ -32,14 +32,15 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 async def events(call: Call) -> EventPage | Response:
     query: EventsQuery = call.query
-    wanted = EventFilter(kind=query.kind, subject=query.subject)
+    wanted = EventFilter(kind=query.kind, subject=query.subject, project_id=call.project_id)
     after = None if query.after is msgspec.UNSET else query.after
     if query.subject is not None and not is_id(query.subject):
         raise invalid("subject", "is not an id", "send the id of a task or a node")
     if STREAM in call.headers.get("accept", ""):
         place = ExitStack()
         following = call.control.events.follow(wanted, after=resumed(call.headers, after))
-        return Stream(_written(place.enter_context(following)), place)
+        news = while_live(place.enter_context(following), call)
+        return Stream(_written(news), place)
     if query.newest:
         found = await call.control.events.newest(wanted, limit=query.limit)
         return EventPage(items=[present_event(each) for each in found], next_cursor=None)
@@ -70,6 +71,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/events",
         roles=READERS,
+        scope=Scope.OWN,
         handler=events,
         summary="List events, or follow them live",
         details="With `Accept: text/event-stream` the events come live as server-sent events: "

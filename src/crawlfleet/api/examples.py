@@ -351,3 +351,63 @@ STATUS: Final[dict[str, Any]] = {
         "running": 1,
     },
 }
+_SHOWN_ONCE: Final = "8c1f4bb2a3d5e6079812c4d6e8fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c"
+KEY_REQUEST: Final[dict[str, Any]] = {
+    "name": "shop-crawler",
+    "role": "operator",
+    "project_id": "shop",
+    "expires_in_s": 7776000,
+}
+KEY: Final[dict[str, Any]] = {
+    "id": "key-1m7f8kvq2c9t0vj5p6x7r8n4e",
+    "name": "shop-crawler",
+    "role": "operator",
+    "status": "live",
+    "created_at": "2026-11-15T09:29:04.460000Z",
+    "created_by": "admin",
+    "project_id": "shop",
+    "expires_at": "2027-02-13T09:29:04.460000Z",
+    "last_used_at": "2026-11-15T09:31:40.120000Z",
+    "last_used_from": "10.0.0.12",
+}
+NEW_KEY: Final[dict[str, Any]] = {
+    "key": {name: KEY[name] for name in KEY if not name.startswith("last_")},
+    "secret": _SHOWN_ONCE,
+}
+ROTATE_REQUEST: Final[dict[str, Any]] = {"grace_s": 3600}
+JOIN_TOKEN_REQUEST: Final[dict[str, Any]] = {"name": "rack-7", "uses": 5, "expires_in_s": 86400}
+NEW_JOIN_TOKEN: Final[dict[str, Any]] = {
+    "join_token": {
+        "id": "join-1m7f8kvr0w3d4q5z6y7h8j9k2",
+        "name": "rack-7",
+        "status": "live",
+        "created_at": "2026-11-15T09:29:05.120000Z",
+        "created_by": "admin",
+        "cluster_id": "default",
+        "max_uses": 5,
+        "expires_at": "2026-11-16T09:29:05.120000Z",
+    },
+    "secret": _SHOWN_ONCE,
+}
+NODE_TOKEN: Final[dict[str, Any]] = {
+    "node_id": _NODE_ID,
+    "node_token": _SHOWN_ONCE,
+    "old_valid_until": 1794735543.952,
+}
+AUDIT: Final[dict[str, Any]] = {
+    "items": [
+        {
+            "id": "audit-1m7f8kvs5b6n7m8q9w0e1r2t3",
+            "at": "2026-11-15T09:31:40.121000Z",
+            "actor": "shop-crawler",
+            "actor_id": "key-1m7f8kvq2c9t0vj5p6x7r8n4e",
+            "role": "operator",
+            "action": "cancel_tasks",
+            "count": 2,
+            "subjects": [_TASK_ID, _WAITING_ID],
+            "address": "10.0.0.12",
+            "project_id": "shop",
+        }
+    ],
+    "next_cursor": None,
+}

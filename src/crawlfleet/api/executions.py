@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from crawlfleet.api import examples
 from crawlfleet.api.presenting import present_execution, present_line
-from crawlfleet.api.routing import JSON, READERS, Call, Example, Route
+from crawlfleet.api.routing import JSON, READERS, Call, Example, Route, Scope
 from crawlfleet.api.selecting import EventNumber, PageSize, check_id
-from crawlfleet.api.streaming import STREAM, Stream, resumed
+from crawlfleet.api.streaming import STREAM, Stream, resumed, while_live
 from crawlfleet.control.logs import LogNews
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.log import LogLevel
@@ -53,7 +53,8 @@ async def _logs(call: Call, execution_id: str) -> LogPage | Response:
         place = ExitStack()
         after = resumed(call.headers, query.after) or 0
         following = call.control.logs.follow(execution_id, after=after, least=query.level)
-        return Stream(_written(place.enter_context(following)), place)
+        news = while_live(place.enter_context(following), call)
+        return Stream(_written(news), place)
     found, cursor = await call.control.logs.find(
         execution_id, after=query.after, limit=query.limit, least=query.level
     )
@@ -94,6 +95,7 @@ ROUTES: Final = (
         method="GET",
         path=_EXECUTION,
         roles=READERS,
+        scope=Scope.PATH,
         handler=get,
         summary="One attempt",
         response=ExecutionView,
@@ -104,6 +106,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_EXECUTION}/logs",
         roles=READERS,
+        scope=Scope.PATH,
         handler=logs,
         summary="What an attempt said, in order, or as it says it",
         details="With `follow=true`, or `Accept: text/event-stream`, the lines come live as "
@@ -122,6 +125,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/tasks/{task_id}/logs",
         roles=READERS,
+        scope=Scope.PATH,
         handler=task_logs,
         summary="What the newest attempt at a task said",
         details="As for the attempt itself. A task that was not attempted yet has no lines, and "

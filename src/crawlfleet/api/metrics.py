@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from crawlfleet import __version__
 from crawlfleet.api.requests import Requests
-from crawlfleet.api.routing import READERS, Call, Reply, Route
+from crawlfleet.api.routing import READERS, Call, Reply, Route, Scope
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.control.tally import Distribution, Happening
 from crawlfleet.model.node import NodeStatus
@@ -28,12 +28,28 @@ from crawlfleet.model.task import TERMINAL, ErrorClass, TaskStatus
 from crawlfleet.model.views import Totals
 
 TEXT: Final = "text/plain"
+REASONS: Final = (
+    "address",
+    "no_key",
+    "unknown_key",
+    "expired_key",
+    "revoked_key",
+    "rotated_key",
+    "revoked_token",
+    "used_up",
+    "locked_out",
+    "role",
+    "other_node",
+    "scope",
+)
+"""Why somebody was not let in."""
 _process: Final = ProcessCollector(registry=None)
 
 
 async def metrics(call: Call) -> Reply:
     totals = await call.control.queries.totals()
-    shown = _Shown([*_fleet(call.control, totals), *_work(call.control), *_http(call.requests)])
+    measured = [*_http(call.requests), _refusals(call.requests)]
+    shown = _Shown([*_fleet(call.control, totals), *_work(call.control), *measured])
     return Reply(body=generate_latest(shown), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
@@ -134,6 +150,11 @@ def _http(requests: Requests) -> Iterator[Metric]:
     )
 
 
+def _refusals(requests: Requests) -> Metric:
+    refused = {reason: requests.refusals[reason] for reason in REASONS}
+    return _counters("crawlfleet_http_refused", "Requests that were not let in.", "reason", refused)
+
+
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
 
@@ -176,6 +197,7 @@ ROUTES: Final = (
         method="GET",
         path="/metrics",
         roles=READERS,
+        scope=Scope.FLEET,
         handler=metrics,
         summary="Measurements for Prometheus",
         details="In its text format.",

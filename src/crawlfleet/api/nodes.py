@@ -9,7 +9,18 @@ import msgspec
 from crawlfleet.api import examples
 from crawlfleet.api.etags import tagged, wanted_version
 from crawlfleet.api.presenting import present_node, present_sample
-from crawlfleet.api.routing import NODES, OPERATORS, READERS, Call, Example, Reply, Route
+from crawlfleet.api.routing import (
+    ADMINS,
+    NODES,
+    NOT_KEPT,
+    OPERATORS,
+    READERS,
+    Call,
+    Example,
+    Reply,
+    Route,
+    Scope,
+)
 from crawlfleet.api.selecting import check_id, seconds_of
 from crawlfleet.model.history import Resolution
 from crawlfleet.model.messages import (
@@ -18,6 +29,7 @@ from crawlfleet.model.messages import (
     HeartbeatReply,
     LeaseReply,
     LeaseRequest,
+    NodeToken,
     NoteBatch,
     NoteReply,
     Registered,
@@ -44,12 +56,15 @@ async def register(call: Call) -> Reply:
     return Reply(
         body=registered,
         status=HTTPStatus.CREATED,
-        headers={"Location": f"/api/v1/nodes/{registered.node_id}"},
+        headers={"Location": f"/api/v1/nodes/{registered.node_id}", **NOT_KEPT},
     )
 
 
 async def heartbeat(call: Call) -> HeartbeatReply:
-    return await call.control.nodes.heartbeat(_id(call), call.body)
+    reply = await call.control.nodes.heartbeat(_id(call), call.body)
+    if call.control.node_tokens.is_due(reply.node_id):
+        return msgspec.structs.replace(reply, renew_token=True)
+    return reply
 
 
 async def lease(call: Call) -> LeaseReply:
@@ -121,6 +136,21 @@ async def unregister(call: Call) -> Reply:
     return _reply(call, node)
 
 
+async def rotate_token(call: Call) -> Reply:
+    version = wanted_version(call)
+    return _reply(call, await call.control.node_tokens.rotate(_id(call), if_version=version))
+
+
+async def renew_token(call: Call) -> Reply:
+    return Reply(body=await call.control.node_tokens.renew(_id(call)), headers=NOT_KEPT)
+
+
+async def revoke(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.node_tokens.revoke(_id(call), by=by, if_version=version))
+
+
 def _id(call: Call) -> str:
     return check_id("node", call.path["node_id"])
 
@@ -137,6 +167,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/nodes:register",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=register,
         summary="Register a node, or welcome it back, and open a session",
         details="A new node shows a join token and is answered with its `node_token`, once; a "
@@ -149,9 +180,11 @@ ROUTES: Final = (
     ),
     Route(
         name="heartbeat",
+        is_audited=False,
         method="POST",
         path=f"{_NODE}:heartbeat",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=heartbeat,
         summary="Renew the session; the reply carries orders",
         details="`lost_tasks` are those of `active_tasks` that the node does not own (any more); "
@@ -163,9 +196,11 @@ ROUTES: Final = (
     ),
     Route(
         name="lease",
+        is_audited=False,
         method="POST",
         path=f"{_NODE}:lease",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=lease,
         summary="Wait for work and orders",
         details="Answers as soon as something is assigned that is not in `held`, or after `wait_s` "
@@ -176,9 +211,11 @@ ROUTES: Final = (
     ),
     Route(
         name="report",
+        is_audited=False,
         method="POST",
         path=f"{_NODE}:report",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=report,
         summary="Say what became of executions",
         details="Send it again until it is answered: it is recorded once. `stale` means that the "
@@ -189,9 +226,11 @@ ROUTES: Final = (
     ),
     Route(
         name="note",
+        is_audited=False,
         method="POST",
         path=f"{_NODE}:note",
         roles=NODES,
+        scope=Scope.FLEET,
         handler=note,
         summary="Pass on what executions say while they run",
         details="Lines are numbered from 1 in each execution, so that it may be sent again. "
@@ -207,6 +246,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_NODE}:unregister",
         roles=NODES | OPERATORS,
+        scope=Scope.FLEET,
         handler=unregister,
         summary="Leave now; running work goes back to the queue",
         details="With a `session_id`, only that session is ended; the node may come back with its "
@@ -222,6 +262,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/nodes",
         roles=READERS,
+        scope=Scope.FLEET,
         handler=find,
         summary="List nodes with their newest figures",
         response=NodePage,
@@ -231,6 +272,7 @@ ROUTES: Final = (
         method="GET",
         path=_NODE,
         roles=READERS | NODES,
+        scope=Scope.FLEET,
         handler=get,
         summary="One node",
         details="`resources` is what it has, `usage` what it last measured. The header `ETag` is "
@@ -244,6 +286,7 @@ ROUTES: Final = (
         method="PATCH",
         path=_NODE,
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=change,
         summary="Label and describe a node",
         details="What is left out stays as it is; a label that is `null` is removed. What is said "
@@ -261,6 +304,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_NODE}/history",
         roles=READERS,
+        scope=Scope.FLEET,
         handler=history,
         summary="A node over time",
         details="What is older than an hour is kept as means of a minute, what is older than a "
@@ -274,6 +318,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_NODE}:drain",
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=drain,
         summary="Finish what runs, take nothing new, then go offline",
         response=NodeView,
@@ -285,6 +330,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_NODE}:maintenance",
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=maintain,
         summary="Take nothing new until resumed",
         details="It survives a restart of the node.",
@@ -297,10 +343,53 @@ ROUTES: Final = (
         method="POST",
         path=f"{_NODE}:resume",
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=resume,
         summary="Take work again",
         response=NodeView,
         etag=True,
         conflicts=True,
+    ),
+    Route(
+        name="rotate_node_token",
+        method="POST",
+        path=f"{_NODE}:rotate-token",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=rotate_token,
+        summary="Have a node change its token, without interruption",
+        details="The node is told with its next heartbeat, and fetches itself a new token. The old "
+        "one stays good until the new one is used, ten minutes at most.",
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+    ),
+    Route(
+        name="renew_node_token",
+        method="POST",
+        path=f"{_NODE}:renew-token",
+        roles=NODES,
+        scope=Scope.FLEET,
+        handler=renew_token,
+        summary="Fetch a new token",
+        details="Asked for when a heartbeat's reply says `renew_token`. Keep the new token durably "
+        "before it is used: from then on the old one is worth nothing. When no answer came, ask "
+        "again with the old one.",
+        response=NodeToken,
+        conflicts=True,
+        example=Example(response=examples.NODE_TOKEN),
+    ),
+    Route(
+        name="revoke_node",
+        method="POST",
+        path=f"{_NODE}:revoke",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=revoke,
+        summary="End a node and its token at once",
+        details="Its session ends and its work goes back to the queue. It can come back only as a "
+        "new node, with a join token: revoke that, too, if you do not trust the machine.",
+        response=NodeView,
+        etag=True,
     ),
 )

@@ -23,7 +23,8 @@ from crawlfleet.model.views import Problem
 PROBLEMS: Final = {
     HTTPStatus.BAD_REQUEST: "Not JSON, not UTF-8, or nested too deeply",
     HTTPStatus.UNAUTHORIZED: "No key, or one that is not (or no longer) valid",
-    HTTPStatus.FORBIDDEN: "The key's role may not do this, or a node meant another node",
+    HTTPStatus.FORBIDDEN: "The key's role or project may not do this, a node meant another node, "
+    "or nobody may ask from this address",
     HTTPStatus.NOT_FOUND: "No such thing, or no such path",
     HTTPStatus.METHOD_NOT_ALLOWED: "Not with this method; `Allow` lists those of this path",
     HTTPStatus.CONFLICT: "It contradicts the present state, which `detail` names",
@@ -31,6 +32,7 @@ PROBLEMS: Final = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Send less at once",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Send `application/json`",
     HTTPStatus.UNPROCESSABLE_ENTITY: "See `errors`, which name each field and what to do",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong keys from this address; wait for `Retry-After`",
     HTTPStatus.SERVICE_UNAVAILABLE: "Will pass; try again after `Retry-After`",
 }
 """What each refusal means."""
@@ -41,7 +43,10 @@ TAGS: Final = {
     "dead-letters": "Tasks that were given up",
     "projects": "The tenants: who owns tasks",
     "clusters": "Groups of nodes and their settings",
+    "keys": "Who may use this API",
+    "join-tokens": "How new nodes are let in",
     "events": "What happened, and what happens",
+    "audit": "Who changed what",
     "master": "The master itself",
 }
 _DESCRIPTION: Final = """\
@@ -145,6 +150,7 @@ def problems_of(route: Route) -> Iterator[HTTPStatus]:
     if route.roles:
         yield HTTPStatus.UNAUTHORIZED
         yield HTTPStatus.FORBIDDEN
+        yield HTTPStatus.TOO_MANY_REQUESTS
         yield HTTPStatus.SERVICE_UNAVAILABLE
     if _PARAMETER.search(route.path):
         yield HTTPStatus.NOT_FOUND

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from crawlfleet.api import examples
 from crawlfleet.api.etags import tagged, wanted_version
 from crawlfleet.api.presenting import present_task
-from crawlfleet.api.routing import OPERATORS, Call, Example, Handler, Nothing, Reply, Route
-from crawlfleet.api.selecting import check_cursor, check_id, invalid, is_id
+from crawlfleet.api.routing import OPERATORS, Call, Example, Handler, Nothing, Reply, Route, Scope
+from crawlfleet.api.selecting import check_cursor, check_id, invalid, is_id, restricted
 from crawlfleet.control.orders import Outcome
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import NotFound
@@ -87,9 +87,12 @@ def _many(verb: Verb) -> Handler:
             raise invalid("ids", "and filter: one of them is needed", "send ids, or a filter")
         if request.filter is None:
             return summary(await by_ids(call, order, request.ids), None)
+        filter = restricted(_filter(request.filter), call.project_id)
+        if filter is None:
+            return summary([], None)
         outcomes, cursor = await call.control.orders.carry_out_where(
             order,
-            _filter(request.filter),
+            filter,
             after=check_cursor(request.cursor),
             limit=request.limit,
         )
@@ -99,7 +102,12 @@ def _many(verb: Verb) -> Handler:
 
 
 def _order(verb: Verb, call: Call) -> Order:
-    return Order(verb=verb, by=call.caller.name, priority=getattr(call.body, "priority", None))
+    return Order(
+        verb=verb,
+        by=call.caller.name,
+        priority=getattr(call.body, "priority", None),
+        project_id=call.project_id,
+    )
 
 
 async def by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[Outcome]:
@@ -156,6 +164,7 @@ def _routes(verb: Verb, words: _Words) -> tuple[Route, Route]:
         method="POST",
         path=f"/api/v1/tasks/{{task_id}}:{verb}",
         roles=OPERATORS,
+        scope=Scope.PATH,
         handler=_one(verb),
         summary=words.one,
         details=words.one_details,
@@ -170,6 +179,7 @@ def _routes(verb: Verb, words: _Words) -> tuple[Route, Route]:
         method="POST",
         path=f"/api/v1/tasks:{verb}",
         roles=OPERATORS,
+        scope=Scope.OWN,
         handler=_many(verb),
         summary=words.many,
         details=_MANY_DETAILS,

@@ -5,13 +5,19 @@ from datetime import UTC, datetime
 import msgspec
 
 from crawlfleet.control.queries import NodeState
+from crawlfleet.core.keys import status_of
+from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.event import Event
 from crawlfleet.model.history import NodeSample
+from crawlfleet.model.key import ApiKey
 from crawlfleet.model.log import LogLine, Progress
 from crawlfleet.model.task import Execution, RetryPolicy, Task
 from crawlfleet.model.views import (
+    AuditView,
     EventView,
     ExecutionView,
+    JoinTokenView,
+    KeyView,
     LogLineView,
     NodeSampleView,
     NodeView,
@@ -169,4 +175,55 @@ def present_event(event: Event) -> EventView:
         from_state=event.from_state,
         to_state=event.to_state,
         details=event.details,
+    )
+
+
+def present_key(key: ApiKey, *, now: float) -> KeyView:
+    is_old_good = key.old_secret_hash and key.old_expires_at > now
+    return KeyView(
+        id=key.id,
+        name=key.name,
+        role=str(key.role),
+        status=status_of(key, now=now),
+        created_at=moment(key.created_at),
+        created_by=key.created_by,
+        project_id=key.project_id,
+        expires_at=instant(key.expires_at),
+        rotated_at=instant(key.rotated_at),
+        old_valid_until=instant(key.old_expires_at) if is_old_good else None,
+        revoked_at=instant(key.revoked_at),
+        last_used_at=instant(key.last_used_at),
+        last_used_from=key.last_used_from,
+    )
+
+
+def present_join_token(key: ApiKey, *, now: float) -> JoinTokenView:
+    return JoinTokenView(
+        id=key.id,
+        name=key.name,
+        status=status_of(key, now=now),
+        created_at=moment(key.created_at),
+        created_by=key.created_by,
+        cluster_id=key.cluster_id,
+        uses=key.uses,
+        max_uses=key.max_uses,
+        expires_at=instant(key.expires_at),
+        revoked_at=instant(key.revoked_at),
+        last_used_at=instant(key.last_used_at),
+        last_used_from=key.last_used_from,
+    )
+
+
+def present_entry(entry: AuditEntry) -> AuditView:
+    return AuditView(
+        id=entry.id,
+        at=moment(entry.at),
+        actor=entry.actor,
+        actor_id=entry.actor_id,
+        role=entry.role,
+        action=entry.action,
+        count=entry.count,
+        subjects=entry.subjects,
+        address=entry.address,
+        project_id=entry.project_id,
     )

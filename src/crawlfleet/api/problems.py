@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from math import ceil
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from crawlfleet.errors import (
     CrawlfleetError,
     FieldProblem,
     InvalidRequest,
+    LockedOut,
     NotFound,
     PreconditionFailed,
     Refused,
@@ -33,6 +35,7 @@ _KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
     PreconditionFailed: (HTTPStatus.PRECONDITION_FAILED, "precondition-failed"),
     Refused: (HTTPStatus.FORBIDDEN, "refused"),
     Unauthenticated: (HTTPStatus.UNAUTHORIZED, "unauthenticated"),
+    LockedOut: (HTTPStatus.TOO_MANY_REQUESTS, "locked-out"),
     StoreUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable"),
     Busy: (HTTPStatus.SERVICE_UNAVAILABLE, "busy"),
 }
@@ -105,6 +108,11 @@ def respond(document: Problem, headers: dict[str, str] | None = None) -> Respons
         media_type=MEDIA_TYPE,
         headers=headers,
     )
+
+
+def headers_of(error: CrawlfleetError) -> dict[str, str]:
+    """What an answer says beside its document."""
+    return {"Retry-After": str(ceil(error.wait_s))} if isinstance(error, LockedOut) else {}
 
 
 def is_known(error: CrawlfleetError) -> bool:

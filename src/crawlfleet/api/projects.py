@@ -8,7 +8,7 @@ import msgspec
 from crawlfleet.api import examples_administration as examples
 from crawlfleet.api.etags import tagged, wanted_version
 from crawlfleet.api.presenting import moment
-from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Reply, Route
+from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Reply, Route, Scope
 from crawlfleet.api.selecting import PageSize, check_id, check_name_cursor
 from crawlfleet.control.projects import Counts
 from crawlfleet.model.administration import (
@@ -35,7 +35,9 @@ async def create(call: Call) -> Reply:
 async def find(call: Call) -> ProjectPage:
     query: PageQuery = call.query
     after = check_name_cursor(query.cursor)
-    found = await call.control.projects.page(after=after, limit=query.limit + 1)
+    found = await call.control.projects.page(
+        after=after, limit=query.limit + 1, only=call.project_id
+    )
     page = found[: query.limit]
     return ProjectPage(
         items=[_view(project, counts) for project, counts in page],
@@ -100,6 +102,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/projects",
         roles=READERS,
+        scope=Scope.OWN,
         handler=find,
         summary="List projects, in order of id",
         query=PageQuery,
@@ -111,6 +114,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/projects",
         roles=OPERATORS,
+        scope=Scope.FLEET,
         handler=create,
         summary="Make a project",
         details="Answers 201 with `Location`, or 200 when the same project was there before. A "
@@ -127,6 +131,7 @@ ROUTES: Final = (
         method="GET",
         path=_PROJECT,
         roles=READERS,
+        scope=Scope.PATH,
         handler=get,
         summary="A project, with the counts of its tasks",
         response=ProjectView,
@@ -138,6 +143,7 @@ ROUTES: Final = (
         method="PATCH",
         path=_PROJECT,
         roles=OPERATORS,
+        scope=Scope.PATH,
         handler=change,
         summary="Change a project's name or description",
         details="What is left out stays as it is.",
@@ -152,6 +158,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_PROJECT}:close",
         roles=OPERATORS,
+        scope=Scope.PATH,
         handler=_move(ProjectStatus.CLOSED),
         summary="Take no new tasks for a project",
         details="Those that it has go on; a new one is refused with 409.",
@@ -164,6 +171,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_PROJECT}:reopen",
         roles=OPERATORS,
+        scope=Scope.PATH,
         handler=_move(ProjectStatus.ACTIVE),
         summary="Take tasks for a project again",
         response=ProjectView,

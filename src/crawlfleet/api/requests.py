@@ -18,6 +18,8 @@ class Requests:
         """By method, route and status."""
         self.durations_s: dict[tuple[str, ...], Distribution] = {}
         """By method and route."""
+        self.refusals: Counter[str] = Counter()
+        """Requests that were not let in, by a word that says why."""
 
     def count(self, method: str, route: str, status: int, duration_s: float) -> None:
         self.answers[method, route, status] += 1

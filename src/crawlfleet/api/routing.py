@@ -6,6 +6,7 @@ description. Paths may end in a verb (`/nodes/{id}:drain`), as the API's own sty
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -16,11 +17,29 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
 from crawlfleet.api.decoding import decode_body, decode_query
-from crawlfleet.api.problems import Malformed, is_known, place, problem, problem_of, respond
+from crawlfleet.api.door import CLIENT, Client, Door
+from crawlfleet.api.problems import (
+    Malformed,
+    headers_of,
+    is_known,
+    place,
+    problem,
+    problem_of,
+    respond,
+)
 from crawlfleet.api.requests import Requests
+from crawlfleet.api.selecting import LONGEST_ID, check_id
+from crawlfleet.control.audit import Trail, leaving
 from crawlfleet.control.keys import Principal
 from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.errors import CrawlfleetError, Refused, Unauthenticated
+from crawlfleet.errors import (
+    CrawlfleetError,
+    LockedOut,
+    NotFound,
+    Refused,
+    Unauthenticated,
+)
+from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.key import Role
 from crawlfleet.telemetry import Component, logger
 
@@ -32,6 +51,22 @@ NODES: Final = frozenset({Role.NODE, Role.ADMIN})
 ADMINS: Final = frozenset({Role.ADMIN})
 ANYONE: Final[frozenset[Role]] = frozenset()
 JSON: Final = "application/json"
+NOT_KEPT: Final = {"Cache-Control": "no-store"}
+"""For answers that show a secret."""
+
+
+class Scope(StrEnum):
+    """What a route is to a key that is bound to one project."""
+
+    FLEET = "fleet"
+    """It concerns all projects: refused."""
+    PATH = "path"
+    """It is about what its path names (a task, an execution, a project): what is another project's
+    does not exist."""
+    OWN = "own"
+    """Its handler shows and changes only what is of `call.caller.project_id`."""
+    PUBLIC = "public"
+    """It says nothing of anybody's."""
 
 
 class _IdConvertor(Convertor[str]):
@@ -64,6 +99,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     requests: Requests
     """What the API has measured of itself."""
+
+    @property
+    def project_id(self) -> str | None:
+        """The only project that exists for the caller; all of them when not set."""
+        return self.caller.project_id
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +147,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     statuses: tuple[HTTPStatus, ...] = (HTTPStatus.OK,)
     """Those with which it answers `response`, the usual one first."""
     media_types: tuple[str, ...] = (JSON,)
+    scope: Scope | None = None
+    """For keys of one project; where nothing is declared, they are refused."""
+    is_audited: bool | None = None
+    """Whether what it changes is in the audit log; `None` for all but what only reads."""
     conflicts: bool = False
     """Whether what is asked may contradict the present state."""
     etag: bool = False
@@ -115,13 +159,18 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mount(
-    routes: Sequence[Route], control: ControlPlane, requests: Requests, *, max_body_bytes: int
+    routes: Sequence[Route],
+    control: ControlPlane,
+    requests: Requests,
+    door: Door,
+    *,
+    max_body_bytes: int,
 ) -> list[StarletteRoute]:
     """The table as Starlette routes."""
     return [
         StarletteRoute(
             route.path.replace("_id}", "_id:id}"),
-            _measured(route, requests, _endpoint(route, control, requests, max_body_bytes)),
+            _measured(route, requests, _endpoint(route, control, requests, door, max_body_bytes)),
             methods=[route.method],
         )
         for route in routes
@@ -144,24 +193,30 @@ def _measured(route: Route, requests: Requests, endpoint: Endpoint) -> Endpoint:
 
 
 def _endpoint(
-    route: Route, control: ControlPlane, requests: Requests, max_body_bytes: int
+    route: Route, control: ControlPlane, requests: Requests, door: Door, max_body_bytes: int
 ) -> Endpoint:
     async def answer(request: Request) -> Response:
+        client: Client = request.scope[CLIENT]
         try:
-            caller = _admitted(request, route, control)
+            caller = _admitted(request, route, door, client)
+            if caller.project_id is not None:
+                await _check_scope(request, route, control, caller)
             body = await _body(request, route, max_body_bytes)
             query = decode_query(request.query_params.multi_items(), route.query)
-            reply = await route.handler(
-                Call(
-                    control=control,
-                    caller=caller,
-                    path=request.path_params,
-                    query=query,
-                    body=body,
-                    headers=request.headers,
-                    requests=requests,
-                )
+            call = Call(
+                control=control,
+                caller=caller,
+                path=request.path_params,
+                query=query,
+                body=body,
+                headers=request.headers,
+                requests=requests,
             )
+            if is_audited(route):
+                with leaving(_trail(route, caller, client)):
+                    reply = await route.handler(call)
+            else:
+                reply = await route.handler(call)
         except ClientDisconnect:
             return Response(status_code=400)
         except CrawlfleetError as error:
@@ -175,7 +230,7 @@ def _endpoint(
                         place(request),
                     )
                 )
-            return respond(problem_of(error, place(request)))
+            return respond(problem_of(error, place(request)), headers_of(error))
         if isinstance(reply, Response):
             return reply
         if not isinstance(reply, Reply):
@@ -191,21 +246,73 @@ def _endpoint(
     return answer
 
 
-def _admitted(request: Request, route: Route, control: ControlPlane) -> Principal:
+def _admitted(request: Request, route: Route, door: Door, client: Client) -> Principal:
     if not route.roles:
         return Principal(role=Role.VIEWER, name="anyone")
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not secret:
-        raise Unauthenticated("send a key: `Authorization: Bearer KEY`")
-    caller = control.keys.authenticate(secret.strip())
+    try:
+        caller = door.admit(request, client)
+    except Unauthenticated as error:
+        door.refuse(error.reason, client, request)
+        raise
+    except LockedOut:
+        door.refuse("locked_out", client, request)
+        raise
     if caller.role not in route.roles:
+        door.refuse("role", client, request, caller.name)
         needed = " or ".join(sorted(route.roles))
         raise Refused(f"this needs the role {needed}; the key {caller.name!r} is {caller.role}")
     node_id = request.path_params.get("node_id")
     if caller.role is Role.NODE and node_id is not None and caller.node_id != node_id:
+        door.refuse("other_node", client, request, caller.name)
         # A join key is nobody's token, and a node may act only for itself.
         raise Refused(f"only {node_id} itself may do this, with its own node token")
+    if caller.project_id is not None and route.scope in {None, Scope.FLEET}:
+        door.refuse("scope", client, request, caller.name)
+        raise Refused(
+            f"the key {caller.name!r} is bound to the project {caller.project_id!r}, "
+            "and this concerns the whole fleet; use a key that is not bound"
+        )
     return caller
+
+
+async def _check_scope(
+    request: Request, route: Route, control: ControlPlane, caller: Principal
+) -> None:
+    """For a key of one project, what belongs to others does not exist."""
+    if route.scope is not Scope.PATH:
+        return
+    named = request.path_params
+    if "task_id" in named:
+        id = check_id("task", named["task_id"])
+        if (await control.tasks.get(id)).project_id != caller.project_id:
+            raise NotFound("task", id)
+    elif "execution_id" in named:
+        id = check_id("execution", named["execution_id"])
+        task_id = (await control.logs.execution(id)).task_id
+        if (await control.tasks.get(task_id)).project_id != caller.project_id:
+            raise NotFound("execution", id)
+    elif named.get("project_id") != caller.project_id:
+        raise NotFound("project", named.get("project_id", "")[:LONGEST_ID])
+
+
+def is_audited(route: Route) -> bool:
+    """Whether what a route changes is in the audit log."""
+    return route.method != "GET" if route.is_audited is None else route.is_audited
+
+
+def _trail(route: Route, caller: Principal, client: Client) -> Trail:
+    return Trail(
+        AuditEntry(
+            id="",
+            at=0.0,
+            actor=caller.name,
+            actor_id=caller.key_id or caller.node_id or "",
+            role=str(caller.role),
+            address=client.address,
+            action=route.name,
+            project_id=caller.project_id,
+        )
+    )
 
 
 async def _body(request: Request, route: Route, max_bytes: int) -> Any:

@@ -9,6 +9,7 @@ import msgspec
 from crawlfleet.errors import FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.ids import ALPHABET, BODY_LENGTH, TASK
 from crawlfleet.model.task import TaskStatus
+from crawlfleet.ports.store import TaskFilter
 
 PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -60,6 +61,15 @@ def seconds_of(at: datetime | None) -> float:
     if at is None:
         return 0.0
     return max((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), 0.0)
+
+
+def restricted(filter: TaskFilter, project_id: str | None) -> TaskFilter | None:
+    """The filter for a key of one project; `None` when nothing can match it."""
+    if project_id is None:
+        return filter
+    if filter.project_id not in (None, project_id):
+        return None
+    return msgspec.structs.replace(filter, project_id=project_id)
 
 
 def parse_states(text: str) -> tuple[TaskStatus, ...]:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from crawlfleet import config
 from crawlfleet.api import examples_administration as examples
-from crawlfleet.api.routing import ADMINS, Call, Example, Route
+from crawlfleet.api.routing import ADMINS, Call, Example, Route, Scope
 from crawlfleet.model.administration import SettingPage, SettingView
 from crawlfleet.telemetry import mask_secrets
 
@@ -34,6 +34,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/settings",
         roles=ADMINS,
+        scope=Scope.FLEET,
         handler=find,
         summary="The settings of this master, and where each came from",
         details="Secrets are masked.",

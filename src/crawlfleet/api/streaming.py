@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from crawlfleet.api.routing import Call
 from crawlfleet.api.selecting import invalid
+
+T = TypeVar("T")
 
 STREAM: Final = "text/event-stream"
 RESUMES_AFTER: Final = "last-event-id"
@@ -32,6 +35,14 @@ class Stream(StreamingResponse):
 
         with self._place, suppress(TimeoutError, ClientDisconnect):
             await super().__call__(scope, receive, send_in_time)
+
+
+async def while_live(news: AsyncIterator[T], call: Call) -> AsyncIterator[T]:
+    """The news, until the key is revoked or expires: a reader is not let in once for ever."""
+    async for each in news:
+        if not call.control.keys.is_live(call.caller):
+            return
+        yield each
 
 
 def resumed(headers: Mapping[str, str], after: int | None) -> int | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from crawlfleet import __version__
 from crawlfleet.api import examples
-from crawlfleet.api.routing import ANYONE, READERS, Call, Example, Reply, Route
+from crawlfleet.api.routing import ANYONE, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import FleetStatus, Liveness
 
@@ -24,12 +24,12 @@ async def readyz(call: Call) -> Reply:
 
 
 async def status(call: Call) -> FleetStatus:
-    totals = await call.control.queries.totals()
+    totals = await call.control.queries.totals(call.project_id)
     return FleetStatus(version=__version__, epoch=call.control.state.epoch, totals=totals)
 
 
 async def statistics(call: Call) -> Statistics:
-    return await call.control.queries.statistics()
+    return await call.control.queries.statistics(call.project_id)
 
 
 ROUTES: Final = (
@@ -38,6 +38,7 @@ ROUTES: Final = (
         method="GET",
         path="/healthz",
         roles=ANYONE,
+        scope=Scope.PUBLIC,
         handler=healthz,
         summary="Whether the process is alive",
         response=Liveness,
@@ -48,6 +49,7 @@ ROUTES: Final = (
         method="GET",
         path="/readyz",
         roles=ANYONE,
+        scope=Scope.PUBLIC,
         handler=readyz,
         summary="Whether the master can do its work",
         details="503 with a `reason` when not.",
@@ -60,6 +62,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/status",
         roles=READERS,
+        scope=Scope.OWN,
         handler=status,
         summary="The fleet in a few numbers",
         response=FleetStatus,
@@ -70,6 +73,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/statistics",
         roles=READERS,
+        scope=Scope.OWN,
         handler=statistics,
         summary="How the fleet does, and did in the last hour",
         details="What is counted over time begins anew when the master starts; `since` says when.",

@@ -15,7 +15,7 @@ from crawlfleet.api.presenting import (
     present_task,
 )
 from crawlfleet.api.problems import Malformed, problem, problem_of
-from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Reply, Route
+from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.api.selecting import (
     EventNumber,
     PageSize,
@@ -23,10 +23,12 @@ from crawlfleet.api.selecting import (
     check_id,
     invalid,
     parse_states,
+    restricted,
 )
 from crawlfleet.control.events import EventFilter
 from crawlfleet.control.tasks import Submission
 from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import MAX_BATCH, BatchRequest, CloneRequest, TaskRequest
 from crawlfleet.model.views import (
     BatchItem,
@@ -77,8 +79,10 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 async def create(call: Call) -> Reply:
-    outcome = await call.control.tasks.submit(call.body, by=call.caller.name)
-    return _receipt(outcome)
+    request = _in_scope(call, call.body)
+    if isinstance(request, FieldProblem):
+        raise InvalidRequest([request])
+    return _receipt(await call.control.tasks.submit(request, by=call.caller.name))
 
 
 async def create_batch(call: Call) -> BatchReply:
@@ -90,7 +94,7 @@ async def create_batch(call: Call) -> BatchReply:
             f"send 1 to {MAX_BATCH} tasks at once",
             len(items),
         )
-    requests = [_decoded(item) for item in items]
+    requests = [_in_scope(call, _decoded(item)) for item in items]
     outcomes = await call.control.tasks.submit_batch(requests, by=call.caller.name)
     return BatchReply(
         items=[_item(outcome) for outcome in outcomes],
@@ -100,7 +104,7 @@ async def create_batch(call: Call) -> BatchReply:
 
 async def find(call: Call) -> TaskPage:
     query: ListQuery = call.query
-    tasks, cursor = await call.control.queries.find_tasks(
+    filter = restricted(
         TaskFilter(
             status=parse_states(query.status),
             project_id=query.project_id,
@@ -109,6 +113,12 @@ async def find(call: Call) -> TaskPage:
             assigned_node=query.assigned_node,
             dead=None if query.dead is msgspec.UNSET else query.dead,
         ),
+        call.project_id,
+    )
+    if filter is None:
+        return TaskPage(items=[], next_cursor=None)
+    tasks, cursor = await call.control.queries.find_tasks(
+        filter,
         after=check_cursor(query.cursor),
         limit=query.limit,
     )
@@ -144,6 +154,21 @@ async def explain(call: Call) -> TaskExplanation:
 
 async def clone(call: Call) -> Reply:
     return _receipt(await call.control.tasks.clone(_id(call), call.body, by=call.caller.name))
+
+
+def _in_scope(call: Call, request: TaskRequest | FieldProblem) -> TaskRequest | FieldProblem:
+    """The request in the project that the caller's key is bound to, if it is."""
+    own = call.project_id
+    if own is None or isinstance(request, FieldProblem) or request.project_id == own:
+        return request
+    if request.project_id != DEFAULT_PROJECT:
+        return FieldProblem(
+            field="project_id",
+            message="is not the project that this key is bound to",
+            remedy=f"leave it out, or send {own}",
+            value=request.project_id,
+        )
+    return msgspec.structs.replace(request, project_id=own)
 
 
 def _id(call: Call) -> str:
@@ -189,6 +214,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/tasks",
         roles=OPERATORS,
+        scope=Scope.OWN,
         handler=create,
         summary="Submit a task",
         details="Answers 201 with `Location`, or 200 when the task was there before.",
@@ -203,6 +229,7 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/tasks:batch",
         roles=OPERATORS,
+        scope=Scope.OWN,
         handler=create_batch,
         summary="Submit up to 10,000 tasks, with an outcome for each",
         details="Each task is judged on its own, and those that are good are taken in one "
@@ -216,6 +243,7 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/tasks",
         roles=READERS,
+        scope=Scope.OWN,
         handler=find,
         summary="List tasks, newest first",
         query=ListQuery,
@@ -226,6 +254,7 @@ ROUTES: Final = (
         method="GET",
         path=_TASK,
         roles=READERS,
+        scope=Scope.PATH,
         handler=get,
         summary="The whole task",
         details="Fields that are not set are left out.",
@@ -239,6 +268,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TASK}/executions",
         roles=READERS,
+        scope=Scope.PATH,
         handler=executions,
         summary="The attempts of a task, oldest first",
         response=ExecutionPage,
@@ -249,6 +279,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TASK}/events",
         roles=READERS,
+        scope=Scope.PATH,
         handler=events,
         summary="What happened to a task, in order",
         query=EventQuery,
@@ -260,6 +291,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TASK}:explain",
         roles=READERS,
+        scope=Scope.PATH,
         handler=explain,
         summary="Why a task is (not) running",
         details="`placement` says for each node (at most a hundred, the closest first) what "
@@ -272,6 +304,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_TASK}:clone",
         roles=OPERATORS,
+        scope=Scope.PATH,
         handler=clone,
         summary="Submit the same task again, with other parameters",
         details="What is left out is taken from the original, its keys are not.",

@@ -4,20 +4,22 @@ It never shares anything that can be changed with its callers: dictionaries insi
 copied on their way in and on their way out.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
+from itertools import islice
 from operator import attrgetter
-from typing import Any, Final, Generic, Protocol, TypeVar, get_args, get_origin
+from typing import Any, Final
 
-import msgspec
 from msgspec.structs import force_setattr
 
 from crawlfleet.backends.memory_history import MemoryHistory
+from crawlfleet.backends.memory_rows import Table, own, share, share_all
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.change import NEVER
+from crawlfleet.model.audit import AuditEntry, AuditFilter
+from crawlfleet.model.change import NEVER, Signed
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -32,108 +34,6 @@ TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
 
-class Row(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-R = TypeVar("R", bound=Row)
-S = TypeVar("S", bound=msgspec.Struct)
-
-
-def _fields_of(kind: type[msgspec.Struct], wanted: type) -> tuple[str, ...]:
-    return tuple(
-        field.name
-        for field in msgspec.structs.fields(kind)
-        if wanted in (field.type, get_origin(field.type), *get_args(field.type))
-    )
-
-
-STORED: Final = (
-    Project,
-    Cluster,
-    Node,
-    Session,
-    Task,
-    Execution,
-    ApiKey,
-    ClusterConfiguration,
-    Event,
-)
-DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}
-RAWS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, msgspec.Raw) for kind in STORED}
-
-
-def _own_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _own_value(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_own_value(inner) for inner in value]
-    return value
-
-
-def _share(row: S) -> S:
-    """A copy of a stored row whose dictionaries the reader may change."""
-    dicts = DICTS[type(row)]
-    if not dicts:
-        return row
-    shared = copy(row)
-    for name in dicts:
-        force_setattr(shared, name, _own_value(getattr(row, name)))
-    return shared
-
-
-def _own(row: S) -> S:
-    """A copy of a row that depends on nothing of the writer's, not even its receive buffer."""
-    owned = _share(row)
-    for name in RAWS[type(row)]:
-        raw = getattr(owned, name)
-        if raw is not None:
-            force_setattr(owned, name, raw.copy())
-    return owned
-
-
-def _share_all(rows: Iterable[S]) -> list[S]:
-    return [_share(row) for row in rows]
-
-
-class _Table(Generic[R]):
-    """Rows by id, and their ids in order; new ids mostly come at the end."""
-
-    __slots__ = ("ids", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[str, R] = {}
-        self.ids: list[str] = []
-
-    def put(self, row: R) -> None:
-        if row.id not in self.rows:
-            if self.ids and row.id < self.ids[-1]:
-                insort(self.ids, row.id)
-            else:
-                self.ids.append(row.id)
-        self.rows[row.id] = row
-
-    def remove(self, ids: Sequence[str]) -> None:
-        for gone in ids:
-            del self.rows[gone]
-        if ids:
-            self.ids = [kept for kept in self.ids if kept in self.rows]
-
-    def __iter__(self) -> Iterator[R]:
-        return map(self.rows.__getitem__, self.ids)
-
-    def beyond(self, after: str | None, newest_first: bool) -> Iterator[R]:
-        """The rows on the far side of `after`, which need not exist."""
-        if newest_first:
-            end = len(self.ids) if after is None else bisect_left(self.ids, after)
-            ids: Iterable[str] = (self.ids[i] for i in range(end - 1, -1, -1))
-        else:
-            start = 0 if after is None else bisect_right(self.ids, after)
-            ids = (self.ids[i] for i in range(start, len(self.ids)))
-        return map(self.rows.__getitem__, ids)
-
-
 class MemoryStore(MemoryHistory):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
@@ -142,14 +42,15 @@ class MemoryStore(MemoryHistory):
         self._now = now
         self._opened = False
         self._present = Present()
-        self._projects: _Table[Project] = _Table()
-        self._clusters: _Table[Cluster] = _Table()
-        self._nodes: _Table[Node] = _Table()
-        self._sessions: _Table[Session] = _Table()
-        self._tasks: _Table[Task] = _Table()
-        self._executions: _Table[Execution] = _Table()
-        self._keys: _Table[ApiKey] = _Table()
-        self._configurations: _Table[ClusterConfiguration] = _Table()
+        self._projects: Table[Project] = Table()
+        self._clusters: Table[Cluster] = Table()
+        self._nodes: Table[Node] = Table()
+        self._sessions: Table[Session] = Table()
+        self._tasks: Table[Task] = Table()
+        self._executions: Table[Execution] = Table()
+        self._keys: Table[ApiKey] = Table()
+        self._configurations: Table[ClusterConfiguration] = Table()
+        self._audit: Table[AuditEntry] = Table()
         self._put: tuple[Callable[[Any], None], ...] = (
             self._projects.put,
             self._clusters.put,
@@ -183,7 +84,10 @@ class MemoryStore(MemoryHistory):
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         self._need_open()
-        refusals = tuple(self._make(change) for change in changes)
+        signed = Signed()
+        refusals = tuple(self._make(change, signed) for change in changes)
+        for entry in signed.entries():
+            self._audit.put(entry)
         return Committed(refusals=refusals, last_seq=self._last_seq)
 
     async def project(self, id: str) -> Project | None:
@@ -207,16 +111,16 @@ class MemoryStore(MemoryHistory):
 
     async def clusters(self) -> list[Cluster]:
         self._need_open()
-        return _share_all(self._clusters)
+        return share_all(self._clusters)
 
     async def node(self, id: str) -> Node | None:
         self._need_open()
         node = self._nodes.rows.get(id)
-        return None if node is None else _share(node)
+        return None if node is None else share(node)
 
     async def nodes(self, status: Sequence[NodeStatus] = ()) -> list[Node]:
         self._need_open()
-        return _share_all(n for n in self._nodes if not status or n.status in status)
+        return share_all(n for n in self._nodes if not status or n.status in status)
 
     async def session(self, id: str) -> Session | None:
         self._need_open()
@@ -229,7 +133,7 @@ class MemoryStore(MemoryHistory):
     async def tasks(self, ids: Sequence[str]) -> list[Task]:
         self._need_open()
         rows = self._tasks.rows
-        return _share_all(rows[wanted] for wanted in ids if wanted in rows)
+        return share_all(rows[wanted] for wanted in ids if wanted in rows)
 
     async def find_tasks(
         self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
@@ -240,7 +144,7 @@ class MemoryStore(MemoryHistory):
             if len(found) >= limit:
                 break
             if _matches(task, filter):
-                found.append(_share(task))
+                found.append(share(task))
         return found
 
     async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
@@ -277,16 +181,16 @@ class MemoryStore(MemoryHistory):
     async def executions(self, task_id: str) -> list[Execution]:
         self._need_open()
         attempts = map(self._executions.rows.__getitem__, self._attempts.get(task_id, ()))
-        return _share_all(sorted(attempts, key=attrgetter("token", "id")))
+        return share_all(sorted(attempts, key=attrgetter("token", "id")))
 
     async def execution(self, id: str) -> Execution | None:
         self._need_open()
         execution = self._executions.rows.get(id)
-        return None if execution is None else _share(execution)
+        return None if execution is None else share(execution)
 
     async def live_executions(self) -> list[Execution]:
         self._need_open()
-        return _share_all(self._executions.rows[live] for live in sorted(self._live_executions))
+        return share_all(self._executions.rows[live] for live in sorted(self._live_executions))
 
     async def keys(self) -> list[ApiKey]:
         self._need_open()
@@ -296,7 +200,14 @@ class MemoryStore(MemoryHistory):
         self._need_open()
         log = self._events if subject is None else self._events_of.get(subject, [])
         start = bisect_right(log, after, key=attrgetter("seq"))
-        return _share_all(log[start : start + max(limit, 0)])
+        return share_all(log[start : start + max(limit, 0)])
+
+    async def audit(
+        self, filter: AuditFilter, *, after: str | None, limit: int
+    ) -> list[AuditEntry]:
+        self._need_open()
+        newest = self._audit.beyond(after, newest_first=True)
+        return list(islice((entry for entry in newest if _is_wanted(entry, filter)), max(limit, 0)))
 
     async def cursor(self, consumer: str) -> int:
         self._need_open()
@@ -355,6 +266,13 @@ class MemoryStore(MemoryHistory):
             del self._present.open_sessions[session_id]
         return len(gone)
 
+    async def remove_audit(self, *, before: float, limit: int) -> int:
+        self._need_open()
+        old = sorted((entry.at, entry.id) for entry in self._audit if entry.at < before)
+        gone = [id for _, id in old[: max(limit, 0)]]
+        self._audit.remove(gone)
+        return len(gone)
+
     def _remove_claims(self, holders: set[str], before: float, limit: int) -> None:
         claims = self._present.claims
         endless = [
@@ -374,21 +292,22 @@ class MemoryStore(MemoryHistory):
         if not self._opened:
             raise StoreUnavailable("the store is closed; open it first")
 
-    def _make(self, change: Change) -> Refusal | None:
+    def _make(self, change: Change, signed: Signed) -> Refusal | None:
         refusal = self._present.accept(change)
         if refusal is not None:
             return refusal
         for put, rows in zip(self._put, rows_by_kind(change), strict=True):
             for row in rows:
-                put(_own(row))
+                put(own(row))
         for event in change.events:
             self._last_seq += 1
-            numbered = _own(event)
+            numbered = own(event)
             if numbered is event:
                 numbered = copy(event)
             force_setattr(numbered, "seq", self._last_seq)
             self._events.append(numbered)
             self._events_of.setdefault(event.subject, []).append(numbered)
+        signed.take(change)
         return None
 
     def _put_session(self, session: Session) -> None:
@@ -427,4 +346,14 @@ def _matches(task: Task, filter: TaskFilter) -> bool:
         and filter.cluster_id in (None, task.cluster_id)
         and filter.error_class in (None, task.error and task.error.error_class)
         and (filter.reason is None or filter.reason in (task.dead_reason or ""))
+    )
+
+
+def _is_wanted(entry: AuditEntry, filter: AuditFilter) -> bool:
+    return (
+        filter.actor in (None, entry.actor, entry.actor_id)
+        and filter.action in (None, entry.action)
+        and (filter.subject is None or filter.subject in entry.subjects)
+        and (filter.since is None or entry.at >= filter.since)
+        and (filter.until is None or entry.at < filter.until)
     )

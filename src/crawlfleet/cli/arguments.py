@@ -1,5 +1,6 @@
 """What people type, into values: `key=value`, JSON, `@file` and `-`."""
 
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,6 +10,8 @@ import msgspec
 import typer
 
 STANDARD_INPUT: Final = "-"
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
+_UNITS_S: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 Pairs = Annotated[
     list[str] | None,
@@ -47,6 +50,16 @@ def parse_amounts(pairs: Iterable[str] | None, flag: str) -> dict[str, float]:
         if isinstance(amount, bool) or not isinstance(amount, int | float):
             raise typer.BadParameter(f"{name}={amount} is not a number", param_hint=flag)
     return amounts
+
+
+def parse_span(text: str, flag: str) -> float:
+    """Seconds in `90s`, `15m`, `24h`, `30d`; a bare number is seconds."""
+    found = _SPAN.match(text.strip())
+    if not found or not float(found[1]):
+        raise typer.BadParameter(
+            f"{text!r} is not a time such as 90s, 15m, 24h or 30d", param_hint=flag
+        )
+    return float(found[1]) * _UNITS_S[found[2] or "s"]
 
 
 def parse_value(text: str) -> Any:

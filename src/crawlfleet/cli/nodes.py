@@ -23,6 +23,8 @@ VERBS: Final = {
     "maintenance": "Let nodes take nothing new until they are resumed.",
     "resume": "Let nodes take work again.",
     "unregister": "Make nodes leave now; their running work goes back to the queue.",
+    "rotate-token": "Have nodes change their tokens, without interruption.",
+    "revoke": "End nodes and their tokens at once; their running work goes back to the queue.",
 }
 
 

@@ -26,9 +26,9 @@ def register(app: typer.Typer) -> None:
         epilog="Examples: `crawlfleet up` · `crawlfleet up --workers 4 --port 9000 --data ./fleet`"
     )(up)
     app.command(epilog="Example: `crawlfleet master --port 8000 --data ./fleet`")(master)
-    app.command(
-        epilog="Example: `CRAWLFLEET_JOIN_TOKEN=… crawlfleet worker --master http://127.0.0.1:8000`"
-    )(worker)
+    app.command(epilog="Example: `crawlfleet worker --master http://127.0.0.1:8000 --join 8c1f…`")(
+        worker
+    )
 
 
 def up(
@@ -78,21 +78,32 @@ def master(
 
 def worker(
     master_url: Annotated[str, typer.Option("--master", help="URL of the master.")],
+    join: Annotated[
+        str | None,
+        typer.Option(
+            "--join",
+            help="Join token; better in CRAWLFLEET_JOIN_TOKEN where others can list processes. "
+            "Needed once: a node that has joined comes back by itself.",
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of this node.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Cluster to join; it must exist.")] = None,
     data: Data = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Start a worker: one node of a master's fleet. The join token is CRAWLFLEET_JOIN_TOKEN."""
+    """Start a worker: one node of a master's fleet."""
     from crawlfleet.cli.credentials import preset
     from crawlfleet.compose import run_worker
 
     settings = _settings(
         config_file, {"worker.name": name, "worker.cluster": cluster, "data_dir": data}
     )
-    join_token = preset("CRAWLFLEET_JOIN_TOKEN")
+    join_token = join or preset("CRAWLFLEET_JOIN_TOKEN")
     if join_token is None:
-        raise ConfigError("set CRAWLFLEET_JOIN_TOKEN to a join token of the master")
+        raise ConfigError(
+            "a worker needs a join token: give --join, or set CRAWLFLEET_JOIN_TOKEN "
+            "(`crawlfleet join-tokens create` makes one)"
+        )
     label = settings.worker.name or "worker"
     identity = _private_folder(settings) / "nodes" / f"{label}.json"
     busy = f"another worker runs as {label!r} on this data folder; give this one another --name"

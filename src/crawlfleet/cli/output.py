@@ -45,8 +45,12 @@ STYLES: Final = {
     "degraded": "yellow",
     "unhealthy": "red",
     "unreachable": "red",
+    "live": "green",
+    "expired": "dim",
+    "revoked": "red",
+    "used_up": "dim",
 }
-"""The colour of each state of tasks, executions and nodes."""
+"""The colour of each state of tasks, executions, nodes and keys."""
 _SPANS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 

@@ -10,6 +10,7 @@ import typer
 
 from crawlfleet import __version__
 from crawlfleet.cli import (
+    audit,
     backup,
     clusters,
     configuration,
@@ -19,6 +20,8 @@ from crawlfleet.cli import (
     events,
     explain,
     extract,
+    join_tokens,
+    keys,
     logs,
     nodes,
     operate,
@@ -59,7 +62,10 @@ def create_app() -> typer.Typer:
         nodes,
         projects,
         clusters,
+        keys,
+        join_tokens,
         events,
+        audit,
         configuration,
         backup,
         reset,

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from crawlfleet.cli.output import message_console, printable
 from crawlfleet.errors import (
+    Busy,
     CrawlfleetError,
     InvalidRequest,
     MasterUnreachable,
@@ -29,6 +30,7 @@ _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
     "--key; `crawlfleet doctor` looks for the cause",
     Unauthenticated: "give a valid key with --key or CRAWLFLEET_KEY",
     Refused: "use a key with another role, or change what you ask for",
+    Busy: "wait a little, then try again",
     StoreTooNew: "install the newer crawlfleet that wrote this store",
     StoreUnavailable: "look at the master's log and the disk, then try again",
 }
@@ -37,6 +39,8 @@ _LISTS: Final = {
     "node": "crawlfleet nodes list",
     "project": "crawlfleet projects list",
     "cluster": "crawlfleet clusters list",
+    "key": "crawlfleet keys list",
+    "join-token": "crawlfleet join-tokens list",
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from crawlfleet.client.administration import AdministrationCalls
 from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.executions import ExecutionCalls
+from crawlfleet.client.keys import KeyCalls
 from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import (
     EventPage,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from crawlfleet.client.sync import BlockingClient
 
 
-class Client(ExecutionCalls, AdministrationCalls):
+class Client(ExecutionCalls, AdministrationCalls, KeyCalls):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
     A master that does not answer, or says that it is busy, is asked again for up to `patience_s`;
@@ -80,7 +81,7 @@ class Client(ExecutionCalls, AdministrationCalls):
         return await self._get(f"/nodes/{segment(node_id)}", NodeView)
 
     async def order(self, node_id: str, verb: str, *, if_version: int | None = None) -> NodeView:
-        """`drain`, `maintenance`, `resume` or `unregister` a node."""
+        """`drain`, `maintenance`, `resume`, `unregister`, `rotate-token` or `revoke` a node."""
         return await self._post(f"/nodes/{segment(node_id)}:{verb}", NodeView, None, if_version)
 
     async def change_node(

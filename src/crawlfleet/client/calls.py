@@ -30,6 +30,7 @@ class Calls:
     """Sends requests, again if need be. An async context manager."""
 
     def __init__(self, url: str, key: str, *, patience_s: float = PATIENCE_S) -> None:
+        self.url = url
         self._transport = Transport(url)
         self._key = key
         self._patience_s = patience_s
@@ -55,6 +56,10 @@ class Calls:
     ) -> T:
         headers = if_match(if_version)
         return await self._call("POST", API + path, type, body=body, headers=headers)
+
+    async def _post_once(self, path: str, type: type[T], body: Any) -> T:
+        """As `_post`, for what must not be done twice: without an answer, the caller decides."""
+        return await self._transport.call("POST", API + path, type, key=self._key, body=body)
 
     async def _patch(self, path: str, type: type[T], body: Any, if_version: int | None) -> T:
         headers = if_match(if_version)

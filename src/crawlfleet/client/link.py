@@ -1,15 +1,26 @@
 """A node's way to its master over HTTP."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from crawlfleet.client.transport import Transport
-from crawlfleet.errors import Conflict, InvalidRequest, NotFound, Refused, Unauthenticated
+from crawlfleet.errors import (
+    Busy,
+    Conflict,
+    CrawlfleetError,
+    InvalidRequest,
+    MasterUnreachable,
+    NotFound,
+    Refused,
+    Unauthenticated,
+)
 from crawlfleet.model.messages import (
     Departure,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
     LeaseRequest,
+    NodeToken,
     NoteBatch,
     NoteReply,
     Registered,
@@ -18,16 +29,25 @@ from crawlfleet.model.messages import (
     ReportReply,
 )
 from crawlfleet.model.views import NodeView
+from crawlfleet.ports.execution import Identity
+from crawlfleet.telemetry import Component, logger
 
 T = TypeVar("T")
+log = logger(Component.WORKER)
 
 
 class HttpControlLink:
-    """Speaks the node's part of the API: joins with the join token, then uses its own."""
+    """Speaks the node's part of the API: joins with the join token, then uses its own.
 
-    def __init__(self, transport: Transport, *, join_token: str) -> None:
+    When the master says so it fetches a new token; `keep` makes that durable before it is used.
+    """
+
+    def __init__(
+        self, transport: Transport, *, join_token: str, keep: Callable[[Identity], None]
+    ) -> None:
         self._transport = transport
         self._join_token = join_token
+        self._keep = keep
         self._node_token = ""
 
     async def register(self, registration: Registration, node_token: str | None) -> Registered:
@@ -41,11 +61,16 @@ class HttpControlLink:
             )
         except (Unauthenticated, NotFound) as error:
             raise Refused(str(error)) from error
+        except Busy as error:
+            raise MasterUnreachable(str(error)) from error
         self._node_token = registered.node_token or node_token or ""
         return registered
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
-        return await self._send(node_id, "heartbeat", heartbeat, HeartbeatReply)
+        reply = await self._send(node_id, "heartbeat", heartbeat, HeartbeatReply)
+        if reply.renew_token:
+            await self._renew_token(node_id)
+        return reply
 
     async def lease(self, node_id: str, request: LeaseRequest) -> LeaseReply:
         return await self._send(node_id, "lease", request, LeaseReply, wait_s=request.wait_s)
@@ -58,6 +83,17 @@ class HttpControlLink:
 
     async def leave(self, node_id: str, session_id: str) -> None:
         await self._send(node_id, "unregister", Departure(session_id=session_id), NodeView)
+
+    async def _renew_token(self, node_id: str) -> None:
+        """Change to a new token; what fails is tried again after the next heartbeat."""
+        try:
+            renewed = await self._send(node_id, "renew-token", {}, NodeToken)
+            self._keep(Identity(node_id=node_id, node_token=renewed.node_token))
+        except (CrawlfleetError, OSError) as error:
+            log.warning("the token was not renewed", node_id=node_id, error=str(error))
+        else:
+            self._node_token = renewed.node_token
+            log.info("the token was renewed", node_id=node_id)
 
     async def _send(
         self, node_id: str, verb: str, body: object, type: type[T], *, wait_s: float = 0.0
@@ -73,3 +109,5 @@ class HttpControlLink:
             )
         except (Unauthenticated, NotFound, InvalidRequest, Conflict) as error:
             raise Refused(str(error)) from error
+        except Busy as error:
+            raise MasterUnreachable(str(error)) from error

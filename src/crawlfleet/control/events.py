@@ -31,9 +31,16 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str = ""
     subject: str | None = None
+    project_id: str | None = None
+    """Only those about things of this project."""
 
     def takes(self, event: Event) -> bool:
-        return event.kind.startswith(self.kind)
+        return event.kind.startswith(self.kind) and self.project_id in (None, event.project_id)
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether many events may have to be read to find a few."""
+        return bool(self.kind) or self.project_id is not None
 
 
 class News(NamedTuple):
@@ -106,7 +113,7 @@ class Events:
         A page that is not full is not always the last: only `None` means that there is no more.
         """
         page: list[Event] = []
-        size = PORTION if wanted.kind else limit + 1
+        size = PORTION if wanted.is_choosy else limit + 1
         for _ in range(MOST_PORTIONS):
             portion = await self._store.events(after=after, limit=size, subject=wanted.subject)
             for event in filter(wanted.takes, portion):

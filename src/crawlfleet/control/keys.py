@@ -1,19 +1,45 @@
-"""Who is calling: secrets are shown once, stored as hashes, and compared in constant time.
+"""Who is calling, and the keys of people, programs and nodes that are about to join.
 
-Secrets are 256 random bits, so a plain SHA-256 is enough to store them: there is nothing to guess.
+To let somebody in costs one hash and one look-up. When and from where a key was last used is kept
+in memory, and told to the store every few seconds: it is for people to look at, and not worth a
+commit.
 """
 
-import hashlib
+import asyncio
 import hmac
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
+from crawlfleet.control.node_tokens import NodeTokens
+from crawlfleet.control.secrets import hash_secret, make_secret
 from crawlfleet.control.state import FleetState
-from crawlfleet.errors import Unauthenticated
+from crawlfleet.core import keys as core
+from crawlfleet.errors import (
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    StoreUnavailable,
+    Unauthenticated,
+)
 from crawlfleet.model.change import Change
-from crawlfleet.model.ids import KEY, make_id
+from crawlfleet.model.ids import JOINER, KEY, make_id
 from crawlfleet.model.key import ApiKey, Role
+from crawlfleet.model.requests import JoinTokenRequest, KeyRequest, RotateRequest
 from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+TRIES: Final = 8
+SAVE_EVERY_S: Final = 5.0
+LONGEST_SECRET: Final = 512
+_WHY: Final = {
+    "revoked_key": "was revoked",
+    "expired_key": "has expired",
+    "rotated_key": "was rotated; use its new secret",
+    "used_up": "is used up",
+}
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,63 +48,237 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     name: str
     node_id: str | None = None
+    key_id: str | None = None
+    project_id: str | None = None
+    """The only project that exists for the caller; all of them when not set."""
+    is_guessable: bool = False
+    """Whether a person may have chosen the secret."""
 
 
 class Keys:
     """Makes and checks the keys of people, programs and nodes."""
 
-    def __init__(self, *, state: FleetState, system: System) -> None:
+    def __init__(self, *, state: FleetState, system: System, tokens: NodeTokens) -> None:
         self._state = state
         self._system = system
+        self._tokens = tokens
+        self._used: dict[str, tuple[float, str]] = {}
+        """When and from where keys were used that the store does not know of yet."""
+        self._news = asyncio.Event()
 
     async def ensure(self, secret: str, *, name: str, role: Role) -> None:
         """Make this secret the only valid key of that name; earlier ones are revoked."""
         digest = hash_secret(secret)
         now = self._system.now()
-        earlier = [
-            key
-            for key in self._state.keys.values()
-            if key.name == name and key.revoked_at is None and key.secret_hash != digest
+        changes = [
+            Change(keys=(core.revoke(key, now=now),))
+            for key in self._state.keyring.keys.values()
+            if key.name == name and key.revoked_at is None and digest not in key.hashes
         ]
-        changes = [Change(keys=(_revoked(key, now),)) for key in earlier]
-        known = self._state.keys.get(digest)
+        known = self._state.keyring.key(digest)
+        wanted = ApiKey(
+            id=known.id if known else make_id(KEY, now, self._system.entropy),
+            name=name,
+            role=role,
+            secret_hash=digest,
+            created_at=known.created_at if known else now,
+            last_used_at=known.last_used_at if known else None,
+            last_used_from=known.last_used_from if known else "",
+            version=known.version if known else 1,
+        )
         if known is None:
-            key = ApiKey(
-                id=make_id(KEY, now, self._system.entropy),
-                name=name,
-                role=role,
-                secret_hash=digest,
-                created_at=now,
-            )
-            changes.append(Change(keys=(key,)))
-        elif known.revoked_at is not None or known.role is not role:
-            valid = msgspec.structs.replace(
-                known, name=name, role=role, revoked_at=None, version=known.version + 1
-            )
-            changes.append(Change(keys=(valid,)))
+            changes.append(Change(keys=(wanted,)))
+        elif known != wanted:
+            again = msgspec.structs.replace(wanted, version=known.version + 1)
+            changes.append(Change(keys=(again,)))
         await self._state.commit(changes)
 
-    def authenticate(self, secret: str) -> Principal:
-        """Who holds this secret; raises `Unauthenticated` if nobody does (any more)."""
+    def authenticate(self, secret: str, *, address: str = "") -> Principal:
+        """Who holds this secret; raises `Unauthenticated` if nobody does (any more).
+
+        With an address the use is remembered.
+        """
+        if len(secret) > LONGEST_SECRET:
+            raise Unauthenticated("this key is not known here")
         digest = hash_secret(secret)
-        key = self._state.keys.get(digest)
-        if key is not None and hmac.compare_digest(key.secret_hash, digest):
-            if key.revoked_at is not None:
-                raise Unauthenticated(f"the key {key.name!r} was revoked")
-            if key.expires_at is not None and key.expires_at <= self._system.now():
-                raise Unauthenticated(f"the key {key.name!r} has expired")
-            return Principal(role=key.role, name=key.name)
-        node = self._state.node_by_token(digest)
-        if node is not None and hmac.compare_digest(node.token_hash, digest):
+        key = self._state.keyring.key(digest)
+        if key is not None and any(hmac.compare_digest(each, digest) for each in key.hashes):
+            now = self._system.now()
+            if (why := core.why_not(key, digest, now=now)) is not None:
+                raise Unauthenticated(f"the key {key.name!r} {_WHY[why]}", why)
+            if address:
+                self._used[key.id] = now, address
+                self._news.set()
+            return Principal(
+                role=key.role,
+                name=key.name,
+                key_id=key.id,
+                project_id=key.project_id,
+                is_guessable=key.is_configured,
+            )
+        node = self._state.keyring.node(digest)
+        if node is not None:
+            if not self._tokens.is_good(node, digest):
+                why = "was replaced" if node.revoked_at is None else "was revoked"
+                raise Unauthenticated(f"this token of {node.id} {why}", "revoked_token")
+            if self._tokens.has_news:
+                self._news.set()
             # By its id: a node chooses its own name, and may choose another's.
             return Principal(role=Role.NODE, name=node.id, node_id=node.id)
         raise Unauthenticated("this key is not known here")
 
+    def is_live(self, caller: Principal) -> bool:
+        """Whether a caller that was let in once would be still."""
+        key = self._state.keyring.keys.get(caller.key_id or "")
+        return key is None or core.is_live(key, now=self._system.now())
 
-def _revoked(key: ApiKey, now: float) -> ApiKey:
-    return msgspec.structs.replace(key, revoked_at=now, version=key.version + 1)
+    def find(self, *, joining: bool) -> list[ApiKey]:
+        """All join tokens, or all other keys, oldest first; also those that are dead."""
+        keys = (self._seen(key) for _, key in sorted(self._state.keyring.keys.items()))
+        return [key for key in keys if (key.role is Role.NODE) is joining]
 
+    def get(self, key_id: str, *, joining: bool) -> ApiKey:
+        """The join token or key, or `NotFound`."""
+        key = self._state.keyring.keys.get(key_id)
+        if key is None or (key.role is Role.NODE) is not joining:
+            raise NotFound("join-token" if joining else "key", key_id)
+        return self._seen(key)
 
-def hash_secret(secret: str) -> str:
-    """How a secret is stored."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    async def create(self, request: KeyRequest, *, by: str) -> tuple[ApiKey, str]:
+        """A new key and its secret; raises `InvalidRequest` or `Conflict`."""
+        if problems := [*core.key_problems(request)]:
+            raise InvalidRequest(problems)
+        now, secret = self._system.now(), make_secret(self._system)
+        key = ApiKey(
+            id=make_id(KEY, now, self._system.entropy),
+            name=request.name,
+            role=request.role,
+            secret_hash=hash_secret(secret),
+            created_at=now,
+            created_by=by,
+            project_id=request.project_id,
+            expires_at=None if request.expires_in_s is None else now + request.expires_in_s,
+        )
+        return await self._make(key), secret
+
+    async def create_join_token(self, request: JoinTokenRequest, *, by: str) -> tuple[ApiKey, str]:
+        """A new join token and its secret; raises `InvalidRequest` or `Conflict`."""
+        if problems := [*core.join_token_problems(request, self._state.clusters)]:
+            raise InvalidRequest(problems)
+        now, secret = self._system.now(), make_secret(self._system)
+        id = make_id(JOINER, now, self._system.entropy)
+        key = ApiKey(
+            id=id,
+            name=request.name or id,
+            role=Role.NODE,
+            secret_hash=hash_secret(secret),
+            created_at=now,
+            created_by=by,
+            expires_at=now + request.expires_in_s,
+            cluster_id=request.cluster_id,
+            max_uses=request.uses,
+        )
+        return await self._make(key), secret
+
+    async def rotate(self, key_id: str, request: RotateRequest) -> tuple[ApiKey, str]:
+        """A new secret for the key; raises `NotFound` or `Conflict`."""
+        secret = make_secret(self._system)
+
+        def rotated(key: ApiKey, now: float) -> ApiKey:
+            if key.revoked_at is not None:
+                raise Conflict(f"the key {key.name!r} was revoked; make a new one")
+            expires_at = key.expires_at
+            if request.expires_in_s is not None:
+                expires_at = now + request.expires_in_s
+            elif expires_at is not None and expires_at <= now:
+                raise Conflict(f"the key {key.name!r} has expired; give expires_in_s as well")
+            digest = hash_secret(secret)
+            return core.rotate(key, digest, grace_s=request.grace_s, expires_at=expires_at, now=now)
+
+        return await self._change(key_id, rotated, joining=False), secret
+
+    async def revoke(self, key_id: str, *, joining: bool) -> ApiKey:
+        """The key or join token, worth nothing from now on. May be called twice."""
+        if self.get(key_id, joining=joining).revoked_at is not None:
+            return self.get(key_id, joining=joining)
+        return await self._change(
+            key_id, lambda key, now: core.revoke(key, now=now), joining=joining
+        )
+
+    async def run(self) -> None:
+        """Tell the store now and then what was used, for as long as anything is."""
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(SAVE_EVERY_S)
+            self._news.clear()
+            try:
+                await self.save()
+            except StoreUnavailable as error:
+                log.warning("the last use of keys waits for the store", error=str(error))
+                self._news.set()
+
+    async def save(self) -> None:
+        """Tell the store which keys were used, and which tokens of nodes are out of use."""
+        used = dict(self._used)
+        uses = [
+            Change(keys=(msgspec.structs.replace(self._seen(key), version=key.version + 1),))
+            for key in map(self._state.keyring.keys.get, used)
+            if key is not None
+        ]
+        confirmed = self._tokens.news()
+        refusals = await self._state.commit([*uses, *confirmed])
+        made = [
+            change
+            for change, refusal in zip(confirmed, refusals[len(uses) :], strict=True)
+            if refusal is None
+        ]
+        self._tokens.forget(made)
+        for key_id, use in used.items():
+            if self._used.get(key_id) == use:
+                del self._used[key_id]
+        if self._tokens.has_news:
+            self._news.set()
+
+    def _seen(self, key: ApiKey) -> ApiKey:
+        """The key with its newest use, which the store may not know of yet."""
+        at, address = self._used.get(key.id, (0.0, ""))
+        if not address or at <= (key.last_used_at or 0.0):
+            return key
+        return msgspec.structs.replace(key, last_used_at=at, last_used_from=address)
+
+    async def _make(self, key: ApiKey) -> ApiKey:
+        claim = core.claim_name(key, now=key.created_at)
+        refusal = (await self._state.commit([Change(keys=(key,), claims=(claim,))]))[0]
+        if refusal is not None:
+            holder = refusal.claim.holder if refusal.claim else "another key"
+            raise Conflict(
+                f"the name {key.name!r} belongs to {holder}; revoke that first, or use another name"
+            )
+        return key
+
+    async def _change(
+        self, key_id: str, decide: Callable[[ApiKey, float], ApiKey], *, joining: bool
+    ) -> ApiKey:
+        """The key as decided; decided anew when its last use was noted in between."""
+        for _ in range(TRIES):
+            key = self.get(key_id, joining=joining)
+            if key.is_configured:
+                raise Conflict(
+                    f"the key {key.name!r} comes from the master's configuration: change it there, "
+                    "and start the master again"
+                )
+            now = self._system.now()
+            changed = decide(key, now)
+            # The name of a key that has expired may be another's by now.
+            keeps_name = core.is_live(changed, now=now) or core.is_live(key, now=now)
+            claims = (core.claim_name(changed, now=now),) if keeps_name else ()
+            refusal = (await self._state.commit([Change(keys=(changed,), claims=claims)]))[0]
+            if refusal is None:
+                return changed
+            if refusal.claim is not None:
+                raise Conflict(
+                    f"the name {key.name!r} belongs to {refusal.claim.holder} by now; "
+                    "make a new key with another name"
+                )
+            await self._state.catch_up()
+        raise Conflict(f"{key_id} is changing too quickly; try again")

@@ -5,31 +5,35 @@ drained empty, or falls silent; with it end all its executions, and their tasks 
 queue. The master's clock alone decides; what the node says under an ended session is stale.
 """
 
+import asyncio
 from typing import Final
 
 import msgspec
 
 from crawlfleet.control.history import NodeHistory
-from crawlfleet.control.keys import Principal, hash_secret
+from crawlfleet.control.keys import Principal
 from crawlfleet.control.leases import TRIES, Leases, stop_order
+from crawlfleet.control.secrets import hash_secret, make_secret
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.terms import Terms, news, renewed
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.core.keys import status_of
 from crawlfleet.core.labels import changed_node, label_problems, labelled, overridden
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
 from crawlfleet.core.registration import heartbeat_problems, registration_problems
 from crawlfleet.core.resources import parse_resources
-from crawlfleet.errors import Conflict, NotFound, Refused
+from crawlfleet.errors import Conflict, NotFound, Refused, Unauthenticated
 from crawlfleet.model.change import Change
 from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.ids import NODE, SESSION, make_id
+from crawlfleet.model.key import ApiKey
 from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Registered, Registration
 from crawlfleet.model.node import Node, NodeStatus, Session
+from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.requests import NodeChangeRequest
 from crawlfleet.model.task import ExecutionStatus
 from crawlfleet.ports.system import System
 
-TOKEN_BYTES: Final = 32
 DEFAULT_SLOTS: Final = 4.0
 ANEW: Final = "the node registered anew"
 
@@ -51,13 +55,35 @@ class Nodes:
         self._history = history
         self._system = system
         self._terms = terms
+        self._joining = asyncio.Lock()
 
     async def register(self, registration: Registration, *, by: Principal) -> Registered:
         """Make or welcome back a node, and open a new session for it; its old one ends.
 
-        Raises `InvalidRequest`, or `Refused` for a node that claims to be another.
+        Raises `InvalidRequest`, or `Refused` for a node that claims to be another, or to belong
+        elsewhere than its join token says.
         """
+        registration = self._placed(registration, by)
         accept(registration_problems(registration, self._state.clusters))
+        if by.node_id is not None or self._shown(by) is None:
+            return await self._register(registration, by, None)
+        # One after another: each counts one more use than the one before.
+        async with self._joining:
+            for _ in range(TRIES):
+                shown = self._shown(by)
+                status = status_of(shown, now=self._system.now()) if shown else "unknown"
+                if status != "live":
+                    raise Unauthenticated(f"this join token is {status}", status)
+                try:
+                    return await self._register(registration, by, shown)
+                except _Outdated:
+                    await self._state.catch_up()
+        raise Conflict("the join token is changing too quickly; try again")
+
+    async def _register(
+        self, registration: Registration, by: Principal, shown: ApiKey | None
+    ) -> Registered:
+        """As `register`; counts a use of the join token that was shown in the same commit."""
         now = self._system.now()
         node, token = self._identity(registration, by, now)
         terms = self._terms.of(registration.cluster_id)
@@ -80,8 +106,15 @@ class Nodes:
             raise Conflict(f"{node.id} cannot register while it is {node.status}")
         earlier = self._state.sessions.get(node.session_id or "")
         ended = () if earlier is None else (_ended(earlier, now, ANEW),)
-        change = Change(nodes=(moved[0],), sessions=(*ended, session), events=(moved[1],))
+        change = Change(
+            nodes=(moved[0],),
+            sessions=(*ended, session),
+            events=(moved[1],),
+            keys=() if shown is None else (_used(shown),),
+        )
         refusal = (await self._state.commit([change]))[0]
+        if refusal is not None and shown is not None and refusal.subject == shown.id:
+            raise _Outdated
         if refusal is not None:
             raise Conflict(f"{node.id} has just changed, or registers twice at once; try again")
         if earlier is not None:
@@ -241,16 +274,32 @@ class Nodes:
                     "with its own node token"
                 )
             return self.get(registration.node_id or ""), None
-        token = self._system.entropy(TOKEN_BYTES).hex()
+        token = make_secret(self._system)
         node = Node(
             id=make_id(NODE, now, self._system.entropy),
             name=registration.name,
             created_at=now,
             updated_at=now,
             token_hash=hash_secret(token),
+            joined_by=by.key_id,
             version=0,
         )
         return node, token
+
+    def _shown(self, by: Principal) -> ApiKey | None:
+        """The join token that the caller showed, if its uses are counted."""
+        key = self._state.keyring.keys.get(by.key_id or "")
+        return None if key is None or key.max_uses is None else key
+
+    def _placed(self, registration: Registration, by: Principal) -> Registration:
+        """The registration in the cluster that the node's join token is bound to, if it is."""
+        node = self._state.nodes.get(by.node_id or "")
+        key = self._state.keyring.keys.get((node.joined_by if node else by.key_id) or "")
+        if key is None or key.cluster_id is None:
+            return registration
+        if registration.cluster_id not in {DEFAULT_CLUSTER, key.cluster_id}:
+            raise Refused(f"nodes of the join token {key.name!r} belong to {key.cluster_id!r}")
+        return msgspec.structs.replace(registration, cluster_id=key.cluster_id)
 
     def _described(self, node: Node, registration: Registration) -> Node:
         capacity = parse_resources(registration.resources)[0]
@@ -270,6 +319,14 @@ class Nodes:
             task_types=registration.task_types,
             resources=capacity,
         )
+
+
+class _Outdated(Exception):
+    """The join token was changed by somebody else meanwhile."""
+
+
+def _used(key: ApiKey) -> ApiKey:
+    return msgspec.structs.replace(key, uses=key.uses + 1, version=key.version + 1)
 
 
 def _ended(session: Session, now: float, cause: str) -> Session:

@@ -118,7 +118,7 @@ class Orders:
         now = self._system.now()
         for id in task_ids:
             task = known.get(id)
-            if task is None:
+            if task is None or order.project_id not in (None, task.project_id):
                 settled.append(Outcome(task_id=id, refusal=NotFound("task", id)))
             elif is_fulfilled(order, task):
                 settled.append(Outcome(task_id=id, task=task))

@@ -35,9 +35,15 @@ class Projects:
         """How many tasks it has in each state."""
         return await self._store.count_tasks(project.id)
 
-    async def page(self, *, after: str | None, limit: int) -> list[tuple[Project, Counts]]:
-        """Up to `limit` projects beyond an id, in order of id, with the counts of their tasks."""
-        ids = sorted(id for id in self._state.projects if after is None or id > after)
+    async def page(
+        self, *, after: str | None, limit: int, only: str | None = None
+    ) -> list[tuple[Project, Counts]]:
+        """Up to `limit` projects beyond an id, in order of id, with the counts of their tasks.
+
+        With `only` that one alone, where it belongs on the page.
+        """
+        known = self._state.projects if only is None else self._state.projects.keys() & {only}
+        ids = sorted(id for id in known if after is None or id > after)
         counts = await self._store.count_tasks_by_project()
         return [(self._state.projects[id], counts.get(id, {})) for id in ids[:limit]]
 

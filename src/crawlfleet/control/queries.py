@@ -70,8 +70,10 @@ class Queries:
             ),
         )
 
-    async def totals(self) -> Totals:
-        """Counts of everything."""
+    async def totals(self, project_id: str | None = None) -> Totals:
+        """Counts of everything, or of a project's tasks alone."""
+        if project_id is not None:
+            return await self._project_totals(project_id)
         nodes = Counter(str(node.status) for node in self._state.nodes.values())
         counted = await self._store.count_tasks()
         return Totals(
@@ -82,14 +84,29 @@ class Queries:
             running=len(self._state.leases),
         )
 
+    async def _project_totals(self, project_id: str) -> Totals:
+        counted = await self._store.count_tasks(project_id)
+        delayed = self._state.count_delayed(project_id)
+        leases = self._state.leases.values()
+        return Totals(
+            tasks={str(status): count for status, count in counted.items()},
+            nodes={},
+            ready=max(counted.get(TaskStatus.PENDING, 0) - delayed, 0),
+            delayed=delayed,
+            running=sum(lease.task.project_id == project_id for lease in leases),
+        )
+
     def oldest_ready_s(self) -> float | None:
         """The age of the task that has been ready for the longest time."""
         made_at = self._state.queue.longest_ready()
         return None if made_at is None else round(max(self._system.now() - made_at, 0.0), 3)
 
-    async def statistics(self) -> Statistics:
-        """How the fleet does now, and did in the last hour at most."""
-        now, totals, tally = self._system.now(), await self.totals(), self._state.tally
+    async def statistics(self, project_id: str | None = None) -> Statistics:
+        """How the fleet, or one project, does now, and did in the last hour at most."""
+        totals = await self.totals(project_id)
+        now, tally, whole = self._system.now(), self._state.tally, project_id is None
+        failures = tally.within(HOUR_S, now=now, project_id=project_id)[1]
+        nodes = self._state.nodes.values() if whole else ()
         return Statistics(
             at=datetime.fromtimestamp(now, UTC),
             since=datetime.fromtimestamp(tally.since, UTC),
@@ -97,13 +114,14 @@ class Queries:
             ready=totals.ready,
             delayed=totals.delayed,
             running=totals.running,
-            oldest_ready_s=self.oldest_ready_s(),
+            oldest_ready_s=self.oldest_ready_s() if whole else None,
             throughput={
-                name: _throughput(tally, seconds, now) for name, seconds in WINDOWS_S.items()
+                name: _throughput(tally, seconds, now, project_id)
+                for name, seconds in WINDOWS_S.items()
             },
-            failures={str(kind): count for kind, count in tally.within(HOUR_S, now=now)[1].items()},
+            failures={str(kind): count for kind, count in failures.items()},
             nodes=totals.nodes,
-            health=dict(Counter(str(node.health) for node in self._state.nodes.values())),
+            health=dict(Counter(str(node.health) for node in nodes)),
         )
 
     async def explain(self, task_id: str) -> TaskExplanation:
@@ -135,8 +153,8 @@ class Queries:
         )
 
 
-def _throughput(tally: Tally, seconds: float, now: float) -> Throughput:
-    happened, _ = tally.within(seconds, now=now)
+def _throughput(tally: Tally, seconds: float, now: float, project_id: str | None) -> Throughput:
+    happened, _ = tally.within(seconds, now=now, project_id=project_id)
     covered = max(min(seconds, now - tally.since), 0.001)
     return Throughput(
         seconds=round(covered, 3),

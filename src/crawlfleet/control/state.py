@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.control.audit import current_trail
+from crawlfleet.control.keyring import Keyring
 from crawlfleet.control.signals import Signals
 from crawlfleet.control.tally import Tally
 from crawlfleet.core.attempts import Lease
@@ -23,7 +25,6 @@ from crawlfleet.core.placement import requirement_of
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
-from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
@@ -58,11 +59,10 @@ class FleetState:
         self.fleet = Fleet()
         self.queue = ReadyQueue()
         self.nodes: dict[str, Node] = {}
-        self._node_tokens: dict[str, str] = {}
         self._backlog: dict[str, int] = {}
         self.clusters: dict[str, Cluster] = {}
         self.sessions: dict[str, Session] = {}
-        self.keys: dict[str, ApiKey] = {}
+        self.keyring = Keyring()
         self.leases: dict[str, Lease] = {}
         """Live executions by id, each with the newest known state of its task."""
         self._by_session: dict[str, dict[str, None]] = {}
@@ -72,6 +72,7 @@ class FleetState:
         """Some of the tasks in the queue, so that most need not be read again to be assigned."""
         self._delayed: list[tuple[float, str]] = []
         self._delayed_until: dict[str, float] = {}
+        self._delayed_projects: dict[str, str] = {}
         self._limits: list[tuple[float, str]] = []
         self.projects: dict[str, Project] = {}
 
@@ -124,12 +125,18 @@ class FleetState:
             return []
         if self.signals.doubt.is_set():
             raise StoreUnavailable("the store is being read again after a failure; try again soon")
+        trail = current_trail()
+        if trail is not None:
+            changes = trail.sign(changes, self._system)
         # Shielded as one piece: a caller that goes away between commit and copy would leave
         # the store changed and the copy not.
         commit = asyncio.create_task(self._commit_and_apply(changes))
         self._under_way[commit] = None
         commit.add_done_callback(lambda done: self._under_way.pop(done, None))
-        return await asyncio.shield(commit)
+        refusals = await asyncio.shield(commit)
+        if trail is not None:
+            trail.note(changes, refusals)
+        return refusals
 
     async def catch_up(self) -> None:
         """Wait until every commit that is under way now has reached the copy.
@@ -218,11 +225,6 @@ class FleetState:
             self._put_in_fleet(self.nodes[node_id])
             self.signals.dispatch.set()
 
-    def node_by_token(self, token_hash: str) -> Node | None:
-        """The node whose token has this hash."""
-        node = self.nodes.get(self._node_tokens.get(token_hash, ""))
-        return node if node is not None and node.token_hash == token_hash else None
-
     def lease_of(self, task: Task) -> Lease | None:
         """The lease under which a task is being attempted."""
         return self.leases.get(task.execution_id) if task.execution_id else None
@@ -281,7 +283,7 @@ class FleetState:
         for gone in {*task_ids} - {task.id for task in found}:
             self._ready.pop(gone, None)
             self.queue.discard(gone)
-            self._delayed_until.pop(gone, None)
+            self._take_from_delayed(gone)
 
     def orphaned_sessions(self) -> list[str]:
         """Sessions that have ended while executions of theirs are still alive."""
@@ -299,13 +301,17 @@ class FleetState:
         """Tasks that wait for a time, and until when."""
         return self._delayed_until
 
+    def count_delayed(self, project_id: str) -> int:
+        """How many tasks of a project wait for a time."""
+        return sum(project == project_id for project in self._delayed_projects.values())
+
     def _apply(self, change: Change) -> None:
         for cluster in change.clusters:
             self._put_cluster(cluster)
         for project in change.projects:
             self.projects[project.id] = project
         for node in change.nodes:
-            self._node_tokens[node.token_hash] = node.id
+            self.keyring.put_node(node)
             self.nodes[node.id] = node
             self._put_in_fleet(node)
             self.signals.dispatch.set()
@@ -314,7 +320,7 @@ class FleetState:
         for session in change.sessions:
             self._put_session(session)
         for key in change.keys:
-            self.keys[key.secret_hash] = key
+            self.keyring.put_key(key)
         tasks = {task.id: task for task in change.tasks}
         for execution in change.executions:
             self._put_lease(Lease(self._task_of(execution, tasks), execution))
@@ -401,7 +407,7 @@ class FleetState:
         """A task that nobody has to place."""
         self._ready.pop(task.id, None)
         self.queue.discard(task.id)
-        self._delayed_until.pop(task.id, None)
+        self._take_from_delayed(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
         if task.status is TaskStatus.COMPLETED and task.assigned_node:
@@ -413,11 +419,16 @@ class FleetState:
         self.queue.discard(task.id)
         if self._delayed_until.get(task.id) != task.not_before:
             self._delayed_until[task.id] = task.not_before
+            self._delayed_projects[task.id] = task.project_id
             heapq.heappush(self._delayed, (task.not_before, task.id))
             self.signals.timers.set()
 
+    def _take_from_delayed(self, task_id: str) -> None:
+        if self._delayed_until.pop(task_id, None) is not None:
+            del self._delayed_projects[task_id]
+
     def _put_ready(self, task: Task) -> None:
-        self._delayed_until.pop(task.id, None)
+        self._take_from_delayed(task.id)
         if len(self._ready) < REMEMBERED_TASKS and len(memoryview(task.parameters)) < (
             REMEMBERED_BYTES
         ):

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 import msgspec
 
+from crawlfleet.control.audit import AuditLog
 from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.events import Broadcast, Events
@@ -19,6 +20,7 @@ from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Keys
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.logs import Logs
+from crawlfleet.control.node_tokens import NodeTokens
 from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
@@ -64,11 +66,13 @@ class ControlPlane:
         """Where the value of each setting came from, by its dotted name."""
         self._name = name
         self.state = state = FleetState(store=store, system=system)
-        self.keys = Keys(state=state, system=system)
         self.leases = Leases(state=state, system=system, settings=settings.recovery)
         self.logs = Logs(store=store, state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)
         terms = Terms(state=state, settings=settings.session)
+        self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)
+        self.keys = Keys(state=state, system=system, tokens=self.node_tokens)
+        self.audit = AuditLog(store=store)
         self.nodes = Nodes(
             state=state, leases=self.leases, history=self.history, system=system, terms=terms
         )
@@ -108,6 +112,10 @@ class ControlPlane:
         )
         self._running: asyncio.Task[None] | None = None
 
+    def now(self) -> float:
+        """What the master's clock says."""
+        return self._system.now()
+
     async def __aenter__(self) -> Self:
         await self._store.open()
         self.state.epoch = await self._store.lead(self._name)
@@ -137,6 +145,7 @@ class ControlPlane:
                 async with asyncio.timeout(STOP_DEADLINE_S):
                     await self._outbox.save()
                     await self.history.write()
+                    await self.keys.save()
         finally:
             await self._store.close()
         log.info("control plane stopped")
@@ -158,6 +167,7 @@ class ControlPlane:
             group.create_task(self._timers.run(), name="timers")
             group.create_task(self._outbox.run(), name="outbox")
             group.create_task(self.history.run(), name="history")
+            group.create_task(self.keys.run(), name="keys")
 
     async def _mend(self) -> None:
         """Sessions get a full timeout to be heard again; work of ended sessions goes back."""

@@ -64,6 +64,12 @@ class Work:
         self.seconds += max((execution.end_time or begun) - begun, 0.0)
 
 
+Happened = Counter[tuple[str, Happening]]
+"""By project and what happened."""
+Failed = Counter[tuple[str, ErrorClass]]
+"""By project and the class of the error."""
+
+
 class Tally:
     """Counts since `since`, and those of each second of the last hour."""
 
@@ -76,53 +82,64 @@ class Tally:
         self.commit_changes = Distribution(SIZES)
         self.dispatch_s = Distribution(DURATIONS_S)
         self._work: dict[str, Work] = {}
-        self._seconds: deque[tuple[int, Counter[Happening], Counter[ErrorClass]]] = deque()
+        self._seconds: deque[tuple[int, Happened, Failed]] = deque()
 
     def count(self, changes: Iterable[Change], *, at: float) -> None:
         """Take the changes of a commit into account."""
-        happened: Counter[Happening] = Counter()
-        failed: Counter[ErrorClass] = Counter()
+        happened: Happened = Counter()
+        failed: Failed = Counter()
         for change in changes:
+            project = change.tasks[0].project_id if change.tasks else ""
             for task in change.tasks:
                 if task.version == 1:
-                    happened[Happening.SUBMITTED] += 1
+                    happened[task.project_id, Happening.SUBMITTED] += 1
                 elif task.status in _ENDS:
-                    happened[_ENDS[task.status]] += 1
+                    happened[task.project_id, _ENDS[task.status]] += 1
             for execution in change.executions:
                 if execution.version == 1:
-                    happened[Happening.ASSIGNED] += 1
+                    happened[project, Happening.ASSIGNED] += 1
                 elif execution.status not in LIVE_EXECUTION:
                     if execution.error is not None:
-                        failed[execution.error.error_class] += 1
-                    work = self._work.get(execution.node_id)
-                    if work is None:
-                        work = self._work[execution.node_id] = Work()
-                    work.count(execution)
+                        failed[project, execution.error.error_class] += 1
+                    self._count_work(execution)
         if happened or failed:
-            self.totals.update(happened)
-            self.failures.update(failed)
+            for (_, happening), count in happened.items():
+                self.totals[happening] += count
+            for (_, error_class), count in failed.items():
+                self.failures[error_class] += count
             self._remember(int(at), happened, failed)
+
+    def _count_work(self, execution: Execution) -> None:
+        work = self._work.get(execution.node_id)
+        if work is None:
+            work = self._work[execution.node_id] = Work()
+        work.count(execution)
 
     def take_work(self, node_id: str) -> Work:
         """What a node has done since the last call."""
         return self._work.pop(node_id, None) or Work()
 
     def within(
-        self, seconds: float, *, now: float
+        self, seconds: float, *, now: float, project_id: str | None = None
     ) -> tuple[Counter[Happening], Counter[ErrorClass]]:
-        """What happened in the last so many seconds, an hour at most, and what failed."""
+        """What happened in the last so many seconds, an hour at most, and what failed.
+
+        In one project, or in all of them.
+        """
         happened: Counter[Happening] = Counter()
         failed: Counter[ErrorClass] = Counter()
         for second, some_happened, some_failed in reversed(self._seconds):
             if second <= now - seconds - 1:
                 break
-            happened.update(some_happened)
-            failed.update(some_failed)
+            for (project, happening), count in some_happened.items():
+                if project_id in (None, project):
+                    happened[happening] += count
+            for (project, error_class), count in some_failed.items():
+                if project_id in (None, project):
+                    failed[error_class] += count
         return happened, failed
 
-    def _remember(
-        self, second: int, happened: Counter[Happening], failed: Counter[ErrorClass]
-    ) -> None:
+    def _remember(self, second: int, happened: Happened, failed: Failed) -> None:
         if self._seconds and self._seconds[-1][0] >= second:
             self._seconds[-1][1].update(happened)
             self._seconds[-1][2].update(failed)

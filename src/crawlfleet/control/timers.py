@@ -158,6 +158,9 @@ class Timers:
         if self._retention.logs_days:
             before = now - self._retention.logs_days * DAY_S
             removed = max(removed, await self._store.remove_logs(before=before, limit=step))
+        if self._retention.audit_days:
+            before = now - self._retention.audit_days * DAY_S
+            removed = max(removed, await self._store.remove_audit(before=before, limit=step))
         keep_s = self._retention.history_days * DAY_S or None
         more = await self._history.thin(nodes=NODES_AT_ONCE, keep_s=keep_s)
         return more or removed >= step

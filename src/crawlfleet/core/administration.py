@@ -104,7 +104,8 @@ def new_project(request: ProjectRequest, *, now: float, cause: str) -> Change:
         created_at=now,
         updated_at=now,
     )
-    return Change(projects=(project,), events=(_event("project.created", project.id, now, cause),))
+    event = _project_event("project.created", project.id, now, cause)
+    return Change(projects=(project,), events=(event,))
 
 
 def changed_project(
@@ -128,7 +129,7 @@ def _project(
     if changed == project:
         return None
     changed = msgspec.structs.replace(changed, updated_at=now, version=project.version + 1)
-    return Change(projects=(changed,), events=(_event(kind, project.id, now, cause),))
+    return Change(projects=(changed,), events=(_project_event(kind, project.id, now, cause),))
 
 
 def new_cluster(request: ClusterRequest, *, now: float, cause: str) -> Change:
@@ -229,6 +230,10 @@ def _given(patch: ProjectPatch | ClusterPatch) -> dict[str, Any]:
         for name, value in fields.items()
         if value is not UNSET and name != "configuration"
     }
+
+
+def _project_event(kind: str, project_id: str, now: float, cause: str) -> Event:
+    return Event(kind=kind, subject=project_id, at=now, cause=cause, project_id=project_id)
 
 
 def _event(

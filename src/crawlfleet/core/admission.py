@@ -119,6 +119,7 @@ def admit(request: TaskRequest, *, id: str, now: float, cause: str, digest: Dige
         at=now,
         cause=cause,
         to_state=str(task.status),
+        project_id=task.project_id,
     )
     return Change(tasks=(task,), claims=tuple(claims), events=(event,))
 

@@ -186,5 +186,6 @@ def _moved(
         from_state=str(thing.status),
         to_state=str(target),
         details=details,
+        project_id=thing.project_id if isinstance(thing, Task) else None,
     )
     return moved, event

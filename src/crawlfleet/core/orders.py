@@ -35,6 +35,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     priority: int | None = None
     """The new one, for `reprioritise`."""
+    project_id: str | None = None
+    """The only project that exists for whoever says so; all of them when not set."""
 
 
 _LEADS_TO: Final = {
@@ -118,6 +120,7 @@ def _reprioritised(order: Order, task: Task, now: float) -> Change | None:
         at=now,
         cause=f"reprioritised by {order.by}",
         details={"from": task.priority, "to": order.priority},
+        project_id=task.project_id,
     )
     changed = msgspec.structs.replace(
         task, priority=order.priority, version=task.version + 1, updated_at=now
@@ -134,6 +137,7 @@ def _discarded(task: Task, now: float, cause: str) -> Change | None:
         at=now,
         cause=cause,
         details={"reason": task.dead_reason},
+        project_id=task.project_id,
     )
     changed = msgspec.structs.replace(
         task, dead_reason=None, version=task.version + 1, updated_at=now

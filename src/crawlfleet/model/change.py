@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.model.audit import MOST_SUBJECTS, AuditEntry
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -44,7 +45,41 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     configurations: tuple[ClusterConfiguration, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
+    audit: AuditEntry | None = None
+    """On whose behalf. What a commit makes under one entry's id is added up in one row of the audit
+    log, which begins with this entry's own numbers and replaces what an earlier commit wrote."""
     epoch: int | None = None
     """Refused unless this is the store's present leader epoch (dispatch and timers set it)."""
     under: str | None = None
     """Refused unless this node session has not ended (assignments and reports set it)."""
+
+
+class Signed:
+    """Adds up what the changes of a commit that were made come to in the audit log."""
+
+    __slots__ = ("_sums",)
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[AuditEntry, list[str], list[int]]] = {}
+
+    def take(self, change: Change) -> None:
+        """A change that was made."""
+        entry = change.audit
+        if entry is None:
+            return
+        found = self._sums.get(entry.id)
+        if found is None:
+            found = self._sums[entry.id] = entry, [*entry.subjects], [entry.count]
+        for rows in (change.tasks, change.nodes, change.keys, change.clusters, change.projects):
+            if rows:
+                found[2][0] += len(rows)
+                if len(found[1]) < MOST_SUBJECTS:
+                    found[1].extend(row.id for row in rows)
+                return
+
+    def entries(self) -> list[AuditEntry]:
+        """The entries as they are after the commit."""
+        return [
+            msgspec.structs.replace(entry, subjects=tuple(subjects[:MOST_SUBJECTS]), count=count)
+            for entry, subjects, (count,) in self._sums.values()
+        ]

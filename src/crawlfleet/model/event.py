@@ -18,4 +18,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     from_state: str | None = None
     to_state: str | None = None
     details: dict[str, Any] = {}
+    project_id: str | None = None
+    """Whose the subject is; not set for what belongs to the whole fleet."""
     seq: int = 0

@@ -20,6 +20,8 @@ SESSION: Final = "sess"
 TASK: Final = "task"
 EXECUTION: Final = "exec"
 KEY: Final = "key"
+JOINER: Final = "join"
+AUDIT: Final = "audit"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""

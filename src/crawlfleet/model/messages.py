@@ -80,6 +80,17 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     stop: tuple[StopOrder, ...] = ()
     terms: NodeTerms | None = None
     """New settings of its cluster: apply them, and name their version in the next heartbeat."""
+    renew_token: bool = False
+    """Fetch a new token with `:renew-token`, keep it, and use it from then on."""
+
+
+class NodeToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's new token, shown once."""
+
+    node_id: str
+    node_token: str
+    old_valid_until: float
+    """The token before is good until then, or until the new one is used."""
 
 
 class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

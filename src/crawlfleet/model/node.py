@@ -55,6 +55,15 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     health_reason: str = ""
     session_id: str | None = None
     token_hash: str = ""
+    old_token_hash: str = ""
+    """Of the token before the newest, good until that was used or `old_token_until` has come."""
+    old_token_until: float = 0.0
+    token_due: bool = False
+    """Whether the node has been told to fetch itself a new token."""
+    revoked_at: float | None = None
+    """Since when its tokens are worth nothing."""
+    joined_by: str | None = None
+    """The id of the join token or key that it was registered with at first."""
     version: int = 1
     label_overrides: dict[str, str | None] = {}
     """What operators said about labels, which outlasts what the node says; `None` removes one."""

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from crawlfleet.model.key import Role
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT
 from crawlfleet.model.task import (
     DEFAULT_PRIORITY,
@@ -131,3 +132,42 @@ class BulkPriorityRequest(BulkRequest, frozen=True, kw_only=True, forbid_unknown
     """As for the other orders, and the new priority."""
 
     priority: Priority
+
+
+YEAR_S: Final = 366 * 86_400.0
+Lifetime = Annotated[float, msgspec.Meta(gt=0, le=10 * YEAR_S)]
+
+
+class KeyRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key for somebody."""
+
+    name: str
+    """Whose it is; no other living key has the same."""
+    role: Role
+    """`viewer`, `operator` or `admin`."""
+    project_id: str | None = None
+    """Bind it to one project; not for an admin."""
+    expires_in_s: Lifetime | None = None
+    """Seconds until it expires; never when not set."""
+
+
+class RotateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new secret for a key."""
+
+    grace_s: Annotated[float, msgspec.Meta(ge=0, le=YEAR_S)] = 0.0
+    """Seconds for which the old secret stays good beside the new one."""
+    expires_in_s: Lifetime | None = None
+    """Seconds until the key expires; as before when not set."""
+
+
+class JoinTokenRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A token with which new nodes may register."""
+
+    name: str | None = None
+    """For people to know it by; its id when not set."""
+    cluster_id: str = DEFAULT_CLUSTER
+    """Where its nodes belong."""
+    uses: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
+    """How many nodes may join with it."""
+    expires_in_s: Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)] = 86_400.0
+    """Seconds until it expires."""

@@ -32,6 +32,28 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         float,
         Meta(ge=4, description="A larger request is refused before it is read; at least 4."),
     ] = 16.0
+    allow_clients: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Addresses and networks that may ask anything at all, such as "
+            "`10.0.0.0/8`; everybody when empty."
+        ),
+    ] = ()
+    allow_loopback: Annotated[
+        bool, Meta(description="Whether this machine itself may always ask.")
+    ] = True
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        Meta(description="Proxies whose `X-Forwarded-For` is believed; nobody's when empty."),
+    ] = ()
+    wrong_keys_per_minute: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="More unknown keys from one address lock it out for a while; 0 for no "
+            "limit.",
+        ),
+    ] = 10
 
 
 class SessionSettings(Section, frozen=True, kw_only=True):
@@ -107,6 +129,9 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
             "of a minute for a day, means of an hour for so long. 0 for ever."
         ),
     ] = 31.0
+    audit_days: Annotated[
+        Days, Meta(description="How long an entry of the audit log is kept; 0 for ever.")
+    ] = 365.0
     step: Annotated[
         Count,
         Meta(description="Remove at most so many at once, so that nobody waits for the broom."),

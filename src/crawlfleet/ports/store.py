@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.change import Change as Change
 from crawlfleet.model.change import Claim as Claim
 from crawlfleet.model.cluster import ClusterConfiguration
@@ -164,6 +165,12 @@ class Store(History, Protocol):
         """Up to `limit` events with a number above `after`, in order."""
         ...
 
+    async def audit(
+        self, filter: AuditFilter, *, after: str | None, limit: int
+    ) -> list[AuditEntry]:
+        """Up to `limit` matching entries beyond the id `after`, newest first."""
+        ...
+
     async def cursor(self, consumer: str) -> int:
         """How far a consumer of the event log has got; 0 at first."""
         ...
@@ -191,6 +198,13 @@ class Store(History, Protocol):
 
     async def remove_sessions(self, *, before: float, limit: int) -> int:
         """Remove up to `limit` sessions that ended before then, first those that ended first.
+
+        Returns how many went.
+        """
+        ...
+
+    async def remove_audit(self, *, before: float, limit: int) -> int:
+        """Remove up to `limit` entries of the audit log from before then, oldest first.
 
         Returns how many went.
         """

@@ -101,4 +101,5 @@ def event_rows(
             "from_state": before,
             "to_state": after,
             "details": None,
+            "project_id": None,
         }

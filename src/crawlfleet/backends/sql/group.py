@@ -9,8 +9,9 @@ from itertools import chain
 from typing import Any
 
 from crawlfleet.backends.present import Present, rows_by_kind
-from crawlfleet.backends.sql.rows import CLAIM, EVENT, VERSIONED, RowMap
+from crawlfleet.backends.sql.rows import AUDIT, CLAIM, EVENT, VERSIONED, RowMap
 from crawlfleet.errors import FieldProblem, InvalidRequest
+from crawlfleet.model.change import Signed
 from crawlfleet.model.event import Event
 from crawlfleet.ports.store import Change, Claim, Committed
 
@@ -42,7 +43,7 @@ class Named:
 class Group:
     """What is to be written for the changes of a group that fit."""
 
-    __slots__ = ("_claims", "_events", "_present", "_rows", "last_seq")
+    __slots__ = ("_audit", "_claims", "_events", "_present", "_rows", "last_seq")
 
     def __init__(self, present: Present, last_seq: int) -> None:
         self.last_seq = last_seq
@@ -50,6 +51,7 @@ class Group:
         self._rows: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
         self._claims: dict[tuple[str, str], Claim] = {}
         self._events: list[list[Any]] = []
+        self._audit = Signed()
 
     def take(self, changes: Changes) -> Committed:
         refusals = []
@@ -64,6 +66,7 @@ class Group:
                     self._claims[claim.scope, claim.key] = claim
                 for event in change.events:
                     self._number(event)
+                self._audit.take(change)
         return Committed(refusals=tuple(refusals), last_seq=self.last_seq)
 
     def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
@@ -75,6 +78,8 @@ class Group:
             yield CLAIM, [CLAIM.encode(claim) for claim in self._claims.values()]
         if self._events:
             yield EVENT, self._events
+        if entries := self._audit.entries():
+            yield AUDIT, [AUDIT.encode(entry) for entry in entries]
 
     def _number(self, event: Event) -> None:
         self.last_seq += 1

@@ -77,6 +77,16 @@ def remove_sessions(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
+def remove_audit(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.old_audit, {"before": before, "limit": max(limit, 0)}
+        ids = statements.listed(rows[0][0])
+        yield statements.remove_audit, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
 def remove_events(before: float, limit: int) -> Operation[Any]:
     """Also notes the newest number removed, which must not be given again when none is left."""
 

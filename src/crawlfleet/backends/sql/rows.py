@@ -16,6 +16,7 @@ from msgspec.structs import FieldInfo
 from sqlalchemy import Table
 
 from crawlfleet.backends.sql import schema
+from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -148,6 +149,7 @@ KEY: Final = RowMap(ApiKey, schema.keys)
 CONFIGURATION: Final = RowMap(ClusterConfiguration, schema.configurations)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
+AUDIT: Final = RowMap(AuditEntry, schema.audit)
 
 VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     PROJECT,

@@ -1,7 +1,7 @@
 """The tables of a SQL store, named as in the product's sources.
 
 Instants are seconds since the epoch. What can be filtered by is a column; small values are JSON
-text, null when they are empty; rarely used fields of a task share the column `options`.
+text, null when they are empty; rarely used fields of a row share its column `options`.
 `parameters` and `result` are the submitter's own JSON text, byte for byte.
 
 Columns have the names of the struct's fields, or that name as their `key`. There are no foreign
@@ -142,6 +142,7 @@ nodes: Final = Table(
     _number("version"),
     _json("label_overrides"),
     _text("description_override", null=True),
+    _json("options"),
 )
 
 sessions: Final = Table(
@@ -294,6 +295,7 @@ keys: Final = Table(
     _real("expires_at", null=True),
     _real("revoked_at", null=True),
     _number("version"),
+    _json("options"),
 )
 
 events: Final = Table(
@@ -307,8 +309,25 @@ events: Final = Table(
     _text("from_state", null=True),
     _text("to_state", null=True),
     _json("details"),
+    _text("project_id", null=True),
 )
 Index("ix_events_subject", events.c.subject, events.c.seq)
+
+audit: Final = Table(
+    "crawler_audit",
+    metadata,
+    _id(),
+    _real("at"),
+    _text("actor"),
+    _text("actor_id"),
+    _text("role"),
+    _text("address"),
+    _text("action"),
+    _json("subjects"),
+    _number("count"),
+    _text("project_id", null=True),
+)
+Index("ix_audit_at", audit.c.at, audit.c.id)
 
 claims: Final = Table(
     "crawler_claims",

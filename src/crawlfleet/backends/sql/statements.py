@@ -30,6 +30,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from crawlfleet.backends.sql import schema
 from crawlfleet.backends.sql.schema import (
     among,
+    audit,
     claims,
     cursors,
     events,
@@ -86,6 +87,10 @@ class Dialect(Protocol[T_co]):
 
     def larger(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]: ...
 
+    def holds(self, column: Column[Any], name: str) -> ColumnElement[bool]:
+        """Whether the text contains what is passed as `name`, to the letter."""
+        ...
+
     def unindexed(self, column: Column[Any]) -> ColumnElement[Any]:
         """The same value, where the planner has to be kept from choosing an index by it."""
         ...
@@ -120,6 +125,7 @@ class Statements(Generic[T]):
         self.count_tasks = cache(self._count_tasks)
         self.find_events = cache(self._find_events)
         self.find_logs = cache(self._find_logs)
+        self.find_audit = cache(self._find_audit)
         finish = dialect.finish
         self.nodes_in = finish(
             select(schema.nodes)
@@ -261,6 +267,20 @@ class Statements(Generic[T]):
         )
         self.remove_samples = finish(delete(node_samples).where(of_node & at))
 
+    def _find_audit(self, given: frozenset[str]) -> T:
+        """Up to `limit` entries, newest first; `given` names the parameters that restrict."""
+        columns, actor = audit.c, bindparam("actor", type_=audit.c.actor.type)
+        conditions = {
+            "actor": (columns.actor == actor) | (columns.actor_id == actor),
+            "action": columns.action == bindparam("action"),
+            "subject": self._dialect.holds(columns.subjects, "subject"),
+            "since": columns.at >= bindparam("since"),
+            "until": columns.at < bindparam("until"),
+            "after": columns.id < bindparam("after", type_=columns.id.type),
+        }
+        statement = select(audit).where(*(conditions[name] for name in sorted(given)))
+        return self._dialect.finish(_limited(statement.order_by(columns.id.desc())))
+
     def _leadership(self) -> None:
         dialect, finish = self._dialect, self._dialect.finish
         first = {"id": "1", "epoch": "0", "leader": "''", "removed_seq": "0"}
@@ -331,6 +351,13 @@ class Statements(Generic[T]):
         self.remove_sessions = finish(
             delete(sessions).where(dialect.among_given(sessions.c.id, "ids"))
         )
+        told = _limited(
+            select(audit.c.id)
+            .where(audit.c.at < bindparam("before"))
+            .order_by(audit.c.at, audit.c.id)
+        ).subquery()
+        self.old_audit = finish(select(dialect.collect(told.c.id)))
+        self.remove_audit = finish(delete(audit).where(dialect.among_given(audit.c.id, "ids")))
         everything = literal_column(str(2**63 - 1), events.c.seq.type)
         carried = func.coalesce(select(func.min(cursors.c.seq)).scalar_subquery(), everything)
         first = _limited(

@@ -14,6 +14,7 @@ from crawlfleet.backends.sql.history import SqlHistory
 from crawlfleet.backends.sql.operations import Operation
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.statements import Rows, Statements, Values, filters_of
+from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -169,6 +170,17 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
         statement = self._statements.find_events(subject is not None)
         return await self._decode(rows.EVENT, statement, [values])
 
+    async def audit(
+        self, filter: AuditFilter, *, after: str | None, limit: int
+    ) -> list[AuditEntry]:
+        values: Values = msgspec.structs.asdict(filter) | {"after": after}
+        values = {name: value for name, value in values.items() if value is not None}
+        if filter.subject is not None:
+            # As it stands in the list: no id is found inside of another.
+            values["subject"] = msgspec.json.encode(filter.subject).decode()
+        statement = self._statements.find_audit(frozenset(values))
+        return await self._decode(rows.AUDIT, statement, [values | {"limit": max(limit, 0)}])
+
     async def cursor(self, consumer: str) -> int:
         found = await self._fetch(self._statements.cursor, {"name": consumer})
         return int(found[0][0]) if found else 0
@@ -184,6 +196,9 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
 
     async def remove_sessions(self, *, before: float, limit: int) -> int:
         return int(await self._write(operations.remove_sessions(before, limit)))
+
+    async def remove_audit(self, *, before: float, limit: int) -> int:
+        return int(await self._write(operations.remove_audit(before, limit)))
 
     async def _in_order(self, mapping: RowMap[S]) -> list[S]:
         return await self._decode(mapping, self._statements.in_order(mapping.table), [{}])

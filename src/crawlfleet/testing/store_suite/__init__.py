@@ -8,6 +8,7 @@ Each test gets a store that was just made and opened, and must find it empty but
 project and cluster. `folder` is a fresh temporary folder for stores that need one.
 """
 
+from crawlfleet.testing.store_suite.audits import AuditTests
 from crawlfleet.testing.store_suite.claims import ClaimTests
 from crawlfleet.testing.store_suite.commits import CommitTests
 from crawlfleet.testing.store_suite.histories import HistoryTests
@@ -17,7 +18,9 @@ from crawlfleet.testing.store_suite.restarts import DurableStoreTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
 
 
-class StoreSuite(CommitTests, ClaimTests, ReadTests, UpkeepTests, HistoryTests, KeepingTests):
+class StoreSuite(
+    CommitTests, ClaimTests, ReadTests, UpkeepTests, AuditTests, HistoryTests, KeepingTests
+):
     """Every sentence of `crawlfleet.ports.store`, as a test."""
 
 

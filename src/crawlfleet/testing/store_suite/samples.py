@@ -4,6 +4,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings, configuration_id
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey, Role
@@ -111,6 +112,20 @@ def make_configuration(
     )
 
 
+def make_entry(number: int = 1, **fields: Any) -> AuditEntry:
+    return _make(
+        AuditEntry,
+        fields,
+        id=f"audit-{number:04}",
+        at=NOW + number,
+        actor="ann",
+        actor_id="key-0001",
+        role="operator",
+        address="10.0.0.7",
+        action="cancel_tasks",
+    )
+
+
 def make_event(subject: str = "task-0001", **fields: Any) -> Event:
     return _make(Event, fields, kind="task.pending", subject=subject, at=NOW, cause="a test")
 
@@ -181,6 +196,11 @@ FULL_NODE: Final = make_node(
     health_reason=AWKWARD,
     session_id="sess-0001",
     token_hash="0" * 64,
+    old_token_hash="1" * 64,
+    old_token_until=NOW + 0.1,
+    token_due=True,
+    revoked_at=NOW + 1,
+    joined_by="join-0001",
 )
 FULL_SESSION: Final = make_session(
     usage=Usage(cpu_usage=0.5, memory_usage=0.25, gpu_usage=0.0, network_io=1e9, disk_io=3.5),
@@ -191,7 +211,21 @@ FULL_SESSION: Final = make_session(
     beat=7,
     configuration_version=2,
 )
-FULL_KEY: Final = make_key(expires_at=NOW + 1, revoked_at=NOW + 2, role=Role.NODE)
+FULL_KEY: Final = make_key(
+    expires_at=NOW + 1,
+    revoked_at=NOW + 2,
+    role=Role.NODE,
+    created_by=AWKWARD,
+    project_id="shop",
+    rotated_at=NOW + 0.1,
+    old_secret_hash="0" * 64,
+    old_expires_at=NOW + 3,
+    last_used_at=NOW + 4,
+    last_used_from="2001:db8::1",
+    cluster_id="clus-1",
+    max_uses=5,
+    uses=2,
+)
 FULL_CLUSTER: Final = make_cluster(
     description=AWKWARD,
     configuration=ClusterSettings(
@@ -206,5 +240,9 @@ FULL_CLUSTER: Final = make_cluster(
 )
 FULL_PROJECT: Final = make_project(description=AWKWARD, status=ProjectStatus.CLOSED)
 FULL_EVENT: Final = make_event(
-    cause=AWKWARD, from_state="pending", to_state="assigned", details={"node": "n", "n": [1]}
+    cause=AWKWARD,
+    from_state="pending",
+    to_state="assigned",
+    details={"node": "n", "n": [1]},
+    project_id="shop",
 )

@@ -180,6 +180,7 @@ class UpkeepTests(Harness):
             store.move_cursor("a", 1),
             store.remove_events(before=0, limit=1),
             store.remove_sessions(before=0, limit=1),
+            store.remove_audit(before=0, limit=1),
         ):
             with pytest.raises(StoreUnavailable):
                 await call

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Table, any_, bindparam, func
+from sqlalchemy import Column, ColumnElement, Table, any_, bindparam, func, literal_column
 from sqlalchemy.dialects import postgresql
 
 from crawlfleet.backends.sql.rows import VERSIONED
@@ -60,6 +60,9 @@ class _Postgres:
 
     def larger(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
         return func.greatest(one, other)
+
+    def holds(self, column: Column[Any], name: str) -> ColumnElement[bool]:
+        return func.strpos(column, bindparam(name, type_=column.type)) > literal_column("0")
 
     def unindexed(self, column: Column[Any]) -> ColumnElement[Any]:
         return column

@@ -78,6 +78,9 @@ class _Sqlite:
     def larger(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
         return func.max(one, other)
 
+    def holds(self, column: Column[Any], name: str) -> ColumnElement[bool]:
+        return func.instr(column, bindparam(name)) > literal_column("0")
+
     def unindexed(self, column: Column[Any]) -> ColumnElement[Any]:
         """`+column`: without statistics SQLite guesses which index is best."""
         return UnaryExpression(column, operator=custom_op("+"), type_=column.type)

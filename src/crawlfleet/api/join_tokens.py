@@ -1,0 +1,78 @@
+"""/api/v1/join-tokens"""
+
+from http import HTTPStatus
+from typing import Final
+
+from crawlfleet.api import examples
+from crawlfleet.api.presenting import present_join_token
+from crawlfleet.api.routing import ADMINS, NOT_KEPT, Call, Example, Reply, Route, Scope
+from crawlfleet.api.selecting import check_id
+from crawlfleet.model.key import ApiKey
+from crawlfleet.model.requests import JoinTokenRequest
+from crawlfleet.model.views import JoinTokenPage, JoinTokenView, NewJoinToken
+
+
+async def find(call: Call) -> JoinTokenPage:
+    tokens = call.control.keys.find(joining=True)
+    return JoinTokenPage(items=[_view(call, token) for token in tokens], next_cursor=None)
+
+
+async def create(call: Call) -> Reply:
+    token, secret = await call.control.keys.create_join_token(call.body, by=call.caller.name)
+    return Reply(
+        body=NewJoinToken(join_token=_view(call, token), secret=secret),
+        status=HTTPStatus.CREATED,
+        headers=NOT_KEPT,
+    )
+
+
+async def revoke(call: Call) -> JoinTokenView:
+    id = check_id("join-token", call.path["join_token_id"])
+    return _view(call, await call.control.keys.revoke(id, joining=True))
+
+
+def _view(call: Call, token: ApiKey) -> JoinTokenView:
+    return present_join_token(token, now=call.control.now())
+
+
+ROUTES: Final = (
+    Route(
+        name="list_join_tokens",
+        method="GET",
+        path="/api/v1/join-tokens",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=find,
+        summary="List join tokens, oldest first",
+        details="Also those that are dead; never their secrets.",
+        response=JoinTokenPage,
+    ),
+    Route(
+        name="create_join_token",
+        method="POST",
+        path="/api/v1/join-tokens",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=create,
+        summary="Make a token with which new nodes may join",
+        details="Its `secret` is in this answer and nowhere else. A use is counted with the "
+        "registration of a new node; a node that returns needs none.",
+        body=JoinTokenRequest,
+        response=NewJoinToken,
+        statuses=(HTTPStatus.CREATED,),
+        conflicts=True,
+        example=Example(request=examples.JOIN_TOKEN_REQUEST, response=examples.NEW_JOIN_TOKEN),
+    ),
+    Route(
+        name="revoke_join_token",
+        method="POST",
+        path="/api/v1/join-tokens/{join_token_id}:revoke",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=revoke,
+        summary="Let no more nodes join with a token",
+        details="Nodes that have joined with it stay.",
+        response=JoinTokenView,
+        conflicts=True,
+    ),
+)

@@ -1,0 +1,64 @@
+"""Keys, join tokens and the audit log for programs."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from crawlfleet.client.calls import Calls, segment
+from crawlfleet.model.views import (
+    AuditPage,
+    AuditView,
+    JoinTokenPage,
+    JoinTokenView,
+    KeyPage,
+    KeyView,
+    NewJoinToken,
+    NewKey,
+)
+
+
+class KeyCalls(Calls):
+    """Who may use the API and join the fleet, and who changed what.
+
+    What makes a secret is asked for once: when no answer comes, a key may have been made or rotated
+    whose secret nobody knows. Look at the list, and rotate or revoke it.
+    """
+
+    async def keys(self) -> list[KeyView]:
+        """All keys, oldest first, dead ones as well."""
+        return (await self._get("/keys", KeyPage)).items
+
+    async def key(self, key_id: str) -> KeyView:
+        """One key."""
+        return await self._get(f"/keys/{segment(key_id)}", KeyView)
+
+    async def create_key(self, name: str, role: str, **fields: Any) -> NewKey:
+        """A new key; `fields` are `project_id` and `expires_in_s`. Its secret is shown once."""
+        return await self._post_once("/keys", NewKey, {"name": name, "role": role, **fields})
+
+    async def rotate_key(self, key_id: str, **fields: Any) -> NewKey:
+        """A new secret for a key; `fields` are `grace_s` and `expires_in_s`."""
+        return await self._post_once(f"/keys/{segment(key_id)}:rotate", NewKey, fields)
+
+    async def revoke_key(self, key_id: str) -> KeyView:
+        """Make a key worthless at once."""
+        return await self._post(f"/keys/{segment(key_id)}:revoke", KeyView)
+
+    async def join_tokens(self) -> list[JoinTokenView]:
+        """All join tokens, oldest first, dead ones as well."""
+        return (await self._get("/join-tokens", JoinTokenPage)).items
+
+    async def create_join_token(self, **fields: Any) -> NewJoinToken:
+        """A new join token: `name`, `cluster_id`, `uses`, `expires_in_s`. Shown once."""
+        return await self._post_once("/join-tokens", NewJoinToken, fields)
+
+    async def revoke_join_token(self, join_token_id: str) -> JoinTokenView:
+        """Let no more nodes join with a token."""
+        path = f"/join-tokens/{segment(join_token_id)}:revoke"
+        return await self._post(path, JoinTokenView)
+
+    def audit(self, limit: int | None = None, **filters: str) -> AsyncIterator[AuditView]:
+        """Who changed what, newest first, page by page; at most `limit`.
+
+        `filters` are `actor`, `action`, `subject`, `since` and `until` (ISO 8601).
+        """
+        return self._pages("/audit", AuditPage, filters, limit=limit)

@@ -1,0 +1,72 @@
+"""Who changed what: signs the commits of a request, and reads what was signed.
+
+The trail of a request is a context variable, set by whoever lets the request in and read by
+`FleetState.commit` alone. So no service can forget it, and what happens by itself is not signed.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import msgspec
+
+from crawlfleet.model.audit import AuditEntry, AuditFilter
+from crawlfleet.model.change import Change, Signed
+from crawlfleet.model.ids import AUDIT, make_id
+from crawlfleet.ports.store import Refusal, Store
+from crawlfleet.ports.system import System
+
+
+class Trail:
+    """What one request has changed so far: one entry, however many commits it takes."""
+
+    def __init__(self, entry: AuditEntry) -> None:
+        self._entry = entry
+        """Its id and time are set when there is something to sign."""
+
+    def sign(self, changes: Sequence[Change], system: System) -> list[Change]:
+        """The changes as this request's; those that are made count, the others do not."""
+        if not self._entry.id:
+            # As exact as it is shown, so that whoever asks for what they saw finds it.
+            now = round(system.now(), 6)
+            id = make_id(AUDIT, now, system.entropy)
+            self._entry = msgspec.structs.replace(self._entry, id=id, at=now)
+        return [msgspec.structs.replace(change, audit=self._entry) for change in changes]
+
+    def note(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
+        """Go on from what was made of the changes that were signed."""
+        signed = Signed()
+        for change, refusal in zip(changes, refusals, strict=True):
+            if refusal is None:
+                signed.take(change)
+        for entry in signed.entries():
+            self._entry = entry
+
+
+_current: ContextVar[Trail | None] = ContextVar("trail", default=None)
+current_trail = _current.get
+
+
+@contextmanager
+def leaving(trail: Trail) -> Iterator[None]:
+    """Sign all that is committed within this block."""
+    before = _current.set(trail)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+class AuditLog:
+    """Reads the audit log."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    async def find(
+        self, filter: AuditFilter, *, after: str | None, limit: int
+    ) -> tuple[list[AuditEntry], str | None]:
+        """A page of entries, newest first, and where the next one begins."""
+        found = await self._store.audit(filter, after=after, limit=limit + 1)
+        page = found[:limit]
+        return page, page[-1].id if len(found) > limit else None

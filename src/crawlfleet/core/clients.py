@@ -1,0 +1,79 @@
+"""Where a request comes from, and whether anybody from there may ask at all.
+
+A proxy's word about its client is taken only from proxies that the operator trusts, hop by hop
+from the nearest: what stands further left in `X-Forwarded-For` could have been written by anyone.
+"""
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+MOST_HOPS: Final = 16
+"""Nobody has more proxies in a row; a longer list is somebody's joke."""
+OWN_PREFIX: Final = 64
+"""Whoever has one IPv6 address has this many leading bits of it, and all addresses below."""
+
+
+def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Networks such as `10.0.0.0/8`, or single addresses; `ValueError` names what is neither."""
+    return tuple(_network(text) for text in texts)
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise ValueError(f"{text!r} is not an address or network") from None
+
+
+def parse_address(text: str) -> Address | None:
+    """An address, also with a port or in brackets; `None` if it is none."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def is_in(address: Address, networks: Sequence[Network]) -> bool:
+    return any(address.version == each.version and address in each for each in networks)
+
+
+def client_of(peer: str, forwarded: str, trusted: Sequence[Network]) -> Address | None:
+    """Who asks: the peer, or whom trusted proxies say that they ask for; `None` if unknown.
+
+    `forwarded` is all of `X-Forwarded-For`.
+    """
+    client = parse_address(peer)
+    hops = forwarded.split(",")[-MOST_HOPS:] if forwarded and trusted else []
+    while client is not None and hops and is_in(client, trusted):
+        told = parse_address(hops.pop())
+        if told is None:
+            break  # the proxy does not know whom it heard, so whatever they said is hearsay
+        client = told
+    return client
+
+
+def is_welcome(client: Address | None, allowed: Sequence[Network], *, allow_loopback: bool) -> bool:
+    """Whether anybody from there may ask; all may where nothing is `allowed` in particular."""
+    if not allowed:
+        return True
+    if client is None:
+        return False
+    return is_in(client, allowed) or (allow_loopback and client.is_loopback)
+
+
+def household(client: Address | None) -> str:
+    """Whom to count wrong keys for: what belongs to one customer of a provider counts as one."""
+    if isinstance(client, IPv6Address):
+        return str(ip_network((client, OWN_PREFIX), strict=False))
+    return "unknown" if client is None else str(client)

@@ -1,0 +1,191 @@
+"""Every change through the API is in the audit log: by whom, from where, what, and once."""
+
+from typing import Any, Final
+
+import pytest
+from plain_http import Master, Node, dead_task
+
+from crawlfleet.api.app import ROUTES
+from crawlfleet.api.routing import is_audited
+from crawlfleet.model.key import Role
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api audit")]
+
+NOT_IN_IT: Final = {"heartbeat", "lease", "report", "note"}
+"""What nodes say of their work."""
+
+
+def newest(master: Master) -> str:
+    entries = master.audit(limit="1")
+    return entries[0]["id"] if entries else ""
+
+
+def task(master: Master) -> str:
+    return master.submit(task_type="nobodys")
+
+
+Request = tuple[str, Any, set[str], str | None]
+"""Its path and body, what it is about, and whose key it needs; the admin's when not said."""
+
+
+def changing(master: Master, name: str) -> Request:
+    """A request to a route that changes something."""
+    verb, _, kind = name.partition("_")
+    tasks = "/api/v1/tasks"
+    match name:
+        case "create_task":
+            return tasks, {"task_type": "nobodys"}, set(), None
+        case "create_tasks":
+            return f"{tasks}:batch", {"tasks": [{"task_type": "nobodys"}] * 3}, set(), None
+        case "clone_task":
+            return f"{tasks}/{task(master)}:clone", {}, set(), None
+        case "register_node":
+            return "/api/v1/nodes:register", {"name": "n"}, set(), master.keys[Role.NODE]
+        case "create_key":
+            return "/api/v1/keys", {"name": "made-here", "role": "viewer"}, set(), None
+        case "create_join_token":
+            return "/api/v1/join-tokens", {}, set(), None
+        case "roll_back_cluster":
+            return administration(master, "rollback", "cluster")
+    order = {
+        "task": task_order,
+        "tasks": task_order,
+        "dead_letters": dead_letter_order,
+        "node": node_order,
+        "node_token": node_order,
+        "project": administration,
+        "cluster": administration,
+    }
+    if kind in order:
+        return order[kind](master, verb, kind)
+    if kind in {"key", "join_token"}:
+        made = master.key(f"to-{verb}", "viewer") if kind == "key" else master.join_token()
+        return f"/api/v1/{kind.replace('_', '-')}s/{made[0]}:{verb}", {}, {made[0]}, None
+    raise AssertionError(f"say how {name} changes something")
+
+
+def task_order(master: Master, verb: str, kind: str) -> Request:
+    id = task(master)
+    if verb in {"resume", "retry"}:
+        master.order(id, {"resume": "pause", "retry": "cancel"}[verb]).expect(200)
+    body: dict[str, Any] = {"priority": 9} if verb == "reprioritise" else {}
+    if kind == "tasks":
+        return f"/api/v1/tasks:{verb}", {"ids": [id, "task-none"], **body}, {id}, None
+    return f"/api/v1/tasks/{id}:{verb}", body, {id}, None
+
+
+def dead_letter_order(master: Master, verb: str, kind: str) -> Request:
+    id = dead_task(master)
+    return f"/api/v1/dead-letters:{verb}", {"ids": [id, "task-none"]}, {id}, None
+
+
+def administration(master: Master, verb: str, kind: str) -> Request:
+    """What changes a project or a cluster that is there for this alone."""
+    id, path = f"to-{verb}", f"/api/v1/{kind}s"
+    if verb == "create":
+        return path, {"id": id}, {id}, None
+    master.post(path, {"id": id}, status=201)
+    if verb == "change":
+        return f"{path}/{id}", {"description": "changed"}, {id}, None
+    if verb == "reopen":
+        master.post(f"{path}/{id}:close")
+    body: dict[str, Any] = {}
+    if verb == "rollback":
+        master.call("PATCH", f"{path}/{id}", {"configuration": {"max_slots": 1}}).expect(200)
+        body = {"version": 0}
+    return f"{path}/{id}:{verb}", body, {id}, None
+
+
+def node_order(master: Master, verb: str, kind: str) -> Request:
+    node: Node = master.node(task_types=["none"])
+    if verb == "resume":
+        node.order("drain").expect(200)
+    word = {"maintain": "maintenance", "rotate": "rotate-token", "renew": "renew-token"}
+    if verb in {"change", "label"}:
+        return node.path, {"labels": {"rack": "7"}}, {node.id}, None
+    key = node.token if verb == "renew" else None
+    return f"{node.path}:{word.get(verb, verb)}", {}, {node.id}, key
+
+
+@pytest.mark.parametrize(
+    "name", [route.name for route in ROUTES if route.method != "GET" and is_audited(route)]
+)
+def test_a_request_that_changes_something_is_one_entry(name: str, master: Master) -> None:
+    path, body, subjects, key = changing(master, name)
+    before = newest(master)
+
+    (method,) = {route.method for route in ROUTES if route.name == name}
+    answer = master.call(method, path, body, key=key or master.fleet.key)
+
+    assert answer.status in {200, 201}, answer.content
+    (entry,) = [each for each in master.audit() if each["id"] > before]
+    assert entry["action"] == name
+    assert entry["address"] == "127.0.0.1"
+    assert entry["count"] == len(entry["subjects"]) == (3 if name == "create_tasks" else 1)
+    assert not subjects or set(entry["subjects"]) == subjects
+    if key is None:
+        assert (entry["actor"], entry["role"]) == ("admin", "admin")
+        assert entry["actor_id"].startswith("key-")
+    else:
+        assert entry["role"] == "node"
+
+
+def test_only_the_work_of_nodes_is_left_out() -> None:
+    assert {r.name for r in ROUTES if r.method != "GET" and not is_audited(r)} == NOT_IN_IT
+
+
+def test_what_changes_nothing_is_not_in_it(master: Master) -> None:
+    id = task(master)
+    master.order(id, "pause").expect(200)
+    before = newest(master)
+    master.order(id, "pause").expect(200)
+    master.order(id, "retry").expect(409)
+    master.order("task-none", "cancel").expect(404)
+    master.call("POST", "/api/v1/tasks", {"task_type": "!"}).expect(422)
+    master.call("POST", "/api/v1/tasks", {"task_type": "x"}, key="wrong").expect(401)
+    master.call("POST", "/api/v1/keys", {}, key=master.keys[Role.VIEWER]).expect(403)
+    master.get("/api/v1/tasks")
+    assert newest(master) == before
+
+
+def test_thousands_are_one_entry_that_counts_those_that_were_changed(master: Master) -> None:
+    requests = [
+        {"task_type": "nobodys", "workflow_id": "w", "dedup_key": f"{n % 1200}"}
+        for n in range(1300)
+    ]
+    made = master.post("/api/v1/tasks:batch", {"tasks": requests})
+    assert made["deduplicated"] == 100
+    ids = [item["id"] for item in made["items"][:1200]]
+    (entry,) = master.audit(limit="1")
+    assert (entry["action"], entry["count"]) == ("create_tasks", 1200)
+    assert entry["subjects"] == ids[:20]
+
+    before = newest(master)
+    master.post("/api/v1/tasks:cancel", {"filter": {"workflow_id": "w"}})
+    (entry,) = [each for each in master.audit() if each["id"] > before]
+    assert (entry["action"], entry["count"]) == ("cancel_tasks", 1200)
+    assert entry["subjects"] == sorted(ids)[:20]
+
+
+def test_entries_are_found_by_who_what_and_when(master: Master) -> None:
+    key_id, secret = master.key("finder", "operator", project_id="found")
+    id = master.post("/api/v1/tasks", {"task_type": "nobodys"}, key=secret, status=201)["id"]
+    master.post(f"/api/v1/tasks/{id}:cancel", key=secret)
+    cancelled, created = master.audit(actor="finder")
+    assert (cancelled["action"], created["action"]) == ("cancel_task", "create_task")
+    assert created["project_id"] == "found"
+    assert master.audit(actor=key_id) == [cancelled, created]
+    assert master.audit(subject=id) == [cancelled, created]
+    assert master.audit(subject=id, action="create_task") == [created]
+    assert master.audit(actor="finder", since=cancelled["at"]) == [cancelled]
+    assert master.audit(actor="finder", until=cancelled["at"]) == [created]
+    assert master.audit(actor="nobody") == []
+    first = master.get("/api/v1/audit?actor=finder&limit=1")
+    assert first["items"] == [cancelled]
+    second = master.get(f"/api/v1/audit?actor=finder&limit=1&cursor={first['next_cursor']}")
+    assert (second["items"], second["next_cursor"]) == ([created], None)
+
+
+def test_a_question_that_makes_no_sense_is_told_so(master: Master) -> None:
+    for query in ("since=yesterday", "actor=%00", "limit=0", "who=me"):
+        assert master.call("GET", f"/api/v1/audit?{query}").status == 422
