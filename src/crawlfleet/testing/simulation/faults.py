@@ -285,7 +285,7 @@ class SimulatedPool:
     async def _work(self, assignment: Assignment, observer: Observer) -> Attempt:
         work = msgspec.json.decode(assignment.parameters, type=Work)
         await asyncio.sleep(self._chance.uniform(0.0, 0.02))
-        await observer.started()
+        observer.started()
         observer.progress(0, 1)
         observer.log(f"attempt {assignment.attempt}", LogLevel.INFO, {})
         limit = assignment.timeout_s
