@@ -1,10 +1,12 @@
 """/api/v1/nodes"""
 
+import asyncio
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Final
 
 import msgspec
+from starlette.requests import ClientDisconnect
 
 from crawlfleet.api import examples
 from crawlfleet.api.etags import tagged, wanted_version
@@ -49,14 +51,29 @@ async def register(call: Call) -> Reply:
 
 
 async def heartbeat(call: Call) -> HeartbeatReply:
+    call.control.suspicion.hear(_id(call))
     return await call.control.nodes.heartbeat(_id(call), call.body)
 
 
 async def lease(call: Call) -> LeaseReply:
-    return await call.control.leases.lease(_id(call), call.body)
+    """Waits for work, and notices when the node hangs up meanwhile: it may have died."""
+    node_id, request = _id(call), call.body
+    call.control.suspicion.hear(node_id)
+    leasing = asyncio.create_task(call.control.leases.lease(node_id, request))
+    gone = asyncio.create_task(call.hung_up())
+    try:
+        await asyncio.wait([leasing, gone], return_when=asyncio.FIRST_COMPLETED)
+        if leasing.done():
+            return leasing.result()
+        call.control.suspicion.suspect(node_id, request.session_id)
+        raise ClientDisconnect
+    finally:
+        leasing.cancel()
+        gone.cancel()
 
 
 async def report(call: Call) -> ReportReply:
+    call.control.suspicion.hear(_id(call))
     return await call.control.leases.report(_id(call), call.body)
 
 

@@ -5,7 +5,7 @@ description. Paths may end in a verb (`/nodes/{id}:drain`), as the API's own sty
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -64,6 +64,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     requests: Requests
     """What the API has measured of itself."""
+    hung_up: Callable[[], Coroutine[Any, Any, None]]
+    """Waits until the caller is gone; only for handlers that take long."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +162,7 @@ def _endpoint(
                     body=body,
                     headers=request.headers,
                     requests=requests,
+                    hung_up=lambda: _hung_up(request),
                 )
             )
         except ClientDisconnect:
@@ -206,6 +209,11 @@ def _admitted(request: Request, route: Route, control: ControlPlane) -> Principa
         # A join key is nobody's token, and a node may act only for itself.
         raise Refused(f"only {node_id} itself may do this, with its own node token")
     return caller
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _body(request: Request, route: Route, max_bytes: int) -> Any:

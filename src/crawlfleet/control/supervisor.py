@@ -25,6 +25,7 @@ from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.suspicion import Suspicion
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.terms import Terms
 from crawlfleet.control.timers import Timers
@@ -101,6 +102,7 @@ class ControlPlane:
             history=self.history,
             terms=terms,
         )
+        self.suspicion = Suspicion(leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
         self._outbox = outbox = Outbox(store=store, state=state, sinks=[self._broadcast, *sinks])
         self.events = Events(
@@ -158,6 +160,7 @@ class ControlPlane:
             group.create_task(self._timers.run(), name="timers")
             group.create_task(self._outbox.run(), name="outbox")
             group.create_task(self.history.run(), name="history")
+            group.create_task(self.suspicion.run(), name="suspicion")
 
     async def _mend(self) -> None:
         """Sessions get a full timeout to be heard again; work of ended sessions goes back."""
