@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,9 @@ from crawlfleet.core.placement import plan
 from crawlfleet.core.rules import default_rules
 from crawlfleet.testing.simulation.faults import WatchedStore
 from crawlfleet.testing.simulation.invariants import Invariants, Violation
+
+IDLE_S: Final = 2.5
+"""Longer than a dispatch that met a failing store twice pauses."""
 
 
 class Recorder(Invariants):
@@ -79,7 +82,7 @@ class Audit:
         before = {each: _placeable(each) for each in self._masters if each.leads}
         if not any(before.values()):
             return
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(IDLE_S)
         for master, placeable in before.items():
             life = self._masters.get(master)
             if life is None or life.store.dead or self._watch.commits != commits:
