@@ -306,7 +306,12 @@ REPORT_BATCH: Final[dict[str, Any]] = {
 REPORT_REPLY: Final[dict[str, Any]] = {"outcomes": ["recorded"]}
 
 ALIVE: Final[dict[str, Any]] = {"status": "alive"}
-READY: Final[dict[str, Any]] = {"status": "ready"}
+READY: Final[dict[str, Any]] = {
+    "status": "ready",
+    "leader": True,
+    "epoch": 2,
+    "led_by": "http://127.0.0.1:8000",
+}
 _MINUTE: Final[dict[str, Any]] = {
     "seconds": 60.0,
     "submitted": 2000,
@@ -350,4 +355,6 @@ STATUS: Final[dict[str, Any]] = {
         "delayed": 0,
         "running": 1,
     },
+    "leader": True,
+    "led_by": "http://127.0.0.1:8000",
 }

@@ -87,7 +87,7 @@ async def find(call: Call) -> NodePage:
 
 
 async def get(call: Call) -> Reply:
-    return _reply(call, call.control.nodes.get(_id(call)))
+    return _reply(call, await call.control.nodes.find(_id(call)))
 
 
 async def change(call: Call) -> Reply:
@@ -98,7 +98,7 @@ async def change(call: Call) -> Reply:
 
 
 async def history(call: Call) -> NodeHistoryView:
-    node = call.control.nodes.get(_id(call))
+    node = await call.control.nodes.find(_id(call))
     query: HistoryQuery = call.query
     samples = await call.control.history.read(
         node.id, query.resolution, since=seconds_of(query.since), limit=query.limit

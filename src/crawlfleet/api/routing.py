@@ -150,7 +150,7 @@ def _endpoint(
 ) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
-            caller = _admitted(request, route, control)
+            caller = await _admitted(request, route, control)
             body = await _body(request, route, max_body_bytes)
             query = decode_query(request.query_params.multi_items(), route.query)
             reply = await route.handler(
@@ -194,13 +194,13 @@ def _endpoint(
     return answer
 
 
-def _admitted(request: Request, route: Route, control: ControlPlane) -> Principal:
+async def _admitted(request: Request, route: Route, control: ControlPlane) -> Principal:
     if not route.roles:
         return Principal(role=Role.VIEWER, name="anyone")
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret:
         raise Unauthenticated("send a key: `Authorization: Bearer KEY`")
-    caller = control.keys.authenticate(secret.strip())
+    caller = await control.authenticate(secret.strip())
     if caller.role not in route.roles:
         needed = " or ".join(sorted(route.roles))
         raise Refused(f"this needs the role {needed}; the key {caller.name!r} is {caller.role}")

@@ -16,6 +16,7 @@ from msgspec.structs import force_setattr
 
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
+from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.cluster import ClusterConfiguration
@@ -24,7 +25,7 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
-from crawlfleet.ports.store import Change, Committed, Refusal, TaskFilter
+from crawlfleet.ports.store import Change, Committed, Lead, Leadership, Refusal, TaskFilter
 
 PORTION: Final = 1000
 SESSIONS: Final = KINDS.index("sessions")
@@ -168,6 +169,7 @@ class MemoryStore(MemoryHistory):
         self._events_of: dict[str, list[Event]] = {}
         self._last_seq = 0
         self._cursors: dict[str, int] = {}
+        self._leader = ""
 
     async def open(self) -> None:
         self._opened = True
@@ -176,10 +178,18 @@ class MemoryStore(MemoryHistory):
     async def close(self) -> None:
         self._opened = False
 
-    async def lead(self, leader: str) -> int:
+    async def lead(self, leader: str) -> Lead | None:
         self._need_open()
         self._present.epoch += 1
-        return self._present.epoch
+        self._leader = leader
+        return SoleLead(self._present.epoch)
+
+    async def leadership(self) -> Leadership:
+        self._need_open()
+        return Leadership(epoch=self._present.epoch, leader=self._leader)
+
+    def changes(self) -> AsyncIterator[int]:
+        return no_changes()
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         self._need_open()
@@ -218,9 +228,19 @@ class MemoryStore(MemoryHistory):
         self._need_open()
         return _share_all(n for n in self._nodes if not status or n.status in status)
 
+    async def nodes_among(self, ids: Sequence[str]) -> list[Node]:
+        self._need_open()
+        rows = self._nodes.rows
+        return _share_all(rows[id] for id in sorted({*ids}) if id in rows)
+
     async def session(self, id: str) -> Session | None:
         self._need_open()
         return self._sessions.rows.get(id)
+
+    async def sessions_among(self, ids: Sequence[str]) -> list[Session]:
+        self._need_open()
+        rows = self._sessions.rows
+        return [rows[id] for id in sorted({*ids}) if id in rows]
 
     async def live_sessions(self) -> list[Session]:
         self._need_open()
@@ -284,9 +304,13 @@ class MemoryStore(MemoryHistory):
         execution = self._executions.rows.get(id)
         return None if execution is None else _share(execution)
 
-    async def live_executions(self) -> list[Execution]:
+    async def live_executions(self, task_ids: Sequence[str] | None = None) -> list[Execution]:
         self._need_open()
-        return _share_all(self._executions.rows[live] for live in sorted(self._live_executions))
+        live: Iterable[str] = self._live_executions
+        if task_ids is not None:
+            attempts = (id for task_id in {*task_ids} for id in self._attempts.get(task_id, ()))
+            live = (id for id in attempts if id in self._live_executions)
+        return _share_all(self._executions.rows[id] for id in sorted(live))
 
     async def keys(self) -> list[ApiKey]:
         self._need_open()
@@ -305,6 +329,10 @@ class MemoryStore(MemoryHistory):
     async def move_cursor(self, consumer: str, seq: int) -> None:
         self._need_open()
         self._cursors[consumer] = max(seq, self._cursors.get(consumer, 0))
+
+    async def remove_cursor(self, consumer: str) -> None:
+        self._need_open()
+        self._cursors.pop(consumer, None)
 
     async def remove_finished(self, *, before: float, limit: int) -> int:
         self._need_open()

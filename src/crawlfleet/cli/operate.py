@@ -27,7 +27,8 @@ def register(app: typer.Typer) -> None:
     )(up)
     app.command(epilog="Example: `crawlfleet master --port 8000 --data ./fleet`")(master)
     app.command(
-        epilog="Example: `CRAWLFLEET_JOIN_TOKEN=… crawlfleet worker --master http://127.0.0.1:8000`"
+        epilog="Examples: `CRAWLFLEET_JOIN_TOKEN=… crawlfleet worker --master http://127.0.0.1:8000`"
+        " · `crawlfleet worker --master http://one:8000 --master http://two:8000`"
     )(worker)
 
 
@@ -77,13 +78,22 @@ def master(
 
 
 def worker(
-    master_url: Annotated[str, typer.Option("--master", help="URL of the master.")],
+    masters: Annotated[
+        list[str],
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="URL of the master. Of several, given again or parted by commas, the next is "
+            "used when one cannot be reached.",
+        ),
+    ],
     name: Annotated[str | None, typer.Option(help="Name of this node.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Cluster to join; it must exist.")] = None,
     data: Data = None,
     config_file: ConfigFile = None,
 ) -> None:
     """Start a worker: one node of a master's fleet. The join token is CRAWLFLEET_JOIN_TOKEN."""
+    from crawlfleet.cli.connection import complete_url
     from crawlfleet.cli.credentials import preset
     from crawlfleet.compose import run_worker
 
@@ -102,7 +112,7 @@ def worker(
         runner.run(
             run_worker(
                 settings,
-                master_url=master_url,
+                master_url=complete_url(",".join(masters)),
                 join_token=join_token,
                 identity=identity,
             )

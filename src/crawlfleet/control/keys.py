@@ -11,6 +11,7 @@ import msgspec
 from crawlfleet.control.state import FleetState
 from crawlfleet.errors import Unauthenticated
 from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
 from crawlfleet.model.ids import KEY, make_id
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.ports.system import System
@@ -40,7 +41,7 @@ class Keys:
             for key in self._state.keys.values()
             if key.name == name and key.revoked_at is None and key.secret_hash != digest
         ]
-        changes = [Change(keys=(_revoked(key, now),)) for key in earlier]
+        changes = [_told(_revoked(key, now), "revoked", now) for key in earlier]
         known = self._state.keys.get(digest)
         if known is None:
             key = ApiKey(
@@ -50,12 +51,12 @@ class Keys:
                 secret_hash=digest,
                 created_at=now,
             )
-            changes.append(Change(keys=(key,)))
+            changes.append(_told(key, "made", now))
         elif known.revoked_at is not None or known.role is not role:
             valid = msgspec.structs.replace(
                 known, name=name, role=role, revoked_at=None, version=known.version + 1
             )
-            changes.append(Change(keys=(valid,)))
+            changes.append(_told(valid, "renewed", now))
         await self._state.commit(changes)
 
     def authenticate(self, secret: str) -> Principal:
@@ -77,6 +78,12 @@ class Keys:
 
 def _revoked(key: ApiKey, now: float) -> ApiKey:
     return msgspec.structs.replace(key, revoked_at=now, version=key.version + 1)
+
+
+def _told(key: ApiKey, what: str, now: float) -> Change:
+    """A key and the event by which other masters learn of it."""
+    event = Event(kind=f"key.{what}", subject=key.id, at=now, cause="named when the master started")
+    return Change(keys=(key,), events=(event,))
 
 
 def hash_secret(secret: str) -> str:
