@@ -63,7 +63,11 @@ def open_archive(url: str) -> Archive:
 
 
 def control_plane(
-    settings: Settings, store: Store, *, origins: Mapping[str, str] | None = None
+    settings: Settings,
+    store: Store,
+    *,
+    origins: Mapping[str, str] | None = None,
+    name: str = "master",
 ) -> ControlPlane:
     """A control plane over a store, with all strategies and filters that are installed."""
     rules = default_rules(
@@ -85,6 +89,7 @@ def control_plane(
         admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
         sinks=[EventLog()],
         origins=origins,
+        name=name,
     )
 
 
@@ -110,7 +115,8 @@ async def serve_master(
     """Run a master until SIGTERM or SIGINT; its API answers once it is ready."""
     listening = _listen(settings.server.host, settings.server.port)
     store = open_store(config.store_url(settings))
-    async with control_plane(settings, store, origins=origins) as control:
+    name = _address_of(settings.server.host, listening.getsockname()[1])
+    async with control_plane(settings, store, origins=origins, name=name) as control:
         await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
         if join_token is not None:
             await control.keys.ensure(join_token, name="join", role=Role.NODE)
@@ -146,7 +152,10 @@ async def serve_master(
 async def run_worker(
     settings: Settings, *, master_url: str, join_token: str, identity: Path
 ) -> AgentEnd:
-    """Be a node of a master until drained, or told to stop by SIGTERM or SIGINT."""
+    """Be a node of a master until drained, or told to stop by SIGTERM or SIGINT.
+
+    `master_url` may name several masters, parted by commas.
+    """
     pool = ProcessPool(settings.worker)
     kept = IdentityFile(identity)
     async with Transport(master_url) as transport:
@@ -188,6 +197,13 @@ def _parameter_types() -> Mapping[str, type[msgspec.Struct]]:
     return {
         name: plugins.load_one(plugins.EXECUTORS, name).Parameters for name in BUILT_IN_TASK_TYPES
     }
+
+
+def _address_of(host: str, port: int) -> str:
+    """By what people know a master that listens there."""
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
+        host = socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -98,7 +98,7 @@ class BackupUnusable(CrawlfleetError):
 
 
 class LeadershipLost(CrawlfleetError):
-    """Another master has taken the lead; this one stops, and may come back as a follower."""
+    """This master leads no longer; it goes on as a follower."""
 
 
 class MasterUnreachable(CrawlfleetError):

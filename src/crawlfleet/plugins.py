@@ -4,6 +4,7 @@ A package offers a part by a line in its `pyproject.toml`, such as
 `[project.entry-points."crawlfleet.executors"]` with `name = "package.module:Class"`.
 """
 
+import re
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
@@ -57,6 +58,13 @@ def _offers(group: str) -> dict[str, EntryPoint]:
 def _load(group: str, offer: EntryPoint) -> Any:
     try:
         return offer.load()
+    except ModuleNotFoundError as error:
+        extra = _extra_with(offer, error.name or "")
+        remedy = f": pip install '{offer.dist.name}[{extra}]'" if offer.dist and extra else ""
+        raise PluginError(
+            f"{group}: {offer.name!r} of {_origin(offer)} needs the package {error.name!r}, which "
+            f"is not installed{remedy}"
+        ) from error
     except Exception as error:
         raise PluginError(
             f"{group}: {offer.name!r} of {_origin(offer)} cannot be loaded from {offer.value!r}:"
@@ -66,3 +74,19 @@ def _load(group: str, offer: EntryPoint) -> Any:
 
 def _origin(offer: EntryPoint) -> str:
     return f"{offer.dist.name} {offer.dist.version}" if offer.dist else "an unnamed package"
+
+
+def _extra_with(offer: EntryPoint, module: str) -> str:
+    """The extra of the offering package that installs a module; empty if none does."""
+    for line in (offer.dist.requires if offer.dist else None) or ():
+        need, _, marker = line.partition(";")
+        name = re.match(r"[\w.-]+", need.strip())
+        extra = re.search(r"""extra == ["']([^"']+)["']""", marker)
+        same = name is not None and _plain(name[0]) == _plain(module.partition(".")[0])
+        if same and extra is not None:
+            return extra[1]
+    return ""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()

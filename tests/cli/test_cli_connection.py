@@ -46,6 +46,11 @@ def test_the_admin_key_of_the_environment_is_used_when_no_other_is_given(tmp_pat
     assert find(tmp_path, {**environ, "CRAWLFLEET_KEY": "own"}, url="http://a:1").key == "own"
 
 
+def test_several_masters_are_parted_by_commas(tmp_path: Path) -> None:
+    found = find(tmp_path, url="one:1, http://two:2/,", key="k")
+    assert found.url == "http://one:1,http://two:2"
+
+
 def test_a_key_alone_goes_to_the_fleet_of_the_data_folder(tmp_path: Path) -> None:
     write_connection(tmp_path / "data", LEFT)
     found = find(tmp_path, key="flag")

@@ -159,10 +159,11 @@ def test_restart_is_ridden_out_by_commits_and_reads(
             )
             await asyncio.sleep(0.5)
             await asyncio.to_thread(server.start)
-            committed, found, epoch, _ = await answers
+            committed, found, lead, _ = await answers
             assert committed.refusals == (None,)
             assert len(found) == 1
-            assert epoch == 1
+            assert lead is not None
+            assert lead.epoch == 1
 
     asyncio.run(scenario())
 

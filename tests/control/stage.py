@@ -54,6 +54,10 @@ class PlayedNode:
         self.id = registered.node_id
         self.session_id = registered.session_id
 
+    def turn_to(self, stage: "Stage") -> None:
+        """From now on talk to another master."""
+        self._control = stage.control
+
     async def beat(self, *active: str) -> Any:
         heartbeat = Heartbeat(active_tasks=active, session_id=self.session_id)
         return await self._control.nodes.heartbeat(self.id, heartbeat)
@@ -71,6 +75,10 @@ class PlayedNode:
         reply = await self.lease()
         (assignment,) = reply.assignments
         return assignment
+
+    async def take_all(self) -> tuple[Assignment, ...]:
+        """All that there is to do."""
+        return (await self.lease()).assignments
 
     async def report(
         self,
@@ -123,18 +131,21 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def stage(store: Store | None = None, **sections: Any) -> AsyncIterator[Stage]:
+async def stage(
+    store: Store | None = None, *, name: str = "master", skew_s: float = 0.0, **sections: Any
+) -> AsyncIterator[Stage]:
     store = store or MemoryStore()
     heard = Heard()
     rules = default_rules()
     settings = Settings(**{"retention": RetentionSettings(tasks_days=0, events_days=0), **sections})
     control = ControlPlane(
         store=store,
-        system=SimulatedSystem(random.Random(1)),
+        system=SimulatedSystem(random.Random(name), skew_s=skew_s),
         settings=settings,
         rules=rules,
         admission=AdmissionRules(strategies=rules.strategies),
         sinks=[heard],
+        name=name,
     )
     async with control:
         yield Stage(control, store, heard)

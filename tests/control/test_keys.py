@@ -72,7 +72,7 @@ def test_the_old_secret_is_good_for_its_grace_and_no_longer() -> None:
     async def scene() -> None:
         async with stage() as on:
             key, old = await on.control.keys.create(VIEWER, by="admin")
-            _, new = await on.control.keys.rotate(key.id, RotateRequest(grace_s=HOUR_S))
+            _, new = await on.control.keys.rotate(key.id, RotateRequest(grace_s=HOUR_S), by="ann")
             await asyncio.sleep(HOUR_S - 1)
             assert (reason(on, old), reason(on, new)) == ("", "")
             await asyncio.sleep(1.1)
@@ -120,7 +120,7 @@ def test_a_use_that_was_just_noted_does_not_stand_in_the_way_of_a_revocation() -
             key, secret = await on.control.keys.create(VIEWER, by="admin")
             on.control.keys.authenticate(secret, address="10.0.0.1")
             _, revoked = await asyncio.gather(
-                on.control.keys.save(), on.control.keys.revoke(key.id, joining=False)
+                on.control.keys.save(), on.control.keys.revoke(key.id, joining=False, by="ann")
             )
             assert revoked.revoked_at is not None
             assert reason(on, secret) == "revoked_key"
@@ -135,9 +135,9 @@ def test_everything_about_keys_survives_a_restart() -> None:
             keys = on.control.keys
             _, good = await keys.create(VIEWER, by="admin")
             gone, revoked = await keys.create(KeyRequest(name="b", role=Role.ADMIN), by="admin")
-            await keys.revoke(gone.id, joining=False)
+            await keys.revoke(gone.id, joining=False, by="ann")
             turned, old = await keys.create(KeyRequest(name="c", role=Role.ADMIN), by="admin")
-            _, new = await keys.rotate(turned.id, RotateRequest(grace_s=HOUR_S))
+            _, new = await keys.rotate(turned.id, RotateRequest(grace_s=HOUR_S), by="ann")
             _, join = await keys.create_join_token(JoinTokenRequest(uses=1), by="admin")
             by = keys.authenticate(join)
             await on.control.nodes.register(Registration(name="n"), by=by)

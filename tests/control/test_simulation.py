@@ -9,20 +9,25 @@ from collections.abc import Callable
 import pytest
 
 from crawlfleet.backends.present import Present
+from crawlfleet.control.delayed import Delayed
+from crawlfleet.control.following import Following
 from crawlfleet.control.leases import Leases
+from crawlfleet.control.renewal import Meanwhile, Renewal
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import admission, attempts
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.recovery import Retry
 from crawlfleet.model.change import Change
 from crawlfleet.ports.store import Refusal, RefusalKind
-from crawlfleet.testing.simulation import Violation, simulate
+from crawlfleet.testing.simulation import Scenario, Violation, simulate
 from crawlfleet.testing.simulation.clock import Stalled
 from crawlfleet.worker.session import WorkSession
 
 SEEDS = 2_000 if os.environ.get("CRAWLFLEET_SOAK") else 240
 PORTION = 20
 SEEDS_TO_FIND_A_DEFECT = 80
+TWO_MASTERS = Scenario(masters=2)
+TWO_DEAF_MASTERS = Scenario(masters=2, late_news_s=4.0)
 
 
 @pytest.mark.slow
@@ -31,6 +36,20 @@ def test_every_promise_holds_whatever_fails(first: int) -> None:
     for seed in range(first, first + PORTION):
         outcome = simulate(seed)
         assert sum(outcome.by_status.values()) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS // 2, PORTION))
+def test_every_promise_holds_with_two_masters(first: int) -> None:
+    for seed in range(first, first + PORTION):
+        outcome = simulate(seed, TWO_DEAF_MASTERS if seed % 4 == 0 else TWO_MASTERS)
+        assert sum(outcome.by_status.values()) > 0
+
+
+def test_a_rough_world_with_two_masters_loses_nothing() -> None:
+    outcome = simulate(1, TWO_MASTERS)
+    assert outcome.master_lives > 2, "masters must have died in this world"
+    assert outcome.by_status["completed"] > 0
 
 
 def test_a_rough_world_loses_nothing() -> None:
@@ -94,7 +113,7 @@ def failures_are_retried_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def delayed_retries_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FleetState, "next_delayed", lambda self: None)
+    patch.setattr(Delayed, "next", lambda self: None)
 
 
 def state_changes_without_its_event(patch: pytest.MonkeyPatch) -> None:
@@ -217,6 +236,54 @@ def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch
     for seed in range(SEEDS_TO_FIND_A_DEFECT):
         try:
             simulate(seed)
+        except (Violation, Stalled):
+            return
+    pytest.fail(f"{plant.__name__} went unnoticed in {SEEDS_TO_FIND_A_DEFECT} worlds")
+
+
+async def nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def masters_do_not_hear_of_each_other(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Following, "_renew", nothing)
+
+
+def what_was_read_overwrites_what_is_newer(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Meanwhile, "has", lambda *_: False)
+
+
+def a_new_leader_does_not_catch_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Following, "catch_up", nothing)
+
+
+def deadlines_of_other_clocks_are_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Renewal, "_timed", lambda _, session, *__: session)
+
+
+def what_is_unknown_here_is_taken_for_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leases, "know_session", nothing)
+    patch.setattr(Leases, "_know_leases", nothing)
+
+
+SHARED_DEFECTS = [
+    masters_do_not_hear_of_each_other,
+    what_was_read_overwrites_what_is_newer,
+    a_new_leader_does_not_catch_up,
+    deadlines_of_other_clocks_are_believed,
+    what_is_unknown_here_is_taken_for_lost,
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", SHARED_DEFECTS, ids=lambda plant: plant.__name__)
+def test_a_defect_planted_in_two_masters_is_found(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(SEEDS_TO_FIND_A_DEFECT):
+        try:
+            simulate(seed, TWO_DEAF_MASTERS)
         except (Violation, Stalled):
             return
     pytest.fail(f"{plant.__name__} went unnoticed in {SEEDS_TO_FIND_A_DEFECT} worlds")

@@ -141,3 +141,27 @@ def test_killing_the_launcher_leaves_no_process_behind(tmp_path: Path) -> None:
         fleet.kill("up")
         _, alive = psutil.wait_procs(family[1:], timeout=10)
         assert alive == []
+
+
+def test_a_killed_worker_is_missed_long_before_its_session_times_out(tmp_path: Path) -> None:
+    session_s = 120.0
+
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready(nodes=2)
+        async with fleet.client() as client, asyncio.timeout(session_s / 2):
+            work = [{"task_type": "sleep", "parameters": {"seconds": 1}} for _ in range(8)]
+            await client.submit_batch(work)
+            while not any(node.active_tasks for node in await client.nodes()):
+                await asyncio.sleep(0.05)
+            fleet.processes("worker")[0].kill()
+            await fleet.until_done(8, within_s=session_s / 2)
+
+    slow_clock = {
+        "CRAWLFLEET_SESSION_TIMEOUT_S": str(session_s),
+        "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "30",
+    }
+    with running(LocalFleet(tmp_path / "fleet", **slow_clock)) as fleet:
+        asyncio.run(scene(fleet))
+        assert fleet.query("SELECT count(*) FROM crawler_tasks WHERE status = 'completed'") == [
+            (8,)
+        ]

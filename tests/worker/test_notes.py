@@ -79,7 +79,7 @@ def say(heard: Heard, message: str = "hello") -> None:
 
 def test_an_execution_that_says_nothing_costs_no_message() -> None:
     async def act(scene: Scene) -> None:
-        await scene.hear().started()
+        scene.hear().started()
         await asyncio.sleep(10)
 
     assert played(act).link.batches == []

@@ -41,6 +41,18 @@ def test_a_broken_part_is_named_with_its_package(packages: Path) -> None:
         plugins.load(GROUP)
 
 
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(packages: Path) -> None:
+    install(packages, "acme", "zeta = acme_store:x")
+    (packages / "acme_store.py").write_text("import no_such_driver.inner")
+    metadata = packages / "acme-1.0.dist-info" / "METADATA"
+    with metadata.open("a") as file:
+        file.write("Requires-Dist: other>=1 ; extra == 'big'\n")
+        file.write("Requires-Dist: no-such-driver>=0.30 ; extra == 'stores'\n")
+
+    with pytest.raises(PluginError, match=r"needs the package 'no_such_driver'.*acme\[stores\]"):
+        plugins.load_one(GROUP, "zeta")
+
+
 def test_a_name_offered_twice_is_refused_with_both_packages(packages: Path) -> None:
     install(packages, "acme", "part = os:getpid")
     install(packages, "bolt", "part = os:getppid")

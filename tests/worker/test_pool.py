@@ -360,19 +360,6 @@ def test_closing_during_the_work_ends_it_as_a_crash() -> None:
         assert "shut" in attempt.error.message
 
 
-def test_trouble_in_the_observer_stops_the_work_and_comes_through() -> None:
-    async def scenario(pool: ProcessPool) -> None:
-        class Broken(Watch):
-            async def started(self) -> None:
-                raise LookupError("no such execution")
-
-        with pytest.raises(LookupError):
-            await pool.run(make_assignment("sleep", {"seconds": 60}), Broken())
-        assert data(await call(pool, "pid"))
-
-    with_pool(scenario)
-
-
 def test_what_a_function_prints_are_lines_of_its_execution() -> None:
     watch = heard("prints")
 

@@ -61,7 +61,7 @@ def create_app(control: ControlPlane, server: ServerSettings) -> Starlette:
     """The API over a running control plane."""
     requests = Requests()
     door = Door(
-        keys=control.keys,
+        authenticate=control.authenticate,
         requests=requests,
         wrong_keys_per_minute=server.wrong_keys_per_minute,
     )

@@ -8,7 +8,7 @@ nobody gets to guess those, and nobody can keep the nodes behind the same router
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from http import HTTPStatus
 from math import ceil
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crawlfleet.api.problems import place, problem, respond
 from crawlfleet.api.requests import Requests
-from crawlfleet.control.keys import Keys, Principal
+from crawlfleet.control.keys import Principal
 from crawlfleet.core.clients import (
     Address,
     client_of,
@@ -107,8 +107,14 @@ def _forwarded(scope: Scope) -> str:
 class Door:
     """Looks at keys, remembers who brings wrong ones, and tells of those who were refused."""
 
-    def __init__(self, *, keys: Keys, requests: Requests, wrong_keys_per_minute: int) -> None:
-        self._keys = keys
+    def __init__(
+        self,
+        *,
+        authenticate: Callable[..., Awaitable[Principal]],
+        requests: Requests,
+        wrong_keys_per_minute: int,
+    ) -> None:
+        self._authenticate = authenticate
         self._requests = requests
         self._per_minute = wrong_keys_per_minute
         self._standings: OrderedDict[str, Standing] = OrderedDict()
@@ -116,13 +122,13 @@ class Door:
         self._lines_at = 0.0
         self._unsaid = 0
 
-    def admit(self, request: Request, client: Client) -> Principal:
+    async def admit(self, request: Request, client: Client) -> Principal:
         """Who asks; raises `Unauthenticated` or `LockedOut`."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise Unauthenticated("send a key: `Authorization: Bearer KEY`", "no_key")
         try:
-            caller = self._keys.authenticate(secret.strip(), address=client.address or "unknown")
+            caller = await self._authenticate(secret.strip(), address=client.address or "unknown")
         except Unauthenticated as error:
             if error.reason == "unknown_key" and self._per_minute:
                 self._note_wrong_key(client)

@@ -306,7 +306,12 @@ REPORT_BATCH: Final[dict[str, Any]] = {
 REPORT_REPLY: Final[dict[str, Any]] = {"outcomes": ["recorded"]}
 
 ALIVE: Final[dict[str, Any]] = {"status": "alive"}
-READY: Final[dict[str, Any]] = {"status": "ready"}
+READY: Final[dict[str, Any]] = {
+    "status": "ready",
+    "leader": True,
+    "epoch": 2,
+    "led_by": "http://127.0.0.1:8000",
+}
 _MINUTE: Final[dict[str, Any]] = {
     "seconds": 60.0,
     "submitted": 2000,
@@ -350,6 +355,8 @@ STATUS: Final[dict[str, Any]] = {
         "delayed": 0,
         "running": 1,
     },
+    "leader": True,
+    "led_by": "http://127.0.0.1:8000",
 }
 _SHOWN_ONCE: Final = "8c1f4bb2a3d5e6079812c4d6e8fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c"
 KEY_REQUEST: Final[dict[str, Any]] = {

@@ -28,7 +28,8 @@ async def create(call: Call) -> Reply:
 
 async def revoke(call: Call) -> JoinTokenView:
     id = check_id("join-token", call.path["join_token_id"])
-    return _view(call, await call.control.keys.revoke(id, joining=True))
+    by = call.caller.name
+    return _view(call, await call.control.keys.revoke(id, joining=True, by=by))
 
 
 def _view(call: Call, token: ApiKey) -> JoinTokenView:

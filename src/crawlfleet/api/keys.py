@@ -31,12 +31,13 @@ async def create(call: Call) -> Reply:
 
 
 async def rotate(call: Call) -> Reply:
-    key, secret = await call.control.keys.rotate(_id(call), call.body)
+    key, secret = await call.control.keys.rotate(_id(call), call.body, by=call.caller.name)
     return Reply(body=NewKey(key=_view(call, key), secret=secret), headers=NOT_KEPT)
 
 
 async def revoke(call: Call) -> KeyView:
-    return _view(call, await call.control.keys.revoke(_id(call), joining=False))
+    by = call.caller.name
+    return _view(call, await call.control.keys.revoke(_id(call), joining=False, by=by))
 
 
 def _id(call: Call) -> str:

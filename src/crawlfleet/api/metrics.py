@@ -87,7 +87,8 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
     nodes = {str(status): totals.nodes.get(status, 0) for status in NodeStatus}
     yield _gauges("crawlfleet_nodes", "Nodes that are known.", "status", nodes)
     yield _gauge("crawlfleet_sessions", "Sessions of nodes that are open.", len(state.sessions))
-    yield _gauge("crawlfleet_events_last_seq", "Newest event carried.", control.events.position)
+    yield _gauge("crawlfleet_events_last_seq", "Newest event known.", control.events.position)
+    yield _gauge("crawlfleet_leader", "1 if this master leads.", float(control.leads))
     yield _gauge(
         "crawlfleet_event_streams", "Readers that follow the events.", control.events.followers
     )

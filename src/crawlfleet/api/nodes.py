@@ -1,10 +1,12 @@
 """/api/v1/nodes"""
 
+import asyncio
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Final
 
 import msgspec
+from starlette.requests import ClientDisconnect
 
 from crawlfleet.api import examples
 from crawlfleet.api.etags import tagged, wanted_version
@@ -61,6 +63,7 @@ async def register(call: Call) -> Reply:
 
 
 async def heartbeat(call: Call) -> HeartbeatReply:
+    call.control.suspicion.hear(_id(call))
     reply = await call.control.nodes.heartbeat(_id(call), call.body)
     if call.control.node_tokens.is_due(reply.node_id):
         return msgspec.structs.replace(reply, renew_token=True)
@@ -68,10 +71,24 @@ async def heartbeat(call: Call) -> HeartbeatReply:
 
 
 async def lease(call: Call) -> LeaseReply:
-    return await call.control.leases.lease(_id(call), call.body)
+    """Waits for work, and notices when the node hangs up meanwhile: it may have died."""
+    node_id, request = _id(call), call.body
+    call.control.suspicion.hear(node_id)
+    leasing = asyncio.create_task(call.control.leases.lease(node_id, request))
+    gone = asyncio.create_task(call.hung_up())
+    try:
+        await asyncio.wait([leasing, gone], return_when=asyncio.FIRST_COMPLETED)
+        if leasing.done():
+            return leasing.result()
+        call.control.suspicion.suspect(node_id, request.session_id)
+        raise ClientDisconnect
+    finally:
+        leasing.cancel()
+        gone.cancel()
 
 
 async def report(call: Call) -> ReportReply:
+    call.control.suspicion.hear(_id(call))
     return await call.control.leases.report(_id(call), call.body)
 
 
@@ -85,7 +102,7 @@ async def find(call: Call) -> NodePage:
 
 
 async def get(call: Call) -> Reply:
-    return _reply(call, call.control.nodes.get(_id(call)))
+    return _reply(call, await call.control.nodes.find(_id(call)))
 
 
 async def change(call: Call) -> Reply:
@@ -96,7 +113,7 @@ async def change(call: Call) -> Reply:
 
 
 async def history(call: Call) -> NodeHistoryView:
-    node = call.control.nodes.get(_id(call))
+    node = await call.control.nodes.find(_id(call))
     query: HistoryQuery = call.query
     samples = await call.control.history.read(
         node.id, query.resolution, since=seconds_of(query.since), limit=query.limit
@@ -138,7 +155,8 @@ async def unregister(call: Call) -> Reply:
 
 async def rotate_token(call: Call) -> Reply:
     version = wanted_version(call)
-    return _reply(call, await call.control.node_tokens.rotate(_id(call), if_version=version))
+    by = call.caller.name
+    return _reply(call, await call.control.node_tokens.rotate(_id(call), by=by, if_version=version))
 
 
 async def renew_token(call: Call) -> Reply:

@@ -5,7 +5,7 @@ description. Paths may end in a verb (`/nodes/{id}:drain`), as the API's own sty
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final
@@ -99,6 +99,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     requests: Requests
     """What the API has measured of itself."""
+    hung_up: Callable[[], Coroutine[Any, Any, None]]
+    """Waits until the caller is gone; only for handlers that take long."""
 
     @property
     def project_id(self) -> str | None:
@@ -198,7 +200,7 @@ def _endpoint(
     async def answer(request: Request) -> Response:
         client: Client = request.scope[CLIENT]
         try:
-            caller = _admitted(request, route, door, client)
+            caller = await _admitted(request, route, door, client)
             if caller.project_id is not None:
                 await _check_scope(request, route, control, caller)
             body = await _body(request, route, max_body_bytes)
@@ -211,6 +213,7 @@ def _endpoint(
                 body=body,
                 headers=request.headers,
                 requests=requests,
+                hung_up=lambda: _hung_up(request),
             )
             if is_audited(route):
                 with leaving(_trail(route, caller, client)):
@@ -246,11 +249,11 @@ def _endpoint(
     return answer
 
 
-def _admitted(request: Request, route: Route, door: Door, client: Client) -> Principal:
+async def _admitted(request: Request, route: Route, door: Door, client: Client) -> Principal:
     if not route.roles:
         return Principal(role=Role.VIEWER, name="anyone")
     try:
-        caller = door.admit(request, client)
+        caller = await door.admit(request, client)
     except Unauthenticated as error:
         door.refuse(error.reason, client, request)
         raise
@@ -313,6 +316,11 @@ def _trail(route: Route, caller: Principal, client: Client) -> Trail:
             project_id=caller.project_id,
         )
     )
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _body(request: Request, route: Route, max_bytes: int) -> Any:

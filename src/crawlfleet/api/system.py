@@ -6,6 +6,7 @@ from typing import Final
 from crawlfleet import __version__
 from crawlfleet.api import examples
 from crawlfleet.api.routing import ANYONE, READERS, Call, Example, Reply, Route, Scope
+from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import FleetStatus, Liveness
 
@@ -16,16 +17,32 @@ async def healthz(call: Call) -> Liveness:
 
 async def readyz(call: Call) -> Reply:
     if call.control.state.signals.doubt.is_set():
-        return Reply(
-            body=Liveness(status="not ready", reason="the store does not answer"),
-            status=HTTPStatus.SERVICE_UNAVAILABLE,
-        )
-    return Reply(body=Liveness(status="ready"))
+        return _not_ready("the store does not answer")
+    try:
+        now = await call.control.leadership()
+    except StoreUnavailable as error:
+        return _not_ready(str(error))
+    return Reply(
+        body=Liveness(status="ready", leader=call.control.leads, epoch=now.epoch, led_by=now.leader)
+    )
+
+
+def _not_ready(reason: str) -> Reply:
+    return Reply(
+        body=Liveness(status="not ready", reason=reason), status=HTTPStatus.SERVICE_UNAVAILABLE
+    )
 
 
 async def status(call: Call) -> FleetStatus:
     totals = await call.control.queries.totals(call.project_id)
-    return FleetStatus(version=__version__, epoch=call.control.state.epoch, totals=totals)
+    now = await call.control.leadership()
+    return FleetStatus(
+        version=__version__,
+        epoch=now.epoch,
+        totals=totals,
+        leader=call.control.leads,
+        led_by=now.leader,
+    )
 
 
 async def statistics(call: Call) -> Statistics:
@@ -52,7 +69,8 @@ ROUTES: Final = (
         scope=Scope.PUBLIC,
         handler=readyz,
         summary="Whether the master can do its work",
-        details="503 with a `reason` when not.",
+        details="503 with a `reason` when not. A master that does not lead is ready, too: each "
+        "takes all requests.",
         response=Liveness,
         statuses=(HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE),
         example=Example(response=examples.READY),
@@ -76,7 +94,8 @@ ROUTES: Final = (
         scope=Scope.OWN,
         handler=statistics,
         summary="How the fleet does, and did in the last hour",
-        details="What is counted over time begins anew when the master starts; `since` says when.",
+        details="What is counted over time begins anew when the master starts; `since` says when. "
+        "Of several masters each counts what it did itself.",
         response=Statistics,
         example=Example(response=examples.STATISTICS),
     ),

@@ -6,7 +6,7 @@ copied on their way in and on their way out.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import copy
 from itertools import islice
 from operator import attrgetter
@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.memory_rows import Table, own, share, share_all
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
+from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.change import NEVER, Signed
@@ -26,7 +27,7 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
-from crawlfleet.ports.store import Change, Committed, Refusal, TaskFilter
+from crawlfleet.ports.store import Change, Committed, Lead, Leadership, Refusal, TaskFilter
 
 PORTION: Final = 1000
 SESSIONS: Final = KINDS.index("sessions")
@@ -69,6 +70,7 @@ class MemoryStore(MemoryHistory):
         self._events_of: dict[str, list[Event]] = {}
         self._last_seq = 0
         self._cursors: dict[str, int] = {}
+        self._leader = ""
 
     async def open(self) -> None:
         self._opened = True
@@ -77,10 +79,18 @@ class MemoryStore(MemoryHistory):
     async def close(self) -> None:
         self._opened = False
 
-    async def lead(self, leader: str) -> int:
+    async def lead(self, leader: str) -> Lead | None:
         self._need_open()
         self._present.epoch += 1
-        return self._present.epoch
+        self._leader = leader
+        return SoleLead(self._present.epoch)
+
+    async def leadership(self) -> Leadership:
+        self._need_open()
+        return Leadership(epoch=self._present.epoch, leader=self._leader)
+
+    def changes(self) -> AsyncIterator[int]:
+        return no_changes()
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         self._need_open()
@@ -122,9 +132,19 @@ class MemoryStore(MemoryHistory):
         self._need_open()
         return share_all(n for n in self._nodes if not status or n.status in status)
 
+    async def nodes_among(self, ids: Sequence[str]) -> list[Node]:
+        self._need_open()
+        rows = self._nodes.rows
+        return share_all(rows[id] for id in sorted({*ids}) if id in rows)
+
     async def session(self, id: str) -> Session | None:
         self._need_open()
         return self._sessions.rows.get(id)
+
+    async def sessions_among(self, ids: Sequence[str]) -> list[Session]:
+        self._need_open()
+        rows = self._sessions.rows
+        return [rows[id] for id in sorted({*ids}) if id in rows]
 
     async def live_sessions(self) -> list[Session]:
         self._need_open()
@@ -188,9 +208,13 @@ class MemoryStore(MemoryHistory):
         execution = self._executions.rows.get(id)
         return None if execution is None else share(execution)
 
-    async def live_executions(self) -> list[Execution]:
+    async def live_executions(self, task_ids: Sequence[str] | None = None) -> list[Execution]:
         self._need_open()
-        return share_all(self._executions.rows[live] for live in sorted(self._live_executions))
+        live: Iterable[str] = self._live_executions
+        if task_ids is not None:
+            attempts = (id for task_id in {*task_ids} for id in self._attempts.get(task_id, ()))
+            live = (id for id in attempts if id in self._live_executions)
+        return share_all(self._executions.rows[id] for id in sorted(live))
 
     async def keys(self) -> list[ApiKey]:
         self._need_open()
@@ -216,6 +240,10 @@ class MemoryStore(MemoryHistory):
     async def move_cursor(self, consumer: str, seq: int) -> None:
         self._need_open()
         self._cursors[consumer] = max(seq, self._cursors.get(consumer, 0))
+
+    async def remove_cursor(self, consumer: str) -> None:
+        self._need_open()
+        self._cursors.pop(consumer, None)
 
     async def remove_finished(self, *, before: float, limit: int) -> int:
         self._need_open()

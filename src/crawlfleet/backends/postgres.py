@@ -4,8 +4,10 @@ Commits of all masters follow one another, each durable (`synchronous_commit`) b
 answered, and what waits at a master is one transaction. Reads have connections of their own.
 """
 
+import asyncio
+import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -17,6 +19,7 @@ from crawlfleet.backends.sql.group import unfit
 from crawlfleet.backends.sql.postgres.archive import PostgresArchive
 from crawlfleet.backends.sql.postgres.connections import Connection, Readers, Server, let_go
 from crawlfleet.backends.sql.postgres.preparation import prepare
+from crawlfleet.backends.sql.postgres.presence import Presence
 from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
 from crawlfleet.backends.sql.postgres.trouble import (
     explain,
@@ -29,6 +32,7 @@ from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.statements import Rows, Values
 from crawlfleet.backends.sql.store import Choose, SqlStore, decode
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.ports.store import Lead
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -50,19 +54,24 @@ class PostgresStore(SqlStore[Statement]):
         self._now = now
         self._writer: Writer | None = None
         self._readers: Readers | None = None
+        self._presence: Presence | None = None
+        self._name = secrets.token_hex(4)
+        """By which a master tells its own commits from those of others."""
 
     async def open(self) -> None:
         if self._writer is None:
             await self._prepare()
             self._readers = Readers(self._server)
             await self._readers.open()
-            self._writer = Writer(self._server)
+            self._writer = Writer(self._server, self._name)
             await self._writer.ask(operations.start())
         await self.commit([default_rows(self._now())])
 
     async def close(self) -> None:
-        writer, readers = self._writer, self._readers
-        self._writer = self._readers = None
+        writer, readers, presence = self._writer, self._readers, self._presence
+        self._writer = self._readers = self._presence = None
+        if presence is not None:
+            await presence.close()
         if readers is not None:
             await readers.close()
         if writer is not None:
@@ -71,6 +80,25 @@ class PostgresStore(SqlStore[Statement]):
     def archive(self) -> PostgresArchive:
         """All of its rows in bulk, whether or not it is open."""
         return PostgresArchive(self._server)
+
+    async def lead(self, leader: str) -> Lead | None:
+        presence = self._attend()
+        over = await presence.take_lead()
+        if over is None:
+            return None
+        return _SessionLead(int(await self._write(operations.lead(leader))), presence, over)
+
+    async def changes(self) -> AsyncIterator[int]:
+        async for newest in self._attend().changes():
+            yield newest
+
+    def _attend(self) -> Presence:
+        """Be present from the first time that somebody asks for what it takes."""
+        if self._writer is None:
+            raise self._closed()
+        if self._presence is None:
+            self._presence = Presence(self._server, self._name)
+        return self._presence
 
     async def _prepare(self) -> None:
         connection = await self._server.connect_patiently()
@@ -137,6 +165,21 @@ class PostgresStore(SqlStore[Statement]):
 
     def _closed(self) -> StoreUnavailable:
         return StoreUnavailable(f"the store {self._server.address} is closed; open it first")
+
+
+class _SessionLead:
+    """Implements `crawlfleet.ports.store.Lead` by a lock of a session."""
+
+    def __init__(self, epoch: int, presence: Presence, over: asyncio.Event) -> None:
+        self.epoch = epoch
+        self._presence = presence
+        self._over = over
+
+    async def lost(self) -> None:
+        await self._over.wait()
+
+    async def resign(self) -> None:
+        await self._presence.give_up_lead(self._over)
 
 
 def _arguments(statement: Statement, values: Values) -> list[Any]:

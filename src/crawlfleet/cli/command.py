@@ -110,7 +110,10 @@ async def _at_desk(act: Act, access: Access, output: Output, given: dict[str, An
 
 def _shared_flags(
     url: Annotated[
-        str | None, typer.Option(help="Address of the master; also CRAWLFLEET_URL.")
+        str | None,
+        typer.Option(
+            help="Address of the master, or of several parted by commas; also CRAWLFLEET_URL."
+        ),
     ] = None,
     key: Annotated[str | None, typer.Option(help="API key; also CRAWLFLEET_KEY.")] = None,
     data: DataFolder = None,

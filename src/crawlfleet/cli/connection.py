@@ -63,7 +63,7 @@ def find_connection(
     access: Access, *, environ: Mapping[str, str], cwd: Path, home: Path
 ) -> Connection:
     """The master that is meant. Raises `MasterUnreachable` when nothing says where it is."""
-    url = _complete(access.url or environ.get("CRAWLFLEET_URL") or "")
+    url = complete_url(access.url or environ.get("CRAWLFLEET_URL") or "")
     key = access.key or environ.get("CRAWLFLEET_KEY") or environ.get("CRAWLFLEET_ADMIN_KEY") or ""
     if url and key:
         return Connection(url=url, key=key)
@@ -93,7 +93,10 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _complete(url: str) -> str:
-    """`host:port` is short for `http://host:port`."""
-    full = url if not url or "://" in url else f"http://{url}"
-    return full.rstrip("/")
+def complete_url(url: str) -> str:
+    """`host:port` is short for `http://host:port`; several masters are parted by commas."""
+    return ",".join(
+        (each if "://" in each else f"http://{each}").rstrip("/")
+        for each in map(str.strip, url.split(","))
+        if each
+    )

@@ -26,9 +26,10 @@ def register(app: typer.Typer) -> None:
         epilog="Examples: `crawlfleet up` · `crawlfleet up --workers 4 --port 9000 --data ./fleet`"
     )(up)
     app.command(epilog="Example: `crawlfleet master --port 8000 --data ./fleet`")(master)
-    app.command(epilog="Example: `crawlfleet worker --master http://127.0.0.1:8000 --join 8c1f…`")(
-        worker
-    )
+    app.command(
+        epilog="Examples: `crawlfleet worker --master http://127.0.0.1:8000 --join 8c1f…` · "
+        "`crawlfleet worker --master http://one:8000 --master http://two:8000`"
+    )(worker)
 
 
 def up(
@@ -77,7 +78,15 @@ def master(
 
 
 def worker(
-    master_url: Annotated[str, typer.Option("--master", help="URL of the master.")],
+    masters: Annotated[
+        list[str],
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="URL of the master. Of several, given again or parted by commas, the next is "
+            "used when one cannot be reached.",
+        ),
+    ],
     join: Annotated[
         str | None,
         typer.Option(
@@ -92,6 +101,7 @@ def worker(
     config_file: ConfigFile = None,
 ) -> None:
     """Start a worker: one node of a master's fleet."""
+    from crawlfleet.cli.connection import complete_url
     from crawlfleet.cli.credentials import preset
     from crawlfleet.compose import run_worker
 
@@ -113,7 +123,7 @@ def worker(
         runner.run(
             run_worker(
                 settings,
-                master_url=master_url,
+                master_url=complete_url(",".join(masters)),
                 join_token=join_token,
                 identity=identity,
             )

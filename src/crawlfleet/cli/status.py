@@ -52,6 +52,7 @@ def draw_status(summary: FleetStatus, nodes: Sequence[NodeView]) -> RenderableTy
         facts(
             [
                 ("crawlfleet", cell(summary.version)),
+                ("led by", None if summary.leader else cell(summary.led_by)),
                 ("tasks", _counts(totals.tasks)),
                 ("queue", cell(f"{totals.ready} ready, {totals.delayed} delayed")),
                 ("running", cell(totals.running)),

@@ -1,5 +1,12 @@
-"""One HTTP conversation with the master: keys, problem documents and what can be tried again."""
+"""One HTTP conversation with the master: keys, problem documents and what can be tried again.
 
+A fleet may have several masters, each as good as the other. When one cannot be reached, the next
+is tried, and stays in use for as long as it answers.
+"""
+
+import asyncio
+import random
+import socket
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -26,16 +33,27 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 30.0
 LONGEST_LINE: Final = 1 << 20
+LONGEST_PAUSE_S: Final = 0.1
+SLOW_S: Final = 1.0
+WATCH: Final = {
+    "TCP_KEEPIDLE": 3,
+    "TCP_KEEPINTVL": 2,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 9_000,
+}
+"""In seconds, probes, and milliseconds; systems without one of them do without it."""
 
 
 class Transport:
     """Sends requests with a key; problem documents come back as the errors that they were.
 
-    Raises `MasterUnreachable` when no answer came: the master may or may not have acted.
+    Raises `MasterUnreachable` when no answer came: the master may or may not have acted. What
+    could not even be sent is tried at the next address at once.
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
+        self._addresses = addresses_in(url)
+        self._at = 0
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -50,6 +68,11 @@ class Transport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+    @property
+    def address(self) -> str:
+        """The master that is asked next."""
+        return self._addresses[self._at]
 
     async def call(
         self,
@@ -74,30 +97,25 @@ class Transport:
         timeout = aiohttp.ClientTimeout(
             total=ANSWER_TIMEOUT_S + wait_s, sock_connect=CONNECT_TIMEOUT_S
         )
-        with self._reaching():
-            async with self._opened().request(
-                method,
-                self._url + path,
-                data=content,
-                params=query,
-                headers=sent,
-                timeout=timeout,
-                allow_redirects=False,
-            ) as response:
-                payload = await response.read()
-                status, later = response.status, response.headers.get("Retry-After", "")
-        if status >= 400:
-            error = _error(status, payload, self._url)
-            error.retry_after_s = float(later) if later.isdigit() else None
-            raise error
-        if type is str:
-            return payload.decode()  # type: ignore[return-value]
-        try:
-            return msgspec.json.decode(payload, type=type)
-        except msgspec.DecodeError as error:
-            raise MasterUnreachable(
-                f"{self._url} answered something that is not crawlfleet's: {error}"
-            ) from error
+        for others in reversed(range(len(self._addresses))):
+            try:
+                with self._reaching(address := self.address, is_long=wait_s > 0):
+                    async with self._opened().request(
+                        method,
+                        address + path,
+                        data=content,
+                        params=query,
+                        headers=sent,
+                        timeout=timeout,
+                        allow_redirects=False,
+                    ) as response:
+                        payload = await response.read()
+                    return _decoded(response, payload, type, address)
+            except _NotSent:
+                if not others:
+                    raise
+                await _pause()
+        raise AssertionError("the last try returns or raises")
 
     async def lines(
         self,
@@ -110,33 +128,102 @@ class Transport:
     ) -> AsyncGenerator[bytes, None]:
         """The lines of an answer as they come, until it ends; raises after so much silence."""
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
-        with self._reaching():
-            async with self._opened().get(
-                self._url + path,
-                params=query,
-                headers={"Authorization": f"Bearer {key}", **headers},
-                timeout=timeout,
-                read_bufsize=LONGEST_LINE,
-                allow_redirects=False,
-            ) as response:
-                if response.status >= 400:
-                    raise _error(response.status, await response.read(), self._url)
-                async for line in response.content:
-                    yield line.rstrip(b"\r\n")
+        for others in reversed(range(len(self._addresses))):
+            try:
+                with self._reaching(address := self.address, is_long=True):
+                    async with self._opened().get(
+                        address + path,
+                        params=query,
+                        headers={"Authorization": f"Bearer {key}", **headers},
+                        timeout=timeout,
+                        read_bufsize=LONGEST_LINE,
+                        allow_redirects=False,
+                    ) as response:
+                        if response.status >= 400:
+                            raise _error(response.status, await response.read(), address)
+                        async for line in response.content:
+                            yield line.rstrip(b"\r\n")
+                    return
+            except _NotSent:
+                if not others:
+                    raise
+                await _pause()
 
     @contextmanager
-    def _reaching(self) -> Iterator[None]:
+    def _reaching(self, address: str, *, is_long: bool) -> Iterator[None]:
+        """Raise what trouble with the connection means, and ask another master next time."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         try:
             yield
+        except MasterUnreachable:
+            self._leave(address)
+            raise
+        except asyncio.CancelledError:
+            # The caller has waited long enough for what should be quick.
+            if not is_long and loop.time() - begun > SLOW_S:
+                self._leave(address)
+            raise
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._leave(address)
             detail = str(error) or error.__class__.__name__
-            raise MasterUnreachable(f"{self._url} did not answer: {detail}") from error
+            not_sent = isinstance(
+                error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
+            )
+            kind = _NotSent if not_sent else MasterUnreachable
+            raise kind(f"{address} did not answer: {detail}") from error
+
+    def _leave(self, address: str) -> None:
+        # Of several calls that fail at once, the first decides.
+        if address == self.address:
+            self._at = (self._at + 1) % len(self._addresses)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0)
+            connector = aiohttp.TCPConnector(limit=0, socket_factory=_watched_socket)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=False)
         return self._session
+
+
+def addresses_in(url: str) -> tuple[str, ...]:
+    """The addresses of masters that are named, one or several parted by commas."""
+    return tuple(each.strip().rstrip("/") for each in url.split(",") if each.strip()) or ("",)
+
+
+class _NotSent(MasterUnreachable):
+    """No connection was made, so that the master cannot have acted."""
+
+
+async def _pause() -> None:
+    """By chance, so that the nodes of a dead master do not all come to the next one at once."""
+    await asyncio.sleep(random.uniform(0.0, LONGEST_PAUSE_S))  # noqa: S311
+
+
+def _watched_socket(info: Any) -> socket.socket:
+    """A socket that notices within seconds when the machine at the other end is gone."""
+    family, kind, protocol, _, _ = info
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in WATCH.items():
+        if (option := getattr(socket, name, None)) is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
+
+
+def _decoded(response: aiohttp.ClientResponse, payload: bytes, type: type[T], address: str) -> T:
+    if response.status >= 400:
+        problem = _error(response.status, payload, address)
+        later = response.headers.get("Retry-After", "")
+        problem.retry_after_s = float(later) if later.isdigit() else None
+        raise problem
+    if type is str:
+        return payload.decode()  # type: ignore[return-value]
+    try:
+        return msgspec.json.decode(payload, type=type)
+    except msgspec.DecodeError as error:
+        raise MasterUnreachable(
+            f"{address} answered something that is not crawlfleet's: {error}"
+        ) from error
 
 
 def _error(status: int, payload: bytes, url: str) -> CrawlfleetError:

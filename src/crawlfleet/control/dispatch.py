@@ -9,19 +9,19 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+from crawlfleet.control.leases import demand_lead
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.placement import plan
 from crawlfleet.core.resources import allocate, demand_of, subtract
 from crawlfleet.core.rules import Rules
-from crawlfleet.errors import LeadershipLost, StoreUnavailable
+from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import EXECUTION, make_id
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import DispatchSettings
 from crawlfleet.model.task import Task
-from crawlfleet.ports.store import RefusalKind
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
@@ -96,8 +96,7 @@ class Dispatch:
             change for task in tasks if (change := self._assignment(task, nodes[task.id], rooms))
         ]
         refusals = await self._state.commit(changes)
-        if any(refusal and refusal.kind is RefusalKind.EPOCH for refusal in refusals):
-            raise LeadershipLost("another master leads now; this one must not assign any more")
+        demand_lead(refusals)
         made = {
             change.tasks[0].id
             for change, refusal in zip(changes, refusals, strict=True)

@@ -51,7 +51,7 @@ class News(NamedTuple):
 
 
 class Broadcast:
-    """An event sink that wakes the followers of the log."""
+    """Wakes the followers of the log."""
 
     def __init__(self) -> None:
         self._listeners: set[asyncio.Event] = set()
@@ -62,8 +62,11 @@ class Broadcast:
         """How many follow the log now."""
         return len(self._listeners)
 
-    async def publish(self, events: Sequence[Event]) -> None:
-        if events:
+    async def run(self, grown: asyncio.Event) -> None:
+        """Wake them whenever the log has grown."""
+        while True:
+            await grown.wait()
+            grown.clear()
             self._wake()
 
     def end(self) -> None:
@@ -97,7 +100,7 @@ class Events:
 
     @property
     def position(self) -> int:
-        """The number of the newest event that was carried."""
+        """The number of the newest event that this master knows of."""
         return self._position()
 
     @property

@@ -23,7 +23,8 @@ from crawlfleet.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
-from crawlfleet.model.change import Change
+from crawlfleet.model.change import Change, Claim
+from crawlfleet.model.event import Event
 from crawlfleet.model.ids import JOINER, KEY, make_id
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.model.requests import JoinTokenRequest, KeyRequest, RotateRequest
@@ -68,10 +69,16 @@ class Keys:
 
     async def ensure(self, secret: str, *, name: str, role: Role) -> None:
         """Make this secret the only valid key of that name; earlier ones are revoked."""
+        for _ in range(TRIES):
+            if not any(await self._state.commit(self._ensuring(secret, name, role))):
+                return
+        raise Conflict(f"the key {name!r} is changing too quickly; start the master again")
+
+    def _ensuring(self, secret: str, name: str, role: Role) -> list[Change]:
         digest = hash_secret(secret)
         now = self._system.now()
         changes = [
-            Change(keys=(core.revoke(key, now=now),))
+            _told(core.revoke(key, now=now), "revoked", now=now)
             for key in self._state.keyring.keys.values()
             if key.name == name and key.revoked_at is None and digest not in key.hashes
         ]
@@ -87,11 +94,11 @@ class Keys:
             version=known.version if known else 1,
         )
         if known is None:
-            changes.append(Change(keys=(wanted,)))
+            changes.append(_told(wanted, "made", now=now))
         elif known != wanted:
             again = msgspec.structs.replace(wanted, version=known.version + 1)
-            changes.append(Change(keys=(again,)))
-        await self._state.commit(changes)
+            changes.append(_told(again, "renewed", now=now))
+        return changes
 
     def authenticate(self, secret: str, *, address: str = "") -> Principal:
         """Who holds this secret; raises `Unauthenticated` if nobody does (any more).
@@ -159,7 +166,7 @@ class Keys:
             project_id=request.project_id,
             expires_at=None if request.expires_in_s is None else now + request.expires_in_s,
         )
-        return await self._make(key), secret
+        return await self._make(key, by), secret
 
     async def create_join_token(self, request: JoinTokenRequest, *, by: str) -> tuple[ApiKey, str]:
         """A new join token and its secret; raises `InvalidRequest` or `Conflict`."""
@@ -178,9 +185,9 @@ class Keys:
             cluster_id=request.cluster_id,
             max_uses=request.uses,
         )
-        return await self._make(key), secret
+        return await self._make(key, by), secret
 
-    async def rotate(self, key_id: str, request: RotateRequest) -> tuple[ApiKey, str]:
+    async def rotate(self, key_id: str, request: RotateRequest, *, by: str) -> tuple[ApiKey, str]:
         """A new secret for the key; raises `NotFound` or `Conflict`."""
         secret = make_secret(self._system)
 
@@ -195,15 +202,15 @@ class Keys:
             digest = hash_secret(secret)
             return core.rotate(key, digest, grace_s=request.grace_s, expires_at=expires_at, now=now)
 
-        return await self._change(key_id, rotated, joining=False), secret
+        return await self._change(key_id, rotated, "rotated", by, joining=False), secret
 
-    async def revoke(self, key_id: str, *, joining: bool) -> ApiKey:
+    async def revoke(self, key_id: str, *, joining: bool, by: str) -> ApiKey:
         """The key or join token, worth nothing from now on. May be called twice."""
-        if self.get(key_id, joining=joining).revoked_at is not None:
-            return self.get(key_id, joining=joining)
-        return await self._change(
-            key_id, lambda key, now: core.revoke(key, now=now), joining=joining
-        )
+
+        def revoked(key: ApiKey, now: float) -> ApiKey:
+            return key if key.revoked_at is not None else core.revoke(key, now=now)
+
+        return await self._change(key_id, revoked, "revoked", by, joining=joining)
 
     async def run(self) -> None:
         """Tell the store now and then what was used, for as long as anything is."""
@@ -246,9 +253,10 @@ class Keys:
             return key
         return msgspec.structs.replace(key, last_used_at=at, last_used_from=address)
 
-    async def _make(self, key: ApiKey) -> ApiKey:
+    async def _make(self, key: ApiKey, by: str) -> ApiKey:
         claim = core.claim_name(key, now=key.created_at)
-        refusal = (await self._state.commit([Change(keys=(key,), claims=(claim,))]))[0]
+        change = _told(key, "made", claim, now=key.created_at, by=by)
+        refusal = (await self._state.commit([change]))[0]
         if refusal is not None:
             holder = refusal.claim.holder if refusal.claim else "another key"
             raise Conflict(
@@ -257,22 +265,34 @@ class Keys:
         return key
 
     async def _change(
-        self, key_id: str, decide: Callable[[ApiKey, float], ApiKey], *, joining: bool
+        self,
+        key_id: str,
+        decide: Callable[[ApiKey, float], ApiKey],
+        what: str,
+        by: str,
+        *,
+        joining: bool,
     ) -> ApiKey:
         """The key as decided; decided anew when its last use was noted in between."""
+        if key_id not in self._state.keyring.keys:
+            # Another master may have made it a moment ago.
+            await self._state.renewal.keys()
         for _ in range(TRIES):
             key = self.get(key_id, joining=joining)
+            now = self._system.now()
+            changed = decide(key, now)
+            if changed is key:
+                return key
             if key.is_configured:
                 raise Conflict(
                     f"the key {key.name!r} comes from the master's configuration: change it there, "
                     "and start the master again"
                 )
-            now = self._system.now()
-            changed = decide(key, now)
             # The name of a key that has expired may be another's by now.
             keeps_name = core.is_live(changed, now=now) or core.is_live(key, now=now)
             claims = (core.claim_name(changed, now=now),) if keeps_name else ()
-            refusal = (await self._state.commit([Change(keys=(changed,), claims=claims)]))[0]
+            change = _told(changed, what, *claims, now=now, by=by)
+            refusal = (await self._state.commit([change]))[0]
             if refusal is None:
                 return changed
             if refusal.claim is not None:
@@ -282,3 +302,10 @@ class Keys:
                 )
             await self._state.catch_up()
         raise Conflict(f"{key_id} is changing too quickly; try again")
+
+
+def _told(key: ApiKey, what: str, *claims: Claim, now: float, by: str = "") -> Change:
+    """A key and the event by which other masters learn of it."""
+    cause = f"{what} by {by}" if by else "named when the master started"
+    event = Event(kind=f"key.{what}", subject=key.id, at=now, cause=cause)
+    return Change(keys=(key,), claims=claims, events=(event,))

@@ -14,7 +14,9 @@ from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
+from crawlfleet.errors import LeadershipLost
 from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
 from crawlfleet.model.messages import (
     Assignment,
     LeaseReply,
@@ -29,7 +31,7 @@ from crawlfleet.model.messages import (
 from crawlfleet.model.node import NodeStatus, Session
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import LIVE_EXECUTION, ErrorClass, Execution, ExecutionStatus, TaskError
-from crawlfleet.ports.store import RefusalKind
+from crawlfleet.ports.store import Refusal, RefusalKind
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
@@ -56,6 +58,7 @@ class Leases:
         """What the session has to do and does not hold yet; waits for news up to `wait_s`."""
         wait_s = min(request.wait_s, LONGEST_POLL_S)
         deadline = asyncio.get_running_loop().time() + wait_s
+        await self.know_session(node_id, request.session_id)
         while True:
             session = self._session(node_id, request.session_id)
             if session is None:
@@ -81,6 +84,8 @@ class Leases:
         """Record what became of executions; repeating a batch changes nothing."""
         recorded = [False] * len(batch.reports)
         undecided = list(range(len(batch.reports)))
+        await self.know_session(node_id, batch.session_id)
+        await self._know_leases(batch)
         for _ in range(TRIES):
             if not undecided or self._session(node_id, batch.session_id) is None:
                 break
@@ -108,10 +113,31 @@ class Leases:
             )
         )
 
+    async def know_session(self, node_id: str, session_id: str) -> None:
+        """Look up a session that is not known here: another master may just have opened it."""
+        if self._session(node_id, session_id) is None:
+            await self._state.renewal.nodes([node_id])
+
+    async def _know_leases(self, batch: ReportBatch) -> None:
+        """Look up the leases that reports name and that are not known here (any more)."""
+        leases = self._state.leases
+        unknown = [each for each in batch.reports if each.execution_id not in leases]
+        if unknown:
+            await self._state.renewal.tasks(
+                [each.task_id for each in unknown], [each.execution_id for each in unknown]
+            )
+
     async def end_session(
-        self, session_id: str, *, cause: str, trigger: NodeTrigger = NodeTrigger.SILENT
+        self,
+        session_id: str,
+        *,
+        cause: str,
+        trigger: NodeTrigger = NodeTrigger.SILENT,
+        epoch: int | None = None,
     ) -> None:
         """End a session, then give back its work; what a crash leaves undone the timers do.
+
+        With an `epoch`, only while that is the leader's; else raises `LeadershipLost`.
 
         Only a node that leaves for good ends in any case: a heartbeat saves one that seemed
         silent, and a resumed node is not drained any more.
@@ -123,7 +149,8 @@ class Leases:
             change = self._ended(session, cause, trigger)
             if change is None:
                 return
-            refusals = await self._state.commit([change])
+            refusals = await self._state.commit([msgspec.structs.replace(change, epoch=epoch)])
+            demand_lead(refusals)
             if refusals[0] is not None:
                 if trigger is not NodeTrigger.LEFT:
                     return
@@ -163,7 +190,10 @@ class Leases:
         )
         node = self._state.nodes[session.node_id]
         if node.session_id != session.id:
-            return Change(sessions=(ended,))
+            event = Event(
+                kind="node.session_ended", subject=node.id, at=now, cause=cause, details={}
+            )
+            return Change(sessions=(ended,), events=(event,))
         moved = move_node(node, trigger, now=now, cause=cause, session_id=None)
         if moved is None:
             return None
@@ -277,6 +307,12 @@ _DECISIONS: dict[ReportKind, _Decision] = {
     ReportKind.STOPPED: Leases._released,
     ReportKind.RELEASED: Leases._released,
 }
+
+
+def demand_lead(refusals: Iterable[Refusal | None]) -> None:
+    """Raise `LeadershipLost` if a change was refused because another master leads."""
+    if any(refusal and refusal.kind is RefusalKind.EPOCH for refusal in refusals):
+        raise LeadershipLost("another master leads now; this one must not act as the leader")
 
 
 def stop_order(execution: Execution) -> StopOrder:

@@ -36,13 +36,14 @@ class NodeTokens:
         self._confirmed: dict[str, str] = {}
         """Nodes whose newest token was used, with its hash; the store is told soon."""
 
-    async def rotate(self, node_id: str, *, if_version: int | None = None) -> Node:
+    async def rotate(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
         """Have the node fetch itself a new token, with its next heartbeat."""
-        node = self._living(node_id)
+        node = await self._living(node_id)
         if self.is_due(node_id):
             return node
         expect_version(node_id, node.version, if_version)
-        return await self._put(_settled(node) if self._is_confirmed(node) else node, token_due=True)
+        node = _settled(node) if self._is_confirmed(node) else node
+        return await self._put(node, "token_due", f"ordered by {by}", token_due=True)
 
     async def renew(self, node_id: str) -> NodeToken:
         """A new token. One that was renewed and never used is forgotten.
@@ -50,7 +51,7 @@ class NodeTokens:
         Whoever decides on an older state than the present one is refused: of two renewals that
         overlap, the one whose answer is awaited counts.
         """
-        node = self._living(node_id)
+        node = await self._living(node_id)
         token = make_secret(self._system)
         if node.old_token_hash and not self._is_confirmed(node):
             # Its answer must have got lost: the node still uses the one before.
@@ -58,7 +59,12 @@ class NodeTokens:
         else:
             old, until = node.token_hash, self._system.now() + GRACE_S
         await self._put(
-            node, token_hash=hash_secret(token), old_token_hash=old, old_token_until=until
+            node,
+            "token_renewed",
+            "asked for by the node",
+            token_hash=hash_secret(token),
+            old_token_hash=old,
+            old_token_until=until,
         )
         return NodeToken(node_id=node_id, node_token=token, old_valid_until=until)
 
@@ -66,7 +72,7 @@ class NodeTokens:
         """End the node: its tokens are worth nothing, its session ends, its work goes back."""
         cause = f"revoked by {by}"
         for _ in range(TRIES):
-            node = self._node(node_id)
+            node = await self._node(node_id)
             if node.revoked_at is not None:
                 return node
             expect_version(node_id, node.version, if_version)
@@ -102,8 +108,14 @@ class NodeTokens:
         """What the store should be told: that old tokens are out of use."""
         nodes = [self._state.nodes[id] for id in self._confirmed]
         self._confirmed = {node.id: node.token_hash for node in nodes if self._is_confirmed(node)}
+        now = self._system.now()
         return [
-            Change(nodes=(_next(_settled(self._state.nodes[id]), self._system.now()),))
+            _told(
+                _next(_settled(self._state.nodes[id]), now),
+                "token_used",
+                "the node uses its new token",
+                now,
+            )
             for id in self._confirmed
         ]
 
@@ -115,21 +127,25 @@ class NodeTokens:
     def _is_confirmed(self, node: Node) -> bool:
         return bool(node.old_token_hash) and self._confirmed.get(node.id) == node.token_hash
 
-    def _node(self, node_id: str) -> Node:
+    async def _node(self, node_id: str) -> Node:
+        if node_id not in self._state.nodes:
+            # It may have registered at another master a moment ago.
+            await self._state.renewal.nodes([node_id])
         node = self._state.nodes.get(node_id)
         if node is None:
             raise NotFound("node", node_id)
         return node
 
-    def _living(self, node_id: str) -> Node:
-        node = self._node(node_id)
+    async def _living(self, node_id: str) -> Node:
+        node = await self._node(node_id)
         if node.revoked_at is not None:
             raise Conflict(f"{node_id} was revoked; let it join anew with a join token")
         return node
 
-    async def _put(self, node: Node, **fields: object) -> Node:
-        changed = _next(msgspec.structs.replace(node, **fields), self._system.now())
-        if (await self._state.commit([Change(nodes=(changed,))]))[0] is not None:
+    async def _put(self, node: Node, what: str, cause: str, **fields: object) -> Node:
+        now = self._system.now()
+        changed = _next(msgspec.structs.replace(node, **fields), now)
+        if (await self._state.commit([_told(changed, what, cause, now)]))[0] is not None:
             raise Conflict(f"{node.id} has just changed; look at it and try again")
         return changed
 
@@ -143,6 +159,12 @@ class NodeTokens:
         ended = () if session is None else (_ended(session, now, cause),)
         events = (moved[1], event) if moved else (event,)
         return Change(nodes=(gone,), sessions=ended, events=events)
+
+
+def _told(node: Node, what: str, cause: str, now: float) -> Change:
+    """A node and the event by which other masters learn of its tokens."""
+    event = Event(kind=f"node.{what}", subject=node.id, at=now, cause=cause)
+    return Change(nodes=(node,), events=(event,))
 
 
 def _ended(session: Session, now: float, cause: str) -> Session:

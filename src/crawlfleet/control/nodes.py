@@ -25,6 +25,7 @@ from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import Conflict, NotFound, Refused, Unauthenticated
 from crawlfleet.model.change import Change
 from crawlfleet.model.cluster import NodeTerms
+from crawlfleet.model.event import Event
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Registered, Registration
@@ -109,7 +110,7 @@ class Nodes:
         change = Change(
             nodes=(moved[0],),
             sessions=(*ended, session),
-            events=(moved[1],),
+            events=(moved[1],) if shown is None else (moved[1], _use(shown, node, now)),
             keys=() if shown is None else (_used(shown),),
         )
         refusal = (await self._state.commit([change]))[0]
@@ -135,50 +136,57 @@ class Nodes:
         """Move the session's deadline; the reply carries orders and what the node has lost."""
         accept(heartbeat_problems(heartbeat))
         now = self._system.now()
-        node = self.get(node_id)
-        named = node.session_id if heartbeat.session_id is None else heartbeat.session_id
-        session = self._state.sessions.get(named or "")
-        if session is None or session.node_id != node_id:
+        node = await self.find(node_id)
+        named = (node.session_id if heartbeat.session_id is None else heartbeat.session_id) or ""
+        terms = self._terms.of(node.cluster_id)
+        if not await self._renew(node_id, named, heartbeat, terms):
             return HeartbeatReply(
                 node_id=node_id,
                 timestamp=now,
-                status=str(node.status),
+                status=str(self.get(node_id).status),
                 session_lost=True,
                 lost_tasks=heartbeat.active_tasks,
             )
-        terms = self._terms.of(node.cluster_id)
-        await self._renew(session, heartbeat, terms)
-        leases = [*self._state.session_executions(session.id)]
-        owned = {lease.task.id for lease in leases if lease.owns}
+        if self._lost(named, heartbeat):
+            # So it seems here; another master may have assigned them a moment ago.
+            await self._state.renewal.tasks(self._lost(named, heartbeat))
         return HeartbeatReply(
             node_id=node_id,
             timestamp=now,
             status=str(self.get(node_id).status),
-            session_lost=session.id not in self._state.sessions,
-            lost_tasks=tuple(id for id in heartbeat.active_tasks if id not in owned),
+            session_lost=named not in self._state.sessions,
+            lost_tasks=self._lost(named, heartbeat),
             stop=tuple(
                 stop_order(lease.execution)
-                for lease in leases
+                for lease in self._state.session_executions(named)
                 if lease.execution.status is ExecutionStatus.STOPPING
             ),
             terms=news(terms, heartbeat),
         )
 
-    async def _renew(self, session: Session, heartbeat: Heartbeat, terms: NodeTerms) -> None:
-        """Move the deadline; if the session has just ended, the next beat will tell."""
+    async def _renew(
+        self, node_id: str, session_id: str, heartbeat: Heartbeat, terms: NodeTerms
+    ) -> bool:
+        """Move the deadline of a session; `False` if there is no such session (any more)."""
+        await self._leases.know_session(node_id, session_id)
         for _ in range(TRIES):
+            session = self._state.sessions.get(session_id)
+            if session is None or session.node_id != node_id:
+                return False
             moved = renewed(session, heartbeat, terms, now=self._system.now())
             if moved is None:
-                return
-            refusals = await self._state.commit([Change(sessions=(moved,))])
-            if refusals[0] is None:
+                return True
+            if (await self._state.commit([Change(sessions=(moved,))]))[0] is None:
                 self._history.observe(moved, active_tasks=len(heartbeat.active_tasks))
-                return
-            await self._state.catch_up()
-            present = self._state.sessions.get(session.id)
-            if present is None:
-                return
-            session = present
+                return True
+        # It moves on all the time: somebody takes in its heartbeats.
+        return True
+
+    def _lost(self, session_id: str, heartbeat: Heartbeat) -> tuple[str, ...]:
+        """What the node says it does, and should not."""
+        leases = self._state.session_executions(session_id)
+        owned = {lease.task.id for lease in leases if lease.owns}
+        return tuple(id for id in heartbeat.active_tasks if id not in owned)
 
     def get(self, node_id: str) -> Node:
         """The node, or `NotFound`."""
@@ -187,6 +195,12 @@ class Nodes:
             raise NotFound("node", node_id)
         return node
 
+    async def find(self, node_id: str) -> Node:
+        """The node, or `NotFound`; also one that registered a moment ago at another master."""
+        if node_id not in self._state.nodes:
+            await self._state.renewal.nodes([node_id])
+        return self.get(node_id)
+
     async def change(
         self, node_id: str, request: NodeChangeRequest, *, by: str, version: int | None = None
     ) -> Node:
@@ -194,7 +208,7 @@ class Nodes:
 
         Raises `InvalidRequest`, and `PreconditionFailed` when the node is not at that version.
         """
-        node = self.get(node_id)
+        node = await self.find(node_id)
         changed = changed_node(node, request, now=self._system.now(), by=by)
         if changed is None:
             return node
@@ -231,7 +245,7 @@ class Nodes:
 
         A good-bye from an earlier session than the present one changes nothing.
         """
-        node = self.get(node_id)
+        node = await self.find(node_id)
         if node.status is not NodeStatus.OFFLINE:
             expect_version(node_id, node.version, if_version)
         if session_id is not None and session_id != node.session_id:
@@ -252,7 +266,7 @@ class Nodes:
         if_version: int | None = None,
     ) -> Node:
         """Carry out an order; one that was carried out before is no error."""
-        node = self.get(node_id)
+        node = await self.find(node_id)
         if node.status is target:
             return node
         expect_version(node_id, node.version, if_version)
@@ -323,6 +337,11 @@ class Nodes:
 
 class _Outdated(Exception):
     """The join token was changed by somebody else meanwhile."""
+
+
+def _use(key: ApiKey, node: Node, now: float) -> Event:
+    """Tells other masters how many uses are left."""
+    return Event(kind="key.used", subject=key.id, at=now, cause=f"{node.id} joined")
 
 
 def _used(key: ApiKey) -> ApiKey:

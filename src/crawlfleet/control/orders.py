@@ -102,7 +102,7 @@ class Orders:
             undecided = [id for id in undecided if id not in outcomes]
             if not undecided:
                 break
-            await self._state.catch_up()
+            await self._state.renewal.tasks(undecided)
         for id in undecided:
             hasty = Conflict(f"{id} is changing too quickly; try again")
             outcomes[id] = Outcome(task_id=id, refusal=hasty)

@@ -70,13 +70,13 @@ class Outbox:
         self._saved = self._position
 
     async def _carry(self) -> bool:
-        """Carry a portion; whether the store may have more of what memory has not."""
-        events: Sequence[Event] = self._state.fresh_events(self._position)
-        remembered = bool(events)
-        if not remembered:
+        """Carry a portion; whether there is more."""
+        events: Sequence[Event] = self._state.fresh.take(self._position)
+        if not events:
             events = await self._store.events(after=self._position, limit=PORTION)
         for sink in self._sinks:
             await sink.publish(events)
-        if events:
-            self._position = events[-1].seq
-        return not remembered and len(events) == PORTION
+        if not events:
+            return False
+        self._position = events[-1].seq
+        return len(events) == PORTION or self._position < self._state.position.newest

@@ -40,7 +40,11 @@ class Signals:
         self.timers = asyncio.Event()
         """A deadline may have come nearer."""
         self.events = asyncio.Event()
-        """The event log has grown."""
+        """The event log has grown: there may be something to carry out."""
+        self.news = asyncio.Event()
+        """The event log has grown: those who follow it may read on."""
+        self.behind = asyncio.Event()
+        """Other masters have committed something, or the copy was loaded anew."""
         self.doubt = asyncio.Event()
         """A commit ended in the unknown: memory must be loaded anew."""
         self.ended = Ended()
@@ -56,9 +60,14 @@ class Signals:
         if event is not None:
             event.set()
 
+    def grown(self) -> None:
+        """The event log has grown."""
+        self.events.set()
+        self.news.set()
+
     def wake_all(self, *, sessions: Iterable[str]) -> None:
         """Everything may have changed."""
-        for event in (self.dispatch, self.timers, self.events):
+        for event in (self.dispatch, self.timers, self.events, self.news, self.behind):
             event.set()
         for session_id in tuple(sessions):
             self.session(session_id).set()

@@ -7,14 +7,19 @@ store stays the only truth. Nothing finished is kept: memory grows with the work
 """
 
 import asyncio
-import heapq
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from crawlfleet.control.audit import current_trail
+from crawlfleet.control.delayed import Delayed
+from crawlfleet.control.fresh import FreshEvents
 from crawlfleet.control.keyring import Keyring
+from crawlfleet.control.limits import TimeLimits
+from crawlfleet.control.position import Position
+from crawlfleet.control.renewal import Notes, Renewal, ids_of, is_newer, lease_of
 from crawlfleet.control.signals import Signals
 from crawlfleet.control.tally import Tally
 from crawlfleet.core.attempts import Lease
@@ -24,9 +29,9 @@ from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import requirement_of
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
-from crawlfleet.model.event import Event
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project
+from crawlfleet.model.settings import SessionSettings
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
@@ -35,7 +40,6 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.MASTER)
 RELOAD_PAUSE_S: Final = 1.0
 REMEMBERED_TASKS: Final = 10_000
-REMEMBERED_EVENTS: Final = 20_000
 REMEMBERED_BYTES: Final = 2_000
 """Of parameters: of larger tasks there may be few, but each would weigh more than the rest."""
 
@@ -43,16 +47,25 @@ REMEMBERED_BYTES: Final = 2_000
 class FleetState:
     """The living part of the store, indexed for the services."""
 
-    def __init__(self, *, store: Store, system: System) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        session_timeout_s: float = SessionSettings().timeout_s,
+    ) -> None:
         self._store = store
         self._system = system
         self.signals = Signals()
+        self.position = Position()
+        self.renewal = Renewal(
+            store=store, state=self, system=system, session_timeout_s=session_timeout_s
+        )
+        self.notes = Notes()
         self.tally = Tally(since=system.now())
         self.epoch = 0
         self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
-        self._fresh: dict[int, list[Event]] = {}
-        """Events of the newest commits, by the number of the first of each."""
-        self._fresh_events = 0
+        self.fresh = FreshEvents()
         self._clear()
 
     def _clear(self) -> None:
@@ -70,15 +83,17 @@ class FleetState:
         """Of the tasks that have not ended: what was read from the store may be older."""
         self._ready: dict[str, Task] = {}
         """Some of the tasks in the queue, so that most need not be read again to be assigned."""
-        self._delayed: list[tuple[float, str]] = []
-        self._delayed_until: dict[str, float] = {}
-        self._delayed_projects: dict[str, str] = {}
-        self._limits: list[tuple[float, str]] = []
+        self.delayed = Delayed(wake=self.signals.timers.set)
+        self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
 
     async def load(self) -> None:
-        """Read the living part of the store; the copy is replaced in one step at the end."""
+        """Read the living part of the store; the copy is replaced in one step at the end.
+
+        What others commit meanwhile may be in it or not; it is behind the position.
+        """
         store = self._store
+        position = (await store.commit([])).last_seq
         clusters, nodes = await store.clusters(), await store.nodes()
         projects = await store.projects()
         sessions, keys = await store.live_sessions(), await store.keys()
@@ -87,18 +102,22 @@ class FleetState:
         known = {task.id: task for task in tasks}
         stopping = [e.task_id for e in executions if e.task_id not in known]
         known.update((task.id, task) for task in await store.tasks(stopping))
+        timed = self.renewal.timed(sessions, self.sessions)
+        self.notes.add_everything()
         self._clear()
+        self.position.begin(position)
         self._apply(
             Change(
                 projects=tuple(projects),
                 clusters=tuple(clusters),
                 nodes=tuple(nodes),
-                sessions=tuple(sessions),
+                sessions=tuple(timed),
                 keys=tuple(keys),
             )
         )
         for execution in executions:
-            self._put_lease(Lease(known[execution.task_id], execution))
+            if execution.task_id in known:
+                self._put_lease(Lease(known[execution.task_id], execution))
         for task in tasks:
             self._put_task(task)
         self.signals.wake_all(sessions=self.sessions)
@@ -119,6 +138,8 @@ class FleetState:
     async def commit(self, changes: Sequence[Change]) -> list[Refusal | None]:
         """Make the changes that fit, each whole, in one transaction; apply those to the copy.
 
+        Where somebody else was faster the copy is brought up to date, so that the caller can
+        decide anew.
         Raises `StoreUnavailable` when the outcome is unknown, and until that has been cleared up.
         """
         if not changes:
@@ -136,6 +157,9 @@ class FleetState:
         refusals = await asyncio.shield(commit)
         if trail is not None:
             trail.note(changes, refusals)
+        if any(refusals):
+            with contextlib.suppress(StoreUnavailable):
+                await self.renewal.refused(changes, refusals)
         return refusals
 
     async def catch_up(self) -> None:
@@ -171,36 +195,15 @@ class FleetState:
             # Some of it may have happened: believe nothing that memory says.
             self.signals.doubt.set()
             raise
-        self._keep_events([event for change in made for event in change.events], committed.last_seq)
+        events = [event for change in made for event in change.events]
+        if events:
+            self.fresh.keep(events, committed.last_seq)
+            self.position.add_own(committed.last_seq - len(events), committed.last_seq)
+            self.signals.grown()
         self.tally.count(made, at=self._system.now())
         self.tally.commit_s.observe(took_s)
         self.tally.commit_changes.observe(len(changes))
         return list(committed.refusals)
-
-    def fresh_events(self, after: int) -> list[Event]:
-        """The events after that number, in order, as far as memory has them; each only once.
-
-        None of them when the next one is not here: then the store has it.
-        """
-        events: list[Event] = []
-        while (some := self._fresh.pop(after + 1, None)) is not None:
-            for event in some:
-                after += 1
-                events.append(msgspec.structs.replace(event, seq=after))
-        self._fresh_events -= len(events)
-        for passed in [first for first in self._fresh if first <= after]:
-            self._fresh_events -= len(self._fresh.pop(passed))
-        return events
-
-    def _keep_events(self, events: list[Event], last_seq: int) -> None:
-        if not events:
-            return
-        if self._fresh_events + len(events) > REMEMBERED_EVENTS:
-            self._fresh.clear()
-            self._fresh_events = 0
-        self._fresh[last_seq - len(events) + 1] = events
-        self._fresh_events += len(events)
-        self.signals.events.set()
 
     async def ready_tasks(self, ids: Sequence[str]) -> list[Task]:
         """The tasks that exist among `ids`, from memory where it has them."""
@@ -208,6 +211,30 @@ class FleetState:
         read = {task.id: task for task in await self._store.tasks(missing)} if missing else {}
         found = (self._ready.get(id) or read.get(id) for id in ids)
         return [task for task in found if task is not None]
+
+    def take(self, change: Change) -> None:
+        """Put rows that another master wrote into the copy, where they are newer."""
+        self._apply(change)
+
+    def take_task(
+        self, id: str, task: Task | None, live: Sequence[Execution], ended: Collection[str]
+    ) -> None:
+        """Put a task that another master changed into the copy, with its live executions.
+
+        Of `ended`, those of the task that the copy still holds are let go.
+        """
+        self.notes.add((id, *(each.id for each in live)))
+        for execution_id in ended:
+            held = self.leases.get(execution_id)
+            if held is not None and held.execution.task_id == id:
+                self.notes.add((execution_id,))
+                self._drop_lease(held.execution)
+        if task is None:
+            self._forget_task(id)
+            return
+        for execution in live:
+            self._put_lease(lease_of(task, execution, self.leases.get(execution.id)))
+        self._put_task(task)
 
     def session_executions(self, session_id: str) -> Iterator[Lease]:
         """The live executions of a session."""
@@ -229,49 +256,16 @@ class FleetState:
         """The lease under which a task is being attempted."""
         return self.leases.get(task.execution_id) if task.execution_id else None
 
-    def next_delayed(self) -> float | None:
-        """When the next task that waits for its time becomes ready."""
-        while self._delayed:
-            due, task_id = self._delayed[0]
-            if self._delayed_until.get(task_id) == due:
-                return due
-            heapq.heappop(self._delayed)
-        return None
-
     async def release_delayed(self, now: float) -> int:
         """Put the tasks whose time has come into the queue; returns how many."""
-        due: list[tuple[float, str]] = []
-        while (at := self.next_delayed()) is not None and at <= now:
-            due.append(heapq.heappop(self._delayed))
+        due = self.delayed.take_due(now)
         try:
             await self.refresh([id for _, id in due])
-        except StoreUnavailable:
-            for entry in due:
-                heapq.heappush(self._delayed, entry)
+        except BaseException:
+            # Also when a leader is cut short that leads no longer.
+            self.delayed.put_back(due)
             raise
         return len(due)
-
-    def next_limit(self) -> float | None:
-        """When the next execution reaches its time limit."""
-        while self._limits and self._limits[0][1] not in self.leases:
-            heapq.heappop(self._limits)
-        return self._limits[0][0] if self._limits else None
-
-    def over_limit(self, at: float) -> list[Lease]:
-        """The leases whose time limit was reached by then; each is returned once.
-
-        The time runs from the start of the work: a lease that was started later than it was
-        assigned is watched anew.
-        """
-        over: list[Lease] = []
-        while (limit := self.next_limit()) is not None and limit <= at:
-            lease = self.leases[heapq.heappop(self._limits)[1]]
-            begun = lease.execution.running_at or lease.execution.start_time
-            if begun + (lease.task.timeout_s or 0.0) > limit:
-                self.watch_limit(lease)
-            else:
-                over.append(lease)
-        return over
 
     async def refresh(self, task_ids: Sequence[str]) -> None:
         """Take the store's word for these tasks, unless memory knows something newer."""
@@ -281,57 +275,58 @@ class FleetState:
         for task in found:
             self._put_task(task)
         for gone in {*task_ids} - {task.id for task in found}:
-            self._ready.pop(gone, None)
-            self.queue.discard(gone)
-            self._take_from_delayed(gone)
+            self._forget_task(gone)
+
+    def _forget_task(self, task_id: str) -> None:
+        self._ready.pop(task_id, None)
+        self.queue.discard(task_id)
+        self.delayed.discard(task_id)
+        self._versions.pop(task_id, None)
 
     def orphaned_sessions(self) -> list[str]:
         """Sessions that have ended while executions of theirs are still alive."""
         return [id for id in self._by_session if id not in self.sessions]
 
-    def watch_limit(self, lease: Lease) -> None:
-        """Watch the time limit of a lease, if it has one."""
-        if lease.task.timeout_s is not None:
-            begun = lease.execution.running_at or lease.execution.start_time
-            heapq.heappush(self._limits, (begun + lease.task.timeout_s, lease.execution.id))
-            self.signals.timers.set()
-
-    @property
-    def delayed(self) -> Mapping[str, float]:
-        """Tasks that wait for a time, and until when."""
-        return self._delayed_until
-
-    def count_delayed(self, project_id: str) -> int:
-        """How many tasks of a project wait for a time."""
-        return sum(project == project_id for project in self._delayed_projects.values())
-
     def _apply(self, change: Change) -> None:
+        if self.notes:
+            self.notes.add(ids_of(change))
         for cluster in change.clusters:
             self._put_cluster(cluster)
         for project in change.projects:
-            self.projects[project.id] = project
+            if is_newer(project, self.projects.get(project.id)):
+                self.projects[project.id] = project
         for node in change.nodes:
+            self._put_node(node)
+        for session in change.sessions:
+            self._put_session(session)
+        for key in change.keys:
+            if is_newer(key, self.keyring.keys.get(key.id)):
+                self.keyring.put_key(key)
+        tasks = {task.id: task for task in change.tasks}
+        for execution in change.executions:
+            task = self._task_of(execution, tasks)
+            if task is not None:
+                self._put_lease(Lease(task, execution))
+        for task in change.tasks:
+            self._put_task(task)
+
+    def _put_node(self, node: Node) -> None:
+        if is_newer(node, self.nodes.get(node.id)):
             self.keyring.put_node(node)
             self.nodes[node.id] = node
             self._put_in_fleet(node)
             self.signals.dispatch.set()
             if node.session_id:
                 self.signals.session(node.session_id).set()
-        for session in change.sessions:
-            self._put_session(session)
-        for key in change.keys:
-            self.keyring.put_key(key)
-        tasks = {task.id: task for task in change.tasks}
-        for execution in change.executions:
-            self._put_lease(Lease(self._task_of(execution, tasks), execution))
-        for task in change.tasks:
-            self._put_task(task)
 
-    def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task:
-        return changed.get(execution.task_id) or self.leases[execution.id].task
+    def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task | None:
+        lease = self.leases.get(execution.id)
+        return changed.get(execution.task_id) or (lease.task if lease else None)
 
     def _put_cluster(self, cluster: Cluster) -> None:
         before = self.clusters.get(cluster.id)
+        if not is_newer(cluster, before):
+            return
         self.clusters[cluster.id] = cluster
         self.fleet.set_cluster(cluster.id, cluster.status is ClusterStatus.ACTIVE)
         self.fleet.set_strategy(cluster.id, cluster.configuration.default_strategy)
@@ -352,6 +347,8 @@ class FleetState:
         self.fleet.put(msgspec.structs.replace(node, resources=resources))
 
     def _put_session(self, session: Session) -> None:
+        if not is_newer(session, self.sessions.get(session.id)):
+            return
         if session.ended_at is None:
             self.sessions[session.id] = session
             self.fleet.observe(session.node_id, session.load)
@@ -363,7 +360,10 @@ class FleetState:
 
     def _put_lease(self, lease: Lease) -> None:
         execution = lease.execution
-        held = execution.id in self.leases
+        known = self.leases.get(execution.id)
+        if known is not None and known.execution.version > execution.version:
+            return
+        held = known is not None
         alive = execution.status in LIVE_EXECUTION
         if alive:
             self.leases[execution.id] = lease
@@ -371,7 +371,7 @@ class FleetState:
             self.signals.session(execution.session_id).set()
             if not held:
                 self.fleet.reserve(execution.node_id, execution.reserved)
-                self.watch_limit(lease)
+                self.limits.watch(lease)
         elif held:
             self._drop_lease(execution)
 
@@ -407,7 +407,7 @@ class FleetState:
         """A task that nobody has to place."""
         self._ready.pop(task.id, None)
         self.queue.discard(task.id)
-        self._take_from_delayed(task.id)
+        self.delayed.discard(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
         if task.status is TaskStatus.COMPLETED and task.assigned_node:
@@ -417,18 +417,10 @@ class FleetState:
     def _put_delayed(self, task: Task) -> None:
         self._ready.pop(task.id, None)
         self.queue.discard(task.id)
-        if self._delayed_until.get(task.id) != task.not_before:
-            self._delayed_until[task.id] = task.not_before
-            self._delayed_projects[task.id] = task.project_id
-            heapq.heappush(self._delayed, (task.not_before, task.id))
-            self.signals.timers.set()
-
-    def _take_from_delayed(self, task_id: str) -> None:
-        if self._delayed_until.pop(task_id, None) is not None:
-            del self._delayed_projects[task_id]
+        self.delayed.put(task)
 
     def _put_ready(self, task: Task) -> None:
-        self._take_from_delayed(task.id)
+        self.delayed.discard(task.id)
         if len(self._ready) < REMEMBERED_TASKS and len(memoryview(task.parameters)) < (
             REMEMBERED_BYTES
         ):

@@ -1,7 +1,9 @@
 """The control plane as one thing: start in order, run together, stop in order.
 
-Start: open the store, take the lead, load, mend what a crash left half-way, then begin to act.
-Stop: no new work, let running commits finish, save the cursor, close the store.
+Start: open the store, take the lead if nobody has it, load, then begin to act. Every master serves
+the API and follows what the others commit; the one that leads also dispatches, watches the clock
+and carries events out. One that loses the lead goes on as a follower, and stands for it again.
+Stop: no new work, let running commits finish, save the cursor, resign, close the store.
 """
 
 import asyncio
@@ -10,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-import msgspec
-
 from crawlfleet.control.audit import AuditLog
 from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.events import Broadcast, Events
+from crawlfleet.control.following import Following
 from crawlfleet.control.history import NodeHistory
-from crawlfleet.control.keys import Keys
+from crawlfleet.control.keys import Keys, Principal
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.logs import Logs
 from crawlfleet.control.node_tokens import NodeTokens
@@ -27,21 +28,24 @@ from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.suspicion import Suspicion
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.terms import Terms
 from crawlfleet.control.timers import Timers
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import Rules
-from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.change import Change
+from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.bus import EventSink
-from crawlfleet.ports.store import Store
+from crawlfleet.ports.store import Lead, Leadership, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 STOP_DEADLINE_S: Final = 5.0
+STAND_EVERY_S: Final = 0.5
+"""How often one that does not lead asks whether it may: part of the time that a take-over takes."""
+PAUSE_AFTER_LOSS_S: Final = 0.5
 
 
 class ControlPlane:
@@ -65,7 +69,12 @@ class ControlPlane:
         self.origins = origins or {}
         """Where the value of each setting came from, by its dotted name."""
         self._name = name
-        self.state = state = FleetState(store=store, system=system)
+        self.state = state = FleetState(
+            store=store, system=system, session_timeout_s=settings.session.timeout_s
+        )
+        self._following = Following(
+            store=store, state=state, system=system, settings=settings.session
+        )
         self.leases = Leases(state=state, system=system, settings=settings.recovery)
         self.logs = Logs(store=store, state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)
@@ -105,11 +114,13 @@ class ControlPlane:
             history=self.history,
             terms=terms,
         )
+        self.suspicion = Suspicion(leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
-        self._outbox = outbox = Outbox(store=store, state=state, sinks=[self._broadcast, *sinks])
+        self._outbox = Outbox(store=store, state=state, sinks=sinks)
         self.events = Events(
-            store=store, broadcast=self._broadcast, position=lambda: outbox.position
+            store=store, broadcast=self._broadcast, position=lambda: state.position.newest
         )
+        self._lead: Lead | None = None
         self._running: asyncio.Task[None] | None = None
 
     def now(self) -> float:
@@ -118,12 +129,15 @@ class ControlPlane:
 
     async def __aenter__(self) -> Self:
         await self._store.open()
-        self.state.epoch = await self._store.lead(self._name)
-        await self.state.load()
-        await self._mend()
+        try:
+            await self._start()
+        except BaseException:
+            await self._store.close()
+            raise
         self._running = asyncio.create_task(self._run(), name="control plane")
         log.info(
             "control plane started",
+            leads=self.leads,
             epoch=self.state.epoch,
             nodes=len(self.state.nodes),
             ready=len(self.state.queue),
@@ -143,12 +157,33 @@ class ControlPlane:
                 await asyncio.wait([self._running])
             with contextlib.suppress(StoreUnavailable, TimeoutError):
                 async with asyncio.timeout(STOP_DEADLINE_S):
-                    await self._outbox.save()
                     await self.history.write()
                     await self.keys.save()
         finally:
             await self._store.close()
         log.info("control plane stopped")
+
+    @property
+    def leads(self) -> bool:
+        """Whether this master dispatches and watches the clock."""
+        return self._lead is not None
+
+    async def leadership(self) -> Leadership:
+        """Who leads: this master, or whom the store names."""
+        if self._lead is not None:
+            return Leadership(epoch=self._lead.epoch, leader=self._name)
+        return await self._store.leadership()
+
+    async def authenticate(self, secret: str, *, address: str = "") -> Principal:
+        """Who holds this secret, also if another master gave it away a moment ago.
+
+        Raises `Unauthenticated` if nobody does (any more). With an address the use is remembered.
+        """
+        try:
+            return self.keys.authenticate(secret, address=address)
+        except Unauthenticated:
+            await self._following.look()
+            return self.keys.authenticate(secret, address=address)
 
     def dismiss(self) -> None:
         """Let those who follow events or logs go: the master is about to stop."""
@@ -160,31 +195,76 @@ class ControlPlane:
         if self._running is not None:
             await asyncio.shield(self._running)
 
+    async def _start(self) -> None:
+        # In this order: what an earlier leader committed is in what is loaded after that.
+        self._lead = await self._store.lead(self._name)
+        await self.state.load()
+        if self._lead is not None:
+            self.state.epoch = self._lead.epoch
+            await self.leases.give_back_orphans()
+
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.state.recover(), name="recover")
-            group.create_task(self._dispatch.run(), name="dispatch")
-            group.create_task(self._timers.run(), name="timers")
-            group.create_task(self._outbox.run(), name="outbox")
             group.create_task(self.history.run(), name="history")
             group.create_task(self.keys.run(), name="keys")
+            group.create_task(self.suspicion.run(), name="suspicion")
+            group.create_task(self._following.run(), name="following")
+            group.create_task(self._broadcast.run(self.state.signals.news), name="broadcast")
+            group.create_task(self._rule(), name="rule")
 
-    async def _mend(self) -> None:
-        """Sessions get a full timeout to be heard again; work of ended sessions goes back."""
-        now = self._system.now()
-        least = self.settings.session.timeout_s
-        await self.state.commit(
-            [
-                Change(
-                    sessions=(
-                        msgspec.structs.replace(
-                            session,
-                            deadline=now + max(session.timeout_s, least),
-                            version=session.version + 1,
-                        ),
-                    )
-                )
-                for session in self.state.sessions.values()
-            ]
-        )
+    async def _rule(self) -> None:
+        """Lead whenever nobody else does."""
+        if self._lead is not None:
+            await self._reign(self._lead)
+        while True:
+            lead = await self._stand()
+            if lead is not None:
+                await self._reign(lead, taken_over=True)
+
+    async def _stand(self) -> Lead | None:
+        """The lead, or nothing after a while."""
+        try:
+            lead = await self._store.lead(self._name)
+        except StoreUnavailable as error:
+            log.warning("cannot stand for the lead", error=str(error))
+            lead = None
+        if lead is None:
+            chance = int.from_bytes(self._system.entropy(1), "big") / 256
+            await asyncio.sleep(STAND_EVERY_S * (0.75 + chance / 2))
+        return lead
+
+    async def _reign(self, lead: Lead, *, taken_over: bool = False) -> None:
+        """Lead until the lead is lost; then go on as one that follows."""
+        self._lead = lead
+        self.state.epoch = lead.epoch
+        log.info("leading", epoch=lead.epoch)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._until_lost(lead), name="until lost")
+                if taken_over:
+                    await self._take_over()
+                self.state.signals.wake_all(sessions=())
+                group.create_task(self._dispatch.run(), name="dispatch")
+                group.create_task(self._timers.run(), name="timers")
+                group.create_task(self._outbox.run(), name="outbox")
+        except* (LeadershipLost, StoreUnavailable) as trouble:
+            log.warning("leads no longer", error=str(trouble.exceptions[0]))
+        finally:
+            self._lead = None
+            with contextlib.suppress(StoreUnavailable, TimeoutError):
+                async with asyncio.timeout(STOP_DEADLINE_S):
+                    await self._outbox.save()
+            await lead.resign()
+        await asyncio.sleep(PAUSE_AFTER_LOSS_S)
+
+    async def _until_lost(self, lead: Lead) -> None:
+        await lead.lost()
+        raise LeadershipLost("the connection that held the lead is gone")
+
+    async def _take_over(self) -> None:
+        """Know all that was committed under the leaders before, and go on from there."""
+        await self._following.catch_up()
+        await self.state.renewal.sessions([*self.state.sessions])
+        self.state.limits.watch_all()
         await self.leases.give_back_orphans()

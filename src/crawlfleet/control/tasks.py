@@ -12,6 +12,7 @@ from crawlfleet.core import admission
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
 from crawlfleet.model.ids import TASK, make_id
 from crawlfleet.model.project import ClusterStatus, Project, ProjectStatus
 from crawlfleet.model.requests import CloneRequest, TaskRequest
@@ -173,9 +174,9 @@ class Tasks:
                 continue
             now = self._system.now()
             # A refusal means that somebody else has just made it: just as well.
-            await self._state.commit(
-                [Change(projects=(Project(id=id, name=id, created_at=now, updated_at=now),))]
-            )
+            project = Project(id=id, name=id, created_at=now, updated_at=now)
+            event = Event(kind="project.created", subject=id, at=now, cause="named by a task")
+            await self._state.commit([Change(projects=(project,), events=(event,))])
 
     async def _outcome(self, change: Change, refusal: Refusal | None) -> Submission:
         if refusal is None:

@@ -9,8 +9,10 @@ import asyncio
 import contextlib
 from typing import Final
 
+import msgspec
+
 from crawlfleet.control.history import NodeHistory
-from crawlfleet.control.leases import Leases
+from crawlfleet.control.leases import Leases, demand_lead
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.terms import Terms
 from crawlfleet.core import attempts
@@ -91,9 +93,9 @@ class Timers:
         if self._state.sessions:
             silence = min(session.deadline for session in self._state.sessions.values())
             instants.append(max(silence, self._hear_first_until))
-        if (delayed := self._state.next_delayed()) is not None:
+        if (delayed := self._state.delayed.next()) is not None:
             instants.append(delayed)
-        if (limit := self._state.next_limit()) is not None:
+        if (limit := self._state.limits.next()) is not None:
             instants.append(limit + self._recovery.timeout_grace_s)
         return min(instants)
 
@@ -119,11 +121,15 @@ class Timers:
         if now < self._hear_first_until:
             return
         silent = [each for each in self._state.sessions.values() if each.deadline <= now]
+        # Another master may have heard of them.
+        await self._state.renewal.sessions([session.id for session in silent])
         for session in silent:
             # A heartbeat may have come in while the one before was being ended.
             if self._is_silent(session.id, now):
                 await self._leases.end_session(
-                    session.id, cause=f"silent for {now - session.last_heartbeat:.1f} s"
+                    session.id,
+                    cause=f"silent for {now - session.last_heartbeat:.1f} s",
+                    epoch=self._state.epoch,
                 )
 
     def _is_silent(self, session_id: str, now: float) -> bool:
@@ -132,16 +138,18 @@ class Timers:
 
     async def _stop_overruns(self, now: float) -> None:
         over: list[tuple[Lease, Change]] = []
-        for lease in self._state.over_limit(now - self._recovery.timeout_grace_s):
+        for lease in self._state.limits.over(now - self._recovery.timeout_grace_s):
             chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
             change = attempts.overrun(lease, self._recovery, now=now, chance=chance)
             if change is not None:
-                over.append((lease, change))
+                fenced = msgspec.structs.replace(change, epoch=self._state.epoch)
+                over.append((lease, fenced))
         refusals = await self._state.commit([change for _, change in over])
+        demand_lead(refusals)
         for (lease, _), refusal in zip(over, refusals, strict=True):
             if refusal is not None:
                 # The node has just said something, but not always that it is done.
-                self._state.watch_limit(lease)
+                self._state.limits.watch(lease)
 
     async def _clear_up(self, now: float) -> bool:
         """Remove one portion of what is older than is kept; whether there may be more."""

@@ -182,7 +182,7 @@ def fail(
         if not lost:
             return None
         ended = move_execution(lease.execution, trigger, end_time=now, error=error)
-        return None if ended is None else Change(executions=(ended,))
+        return None if ended is None else _ended(lease.execution, ended, now, error.message)
     task = _recovered(lease, error, metrics, limits, now=now, chance=chance)
     if task is None:
         return None
@@ -216,7 +216,7 @@ def release(lease: Lease, *, now: float, cause: str) -> Change | None:
 def confirm_stop(lease: Lease, *, now: float) -> Change | None:
     """The node has stopped what it was ordered to stop; `None` when no such order stands."""
     ended = move_execution(lease.execution, ExecutionTrigger.STOPPED, end_time=now)
-    return None if ended is None else Change(executions=(ended,))
+    return None if ended is None else _ended(lease.execution, ended, now, "its node has stopped it")
 
 
 def withdraw(
@@ -312,6 +312,20 @@ def _both(
     return Change(
         tasks=(task,), executions=(execution,), events=(event,), claims=closing_claims(task)
     )
+
+
+def _ended(before: Execution, ended: Execution, now: float, cause: str) -> Change:
+    """The end of an execution that had lost its task before, so that no task tells of it."""
+    event = Event(
+        kind=f"execution.{ended.status}",
+        subject=ended.id,
+        at=now,
+        cause=cause,
+        from_state=str(before.status),
+        to_state=str(ended.status),
+        details={"task_id": ended.task_id, "node_id": ended.node_id},
+    )
+    return Change(executions=(ended,), events=(event,))
 
 
 def _processing_time_s(lease: Lease, now: float) -> float:

@@ -156,7 +156,7 @@ def move_execution(
 ) -> Execution | None:
     """The execution after `trigger`; `None` if not allowed.
 
-    It makes no event: the task's own events name the execution, and its row is its history.
+    It makes no event: those of its task name the execution, for as long as it owns the task.
     """
     target = EXECUTION_TRANSITIONS.get((execution.status, trigger))
     if target is None:

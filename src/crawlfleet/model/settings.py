@@ -72,6 +72,13 @@ class SessionSettings(Section, frozen=True, kw_only=True):
     long_poll_s: Annotated[
         Seconds, Meta(description="How long a node's request for work waits when there is none.")
     ] = 20.0
+    reconnect_s: Annotated[
+        Seconds,
+        Meta(
+            description="A node whose connection broke loses its session, and with it its work, "
+            "unless it is heard again within so long: most often its process has died."
+        ),
+    ] = 1.5
 
 
 class TaskSettings(Section, frozen=True, kw_only=True):

@@ -263,6 +263,12 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     status: str
     reason: str = ""
+    leader: bool | None = None
+    """Whether this master leads: dispatches, and watches the clock."""
+    epoch: int | None = None
+    """How often the lead was taken."""
+    led_by: str | None = None
+    """The address of the master that leads, or led last."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,7 +286,12 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     epoch: int
+    """How often the lead was taken."""
     totals: Totals
+    leader: bool = True
+    """Whether the master that answers leads: dispatches, and watches the clock."""
+    led_by: str = ""
+    """The address of the master that leads, or led last."""
 
 
 class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

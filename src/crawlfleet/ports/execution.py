@@ -59,12 +59,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 class Observer(Protocol):
     """Hears what an execution says of itself while it runs."""
 
-    async def started(self) -> None:
-        """The work begins; called once. What this raises ends the work."""
+    def started(self) -> None:
+        """The work begins; called once. Neither waits nor raises."""
         ...
 
     def progress(self, done: float, total: float | None) -> None:
-        """How far it has got. Neither waits nor raises, like `log`: the work must not stall."""
+        """How far it has got. Neither waits nor raises, like all of these: the work must not
+        stall."""
         ...
 
     def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:

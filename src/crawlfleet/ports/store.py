@@ -48,6 +48,31 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """The number of this batch's last event; they are numbered in order and without a gap."""
 
 
+class Leadership(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads, or led last."""
+
+    epoch: int
+    leader: str
+    """The name that it gave; empty before anybody led."""
+
+
+class Lead(Protocol):
+    """The right to dispatch and to watch the clock, for as long as it is not lost."""
+
+    @property
+    def epoch(self) -> int:
+        """Higher than any before; changes with another epoch are refused from now on."""
+        ...
+
+    async def lost(self) -> None:
+        """Wait until the lead is lost, or for ever where that cannot be."""
+        ...
+
+    async def resign(self) -> None:
+        """Let somebody else lead. May be called twice, and raises nothing."""
+        ...
+
+
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which tasks to list; an empty tuple or `None` does not restrict."""
 
@@ -83,8 +108,25 @@ class Store(History, Protocol):
         """Finish what was begun. May be called twice."""
         ...
 
-    async def lead(self, leader: str) -> int:
-        """Become the leader: a new epoch, higher than any before; older epochs are refused."""
+    async def lead(self, leader: str) -> Lead | None:
+        """Become the leader under this name, unless somebody else leads: then `None`.
+
+        Whoever dies or falls silent loses the lead within seconds. Who leads already and asks
+        again gets a new epoch.
+        """
+        ...
+
+    async def leadership(self) -> Leadership:
+        """Who leads, or led last."""
+        ...
+
+    def changes(self) -> AsyncIterator[int]:
+        """The number of the newest event, whenever somebody else has written events.
+
+        It may tell too often, but leaves nothing out, also after a break: a reader who has dealt
+        with all events up to that number has missed none. Ends at once for a store that only one
+        master can use.
+        """
         ...
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
@@ -93,6 +135,7 @@ class Store(History, Protocol):
         A change sees the effect of those before it in the batch. A refused change leaves no trace.
         Epoch, session, versions and claims are checked in this order. Raises `InvalidRequest`, and
         makes nothing, when a value cannot be stored (text that is not UTF-8, a huge integer).
+        Committing nothing tells the number of the newest event.
         """
         ...
 
@@ -117,7 +160,15 @@ class Store(History, Protocol):
         """All nodes, or those in one of the given states."""
         ...
 
+    async def nodes_among(self, ids: Sequence[str]) -> list[Node]:
+        """The nodes that exist among `ids`, in order of id."""
+        ...
+
     async def session(self, id: str) -> Session | None: ...
+
+    async def sessions_among(self, ids: Sequence[str]) -> list[Session]:
+        """The sessions that exist among `ids`, ended ones too, in order of id."""
+        ...
 
     async def live_sessions(self) -> list[Session]:
         """Sessions that have not ended, whatever their deadline."""
@@ -155,8 +206,8 @@ class Store(History, Protocol):
 
     async def execution(self, id: str) -> Execution | None: ...
 
-    async def live_executions(self) -> list[Execution]:
-        """All executions that hold resources of a node."""
+    async def live_executions(self, task_ids: Sequence[str] | None = None) -> list[Execution]:
+        """All executions that hold resources of a node, or those of the tasks `task_ids`."""
         ...
 
     async def keys(self) -> list[ApiKey]: ...
@@ -177,6 +228,13 @@ class Store(History, Protocol):
 
     async def move_cursor(self, consumer: str, seq: int) -> None:
         """Remember that a consumer has dealt with all events up to `seq`; never moves back."""
+        ...
+
+    async def remove_cursor(self, consumer: str) -> None:
+        """Forget a consumer that will not come back: it holds up `remove_events` no longer.
+
+        May be called twice.
+        """
         ...
 
     async def remove_finished(self, *, before: float, limit: int) -> int:

@@ -62,7 +62,7 @@ class Watch:
         self.lines: list[tuple[LogLevel, str, dict[str, Any]]] = []
         self.steps: list[tuple[float, float | None]] = []
 
-    async def started(self) -> None:
+    def started(self) -> None:
         self.starts += 1
         self.has_started.set()
 

@@ -27,7 +27,7 @@ class LocalFleet:
         self.folder = folder
         self._workers = workers
         self._settings = settings
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.key = secrets.token_hex(32)
         self._process: subprocess.Popen[bytes] | None = None
@@ -136,7 +136,8 @@ def _kind(process: psutil.Process) -> str:
     return command[command.index("crawlfleet") + 1] if "crawlfleet" in command else "other"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port on which nobody listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -218,7 +218,13 @@ def main() -> None:
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    asyncio.run(Host(orders_fd, Replies(replies_fd)).serve())
+    serving = Host(orders_fd, Replies(replies_fd)).serve()
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(serving)
+    else:
+        uvloop.run(serving)
 
 
 if __name__ == "__main__":

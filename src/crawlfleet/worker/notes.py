@@ -45,7 +45,7 @@ class Heard:
         self._notes = notes
         self._begin = begin
 
-    async def started(self) -> None:
+    def started(self) -> None:
         self._begin()
 
     def progress(self, done: float, total: float | None) -> None:

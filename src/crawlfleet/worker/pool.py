@@ -191,9 +191,9 @@ class _Witness:
         self.progress = observer.progress
         self.has_begun = False
 
-    async def started(self) -> None:
+    def started(self) -> None:
         self.has_begun = True
-        await self._observer.started()
+        self._observer.started()
 
 
 def _attempt_of(reply: pipe.Result | pipe.Error, elapsed_s: float) -> Attempt:

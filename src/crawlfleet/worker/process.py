@@ -38,7 +38,7 @@ LAST_WORDS_S: Final = 0.2
 REAP_WAIT_S: Final = 5.0
 
 _LEVELS: Final = {str(level): level for level in LogLevel}
-Milestone = pipe.Ready | pipe.Started | pipe.Ending
+Milestone = pipe.Ready | pipe.Ending
 
 
 class Departed(Exception):
@@ -148,11 +148,7 @@ class Child(asyncio.SubprocessProtocol):
         self._expected = (pipe.Started, pipe.Result, pipe.Error)
         self._output = b""
         self._send(start)
-        reply = await self._receive()
-        if isinstance(reply, pipe.Started):
-            await observer.started()
-            reply = await self._receive()
-        return cast("pipe.Result | pipe.Error", reply)
+        return cast("pipe.Result | pipe.Error", await self._receive())
 
     async def halt(self, grace_s: float) -> bool:
         """Stop what runs; whether the process ended it in time and can be used again."""
@@ -162,8 +158,7 @@ class Child(asyncio.SubprocessProtocol):
             self._send(pipe.Cancel(execution_id=self._execution_id))
         try:
             async with asyncio.timeout(grace_s):
-                while isinstance(await self._receive(), pipe.Started):
-                    pass
+                await self._receive()
         except (TimeoutError, Departed):
             return False
         return True
@@ -273,11 +268,13 @@ class Child(asyncio.SubprocessProtocol):
             kind = type(reply).__name__.lower()
             raise pipe.Malformed(f"`{kind}` about {about} came out of turn")
         if isinstance(reply, pipe.Started):
-            self._expected = tuple(set(self._expected) - {pipe.Started})
-        else:
-            self._expected, self._execution_id = (), None
-            if self._partial_line:
-                asyncio.get_running_loop().call_soon(self._take_rest_of_output)
+            self._expected = tuple(kind for kind in self._expected if kind is not pipe.Started)
+            if self._observer is not None:
+                self._observer.started()
+            return
+        self._expected, self._execution_id = (), None
+        if self._partial_line:
+            asyncio.get_running_loop().call_soon(self._take_rest_of_output)
         self._inbox.put_nowait(reply)
 
     def _take_note(self, note: pipe.Progress | pipe.Log) -> None:

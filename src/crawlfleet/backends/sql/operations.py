@@ -53,6 +53,14 @@ def move_cursor(consumer: str, seq: int) -> Operation[Any]:
     return steps
 
 
+def remove_cursor(consumer: str) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        yield statements.remove_cursor, {"name": consumer}
+        return 0
+
+    return steps
+
+
 def remove_finished(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
         limits = {"before": before, "limit": max(limit, 0)}

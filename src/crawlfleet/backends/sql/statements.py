@@ -138,6 +138,12 @@ class Statements(Generic[T]):
         self.live_executions = finish(
             select(executions).where(schema.HOLDING).order_by(executions.c.id)
         )
+        self.live_attempts = finish(
+            select(executions)
+            .where(dialect.among_given(executions.c.task_id, "ids"))
+            .where(schema.HOLDING)
+            .order_by(executions.c.id)
+        )
         self.attempts = finish(
             select(executions)
             .where(executions.c.task_id == bindparam("task_id"))
@@ -293,6 +299,7 @@ class Statements(Generic[T]):
         self.leadership = finish(
             select(leadership.c.epoch, dialect.larger(leadership.c.removed_seq, newest_event()))
         )
+        self.leader = finish(select(leadership.c.epoch, leadership.c.leader))
         self.lead = finish(
             update(leadership)
             .values(epoch=leadership.c.epoch + literal_column("1"), leader=bindparam("name"))
@@ -315,6 +322,7 @@ class Statements(Generic[T]):
 
     def _removals(self) -> None:
         dialect, finish = self._dialect, self._dialect.finish
+        self.remove_cursor = finish(delete(cursors).where(cursors.c.consumer == bindparam("name")))
         ended = _limited(
             select(tasks.c.id)
             .where(tasks.c.completed_at < bindparam("before"))

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.backends.sql import operations, rows
 from crawlfleet.backends.sql.group import Changes
 from crawlfleet.backends.sql.history import SqlHistory
@@ -21,7 +22,7 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
-from crawlfleet.ports.store import Change, Committed, TaskFilter
+from crawlfleet.ports.store import Change, Committed, Lead, Leadership, TaskFilter
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -63,8 +64,15 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
     async def _write(self, job: Changes | Operation[T]) -> Any:
         """The outcome of a job, when it is durable."""
 
-    async def lead(self, leader: str) -> int:
-        return int(await self._write(operations.lead(leader)))
+    async def lead(self, leader: str) -> Lead | None:
+        return SoleLead(int(await self._write(operations.lead(leader))))
+
+    async def leadership(self) -> Leadership:
+        ((epoch, leader),) = await self._fetch(self._statements.leader, {})
+        return Leadership(epoch=int(epoch), leader=leader)
+
+    def changes(self) -> AsyncIterator[int]:
+        return no_changes()
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         committed: Committed = await self._write(changes)
@@ -98,8 +106,14 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
         states = {"states": [state.value for state in status]}
         return await self._decode(rows.NODE, self._statements.nodes_in, [states])
 
+    async def nodes_among(self, ids: Sequence[str]) -> list[Node]:
+        return sorted(await self._among(rows.NODE, list(ids)), key=attrgetter("id"))
+
     async def session(self, id: str) -> Session | None:
         return await self._one(rows.SESSION, id)
+
+    async def sessions_among(self, ids: Sequence[str]) -> list[Session]:
+        return sorted(await self._among(rows.SESSION, list(ids)), key=attrgetter("id"))
 
     async def live_sessions(self) -> list[Session]:
         return await self._decode(rows.SESSION, self._statements.live_sessions, [{}])
@@ -157,8 +171,11 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
     async def execution(self, id: str) -> Execution | None:
         return await self._one(rows.EXECUTION, id)
 
-    async def live_executions(self) -> list[Execution]:
-        return await self._decode(rows.EXECUTION, self._statements.live_executions, [{}])
+    async def live_executions(self, task_ids: Sequence[str] | None = None) -> list[Execution]:
+        if task_ids is None:
+            return await self._decode(rows.EXECUTION, self._statements.live_executions, [{}])
+        ids = {"ids": list(task_ids)}
+        return await self._decode(rows.EXECUTION, self._statements.live_attempts, [ids])
 
     async def keys(self) -> list[ApiKey]:
         return await self._in_order(rows.KEY)
@@ -187,6 +204,9 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
 
     async def move_cursor(self, consumer: str, seq: int) -> None:
         await self._write(operations.move_cursor(consumer, seq))
+
+    async def remove_cursor(self, consumer: str) -> None:
+        await self._write(operations.remove_cursor(consumer))
 
     async def remove_finished(self, *, before: float, limit: int) -> int:
         return int(await self._write(operations.remove_finished(before, limit)))

@@ -64,6 +64,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     store_fails_after: float = 0.0
     slow_answer: float = 0.0
     """Readers of the store see a commit long before the one who made it."""
+    turned: float = 0.0
+    """A node turns to another master, although its own answers."""
     slow_read: float = 0.0
     failed_read: float = 0.0
 
@@ -157,19 +159,21 @@ class FaultyLink:
     def __init__(
         self,
         *,
-        master: Callable[[], "ControlPlane | None"],
+        masters: Callable[[], "Sequence[ControlPlane]"],
         chance: random.Random,
         rates: Callable[[], Rates],
         join_token: str,
         latency_s: float,
     ) -> None:
-        self._master = master
+        self._masters = masters
+        """Those that are alive."""
+        self._chosen: ControlPlane | None = None
         self._chance = chance
         self._rates = rates
         self._join_token = join_token
         self._token = join_token
         self._latency_s = latency_s
-        self._calls: dict[asyncio.Task[Any], None] = {}
+        self._calls: dict[asyncio.Task[Any], ControlPlane] = {}
         self.cut = False
         """No message passes, in either direction."""
 
@@ -177,7 +181,7 @@ class FaultyLink:
         token = node_token or self._join_token
 
         async def call(master: "ControlPlane") -> Registered:
-            by = master.keys.authenticate(token)
+            by = await master.authenticate(token)
             return await master.nodes.register(registration, by=by)
 
         registered = await self._send(call)
@@ -201,23 +205,22 @@ class FaultyLink:
             lambda master: master.nodes.unregister(node_id, session_id=session_id, by="itself")
         )
 
-    def break_calls(self) -> None:
+    def break_calls(self, master: "ControlPlane") -> None:
         """The master has died: nobody will answer what is under way."""
-        for call in [*self._calls]:
-            call.cancel()
+        for call, asked in [*self._calls.items()]:
+            if asked is master:
+                call.cancel()
 
     async def _send(self, call: Callable[["ControlPlane"], Awaitable[T]]) -> T:
         rates = self._rates()
         await self._travel(rates.lost_request)
-        master = self._master()
-        if master is None:
-            raise MasterUnreachable("the master is down")
+        master = self._choose(rates.turned)
         if self._chance.random() < rates.repeated:
-            self._start(self._again(call, master))
+            self._start(self._again(call, master), master)
         try:
-            answer: T = await self._start(_awaited(call, master))
+            answer: T = await self._start(_awaited(call, master), master)
         except asyncio.CancelledError:
-            if self._master() is master:
+            if master in self._masters():
                 raise
             raise MasterUnreachable("the master died before it answered") from None
         except (NotFound, Unauthenticated) as error:
@@ -226,6 +229,16 @@ class FaultyLink:
             raise MasterUnreachable(str(error)) from error
         await self._travel(rates.lost_reply)
         return answer
+
+    def _choose(self, turned: float) -> "ControlPlane":
+        """The master that was asked last, unless it is dead, or by chance another."""
+        masters = self._masters()
+        if not masters:
+            raise MasterUnreachable("the master is down")
+        chosen = self._chosen
+        if chosen is None or chosen not in masters or self._chance.random() < turned:
+            chosen = self._chosen = self._chance.choice(masters)
+        return chosen
 
     async def _again(
         self, call: Callable[["ControlPlane"], Awaitable[T]], master: "ControlPlane"
@@ -246,9 +259,9 @@ class FaultyLink:
             await asyncio.sleep(self._chance.uniform(0.1, 5.0))
             raise MasterUnreachable("the message was lost")
 
-    def _start(self, work: Any) -> asyncio.Task[Any]:
+    def _start(self, work: Any, master: "ControlPlane") -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.create_task(work)
-        self._calls[task] = None
+        self._calls[task] = master
         task.add_done_callback(lambda done: self._calls.pop(done, None))
         return task
 
@@ -285,7 +298,7 @@ class SimulatedPool:
     async def _work(self, assignment: Assignment, observer: Observer) -> Attempt:
         work = msgspec.json.decode(assignment.parameters, type=Work)
         await asyncio.sleep(self._chance.uniform(0.0, 0.02))
-        await observer.started()
+        observer.started()
         observer.progress(0, 1)
         observer.log(f"attempt {assignment.attempt}", LogLevel.INFO, {})
         limit = assignment.timeout_s

@@ -1,8 +1,7 @@
-"""One world from one seed: a master that dies, nodes that come and go, people who interfere."""
+"""One world from one seed: masters that die, nodes that come and go, people who interfere."""
 
 import asyncio
 import contextlib
-import hashlib
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -14,7 +13,7 @@ from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.explanation import explain
 from crawlfleet.core.orders import Order, Verb
-from crawlfleet.core.placement import plan, requirement_of
+from crawlfleet.core.placement import requirement_of
 from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
 from crawlfleet.model.key import Role
@@ -23,6 +22,7 @@ from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
 from crawlfleet.model.task import TERMINAL, RetryPolicy, Task, TaskStatus
+from crawlfleet.testing.simulation.audit import Audit, Life, Recorder
 from crawlfleet.testing.simulation.clock import SimulatedLoop, SimulatedSystem
 from crawlfleet.testing.simulation.faults import (
     QUIET,
@@ -34,7 +34,8 @@ from crawlfleet.testing.simulation.faults import (
     Work,
     change_terms,
 )
-from crawlfleet.testing.simulation.invariants import Invariants, Violation
+from crawlfleet.testing.simulation.invariants import Violation
+from crawlfleet.testing.simulation.shared import SharedMemory
 from crawlfleet.worker.agent import Agent
 
 JOIN_TOKEN: Final = "join " * 8
@@ -46,6 +47,7 @@ STRATEGIES: Final = ("least_loaded", "round_robin", "random", "bin_pack", None)
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """How large a world is and how rough."""
 
+    masters: int = 1
     nodes: int = 4
     tasks: int = 60
     rough_s: float = 240.0
@@ -60,11 +62,18 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         store_fails_before=0.003,
         store_fails_after=0.003,
         slow_answer=0.1,
+        turned=0.05,
         slow_read=0.1,
         failed_read=0.01,
     )
     node_crash_every_s: float = 60.0
     cut_every_s: float = 80.0
+    depose_every_s: float = 60.0
+    """A leader loses the lead, and lives on; only where there are several masters."""
+    late_news_s: float = 0.5
+    """How late a master may hear of what another has committed."""
+    freed_late_s: float = 5.0
+    """How long a dead leader may keep the lead."""
     meddle_every_s: float = 8.0
 
 
@@ -93,30 +102,6 @@ def simulate(seed: int, scenario: Scenario = Scenario()) -> Outcome:  # noqa: B0
         loop.close()
 
 
-class _Recorder(Invariants):
-    """Also counts and fingerprints what it sees."""
-
-    def __init__(self, *, max_losses: int) -> None:
-        super().__init__(max_losses=max_losses)
-        self.commits = 0
-        self._hash = hashlib.sha256()
-        self.violation: Violation | None = None
-
-    def observe(self, change: Any) -> None:
-        self.commits += 1
-        self._hash.update(msgspec.msgpack.encode(change, enc_hook=str))
-        try:
-            super().observe(change)
-        except Violation as violation:
-            # The promise is broken in the master's task: remember it for the world's own.
-            self.violation = self.violation or violation
-            raise
-
-    @property
-    def fingerprint(self) -> str:
-        return self._hash.hexdigest()
-
-
 class _World:
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self._seed = seed
@@ -127,9 +112,11 @@ class _World:
             retention=RetentionSettings(tasks_days=0, events_days=0),
         )
         self._store = MemoryStore()
-        self._watch = _Recorder(max_losses=self._settings.recovery.max_losses)
-        self._master: ControlPlane | None = None
-        self._master_died = asyncio.Event()
+        self._watch = Recorder(max_losses=self._settings.recovery.max_losses)
+        self._shared = SharedMemory(self._store, delay_s=self._news_delay)
+        self._masters: dict[ControlPlane, Life] = {}
+        """Those that are alive and ready."""
+        self._audit = Audit(self._watch, self._masters)
         self._master_lives = 0
         self._stores: list[WatchedStore] = []
         self._links: list[FaultyLink] = []
@@ -142,10 +129,14 @@ class _World:
 
     async def run(self) -> Outcome:
         people = [
-            asyncio.create_task(self._keep_master(), name="master"),
+            *(
+                asyncio.create_task(self._keep_master(number), name=f"master {number}")
+                for number in range(self._scenario.masters)
+            ),
+            asyncio.create_task(self._depose(), name="depose"),
             asyncio.create_task(self._submit(), name="submit"),
             asyncio.create_task(self._meddle(), name="meddle"),
-            asyncio.create_task(self._audit(), name="audit"),
+            asyncio.create_task(self._audit.run(self._fork()), name="audit"),
             *(
                 asyncio.create_task(self._keep_node(number), name=f"node {number}")
                 for number in range(self._scenario.nodes)
@@ -189,43 +180,47 @@ class _World:
             if person in done and not person.cancelled():
                 person.result()
 
-    async def _keep_master(self) -> None:
+    async def _keep_master(self, number: int) -> None:
+        await asyncio.sleep(number * self._chance.uniform(0.0, 30.0))
         while True:
-            self._master_died.clear()
+            seat = self._shared.seat()
+            died = asyncio.Event()
             store = WatchedStore(
-                self._store,
+                seat,
                 invariants=self._watch,
                 chance=self._fork(),
                 rates=self._rates,
-                die=self._master_died.set,
+                die=died.set,
             )
             self._stores.append(store)
-            master = self._new_master(store)
+            master = self._new_master(store, f"master {number}")
             self._master_lives += 1
-            life = asyncio.create_task(self._live(master))
-            death = asyncio.create_task(self._master_died.wait())
+            life = asyncio.create_task(self._live(master, Life(store, died)))
+            death = asyncio.create_task(died.wait())
             await asyncio.wait({life, death}, return_when=asyncio.FIRST_COMPLETED)
-            self._master = None
+            self._masters.pop(master, None)
             for link in self._links:
-                link.break_calls()
+                link.break_calls(master)
             if life.done() and not store.dead:
                 with contextlib.suppress(StoreUnavailable):
                     # A master that cannot read the store when it starts ends, and starts again.
                     life.result()
                     raise Violation("the master stopped by itself")
             store.dead = True
+            freed_in = self._chance.uniform(0.0, self._scenario.freed_late_s)
+            asyncio.get_running_loop().call_later(freed_in, self._shared.leave, seat)
             for task in (life, death):
                 task.cancel()
             await asyncio.wait({life, death})
             await asyncio.sleep(self._chance.uniform(0.1, 30.0))
 
-    async def _live(self, master: ControlPlane) -> None:
+    async def _live(self, master: ControlPlane, life: Life) -> None:
         async with master:
             await master.keys.ensure(JOIN_TOKEN, name="join", role=Role.NODE)
-            self._master = master
+            self._masters[master] = life
             await master.watch()
 
-    def _new_master(self, store: WatchedStore) -> ControlPlane:
+    def _new_master(self, store: WatchedStore, name: str) -> ControlPlane:
         rules = default_rules()
         return ControlPlane(
             store=store,
@@ -233,13 +228,23 @@ class _World:
             settings=self._settings,
             rules=rules,
             admission=AdmissionRules(strategies=rules.strategies),
+            name=name,
         )
+
+    async def _depose(self) -> None:
+        while self._scenario.masters > 1:
+            await asyncio.sleep(self._next(self._scenario.depose_every_s))
+            if self._rough and self._shared.leader is not None:
+                self._shared.leave(self._shared.leader)
+
+    def _news_delay(self) -> float:
+        return self._chance.uniform(0.0, self._scenario.late_news_s)
 
     async def _keep_node(self, number: int) -> None:
         identity = KeptIdentity()
         slow = 10.0 if self._chance.random() < 0.2 else 1.0
         link = FaultyLink(
-            master=lambda: self._master,
+            masters=lambda: [*self._masters],
             chance=self._fork(),
             rates=self._rates,
             join_token=JOIN_TOKEN,
@@ -350,10 +355,11 @@ class _World:
 
     async def _ask(self, ask: Callable[[ControlPlane], Awaitable[Any]]) -> Any:
         """Ask the master to do something; a "no", a dead master and a lost answer are all fine."""
-        if self._master is None:
+        if not self._masters:
             return None
-        asking = asyncio.ensure_future(ask(self._master))
-        dying = asyncio.create_task(self._master_died.wait())
+        master = self._chance.choice([*self._masters])
+        asking = asyncio.ensure_future(ask(master))
+        dying = asyncio.create_task(self._masters[master].died.wait())
         await asyncio.wait({asking, dying}, return_when=asyncio.FIRST_COMPLETED)
         dying.cancel()
         if not asking.done():
@@ -363,38 +369,6 @@ class _World:
             return asking.result()
         except (Conflict, NotFound, StoreUnavailable):
             return None
-
-    async def _audit(self) -> None:
-        """Compare the master's own bookkeeping with the truth, again and again."""
-        while True:
-            await asyncio.sleep(self._chance.uniform(0.5, 5.0))
-            self._check_bookkeeping()
-            await self._check_nothing_idles()
-
-    def _check_bookkeeping(self) -> None:
-        if self._master is None or self._stores[-1].dead or self._stores[-1].is_busy:
-            return
-        if self._master.state.signals.doubt.is_set():
-            return
-        for node_id in self._watch.nodes:
-            if node_id in self._master.state.fleet:
-                self._watch.check_reservations(node_id, self._master.state.fleet.reserved(node_id))
-
-    async def _check_nothing_idles(self) -> None:
-        """Work that fits a node now must be on its way: nothing waits without a reason."""
-        master, store, commits = self._master, self._stores[-1], self._watch.commits
-        if master is None or not self._placeable(master):
-            return
-        await asyncio.sleep(1.0)
-        unchanged = self._master is master and self._watch.commits == commits
-        unchanged = unchanged and not master.state.signals.doubt.is_set()
-        if unchanged and not store.dead and self._placeable(master):
-            raise Violation(f"{self._placeable(master)} tasks fit a node, and nobody places them")
-
-    def _placeable(self, master: ControlPlane) -> int:
-        state = master.state
-        proposal = plan(state.queue, state.fleet, default_rules(), now=0.0, seed=0, limit=10)
-        return len(proposal.assignments)
 
     async def _resume_all(self) -> None:
         tasks = self._watch.tasks.values()
@@ -425,9 +399,10 @@ class _World:
             raise Violation(f"{live[0].id} is still {live[0].status} when all tasks have ended")
 
     def _why_waiting(self, task: Task) -> str:
-        if self._master is None:
-            return f"{task.id} is {task.status} without a master"
-        state = self._master.state
+        leader = next((each for each in self._masters if each.leads), None)
+        if leader is None:
+            return f"{task.id} is {task.status} without a leader"
+        state = leader.state
         why = explain(requirement_of(task), state.fleet, default_rules())
         return (
             f"{task.id} is still {task.status} after {SETTLE_S:g} quiet seconds: {why.summary} "

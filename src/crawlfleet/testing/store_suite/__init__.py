@@ -13,6 +13,7 @@ from crawlfleet.testing.store_suite.claims import ClaimTests
 from crawlfleet.testing.store_suite.commits import CommitTests
 from crawlfleet.testing.store_suite.histories import HistoryTests
 from crawlfleet.testing.store_suite.keeping import KeepingTests
+from crawlfleet.testing.store_suite.masters import SharedStoreTests
 from crawlfleet.testing.store_suite.reads import ReadTests
 from crawlfleet.testing.store_suite.restarts import DurableStoreTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
@@ -28,4 +29,11 @@ class DurableStoreSuite(StoreSuite, DurableStoreTests):
     """The same for stores that outlive their process.
 
     `make_store` called again with the same folder must give a store over the same rows.
+    """
+
+
+class SharedStoreSuite(DurableStoreSuite, SharedStoreTests):
+    """The same for stores that several masters use at once.
+
+    `make_store` called again with the same folder must give the store of another master.
     """

@@ -5,13 +5,14 @@ import asyncio
 from msgspec.structs import replace
 
 from crawlfleet.model.task import TaskStatus
-from crawlfleet.ports.store import Change, RefusalKind, Store
+from crawlfleet.ports.store import Change, Leadership, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
     Harness,
     commit_one,
     is_refused,
     must,
     on_store,
+    take_lead,
 )
 from crawlfleet.testing.store_suite.samples import (
     AWKWARD,
@@ -269,15 +270,36 @@ class CommitTests(Harness):
 
     @on_store
     async def test_epoch_grows_with_each_leader(self, store: Store) -> None:
-        epochs = [await store.lead(name) for name in ("a", "b", "a")]
+        epochs = [await take_lead(store, name) for name in ("a", "b", "a")]
         assert epochs == sorted(set(epochs))
         assert epochs[0] > 0
 
     @on_store
+    async def test_the_store_names_who_leads(self, store: Store) -> None:
+        assert await store.leadership() == Leadership(epoch=0, leader="")
+        epoch = await take_lead(store, "a")
+        assert await store.leadership() == Leadership(epoch=epoch, leader="a")
+
+    @on_store
+    async def test_who_resigns_may_lead_again(self, store: Store) -> None:
+        lead = await store.lead("a")
+        assert lead is not None
+        await lead.resign()
+        await lead.resign()
+        assert await take_lead(store, "a") == lead.epoch + 1
+
+    @on_store
+    async def test_committing_nothing_tells_the_newest_event(self, store: Store) -> None:
+        assert (await store.commit([])).last_seq == 0
+        await must(store, Change(events=(make_event(), make_event())))
+        assert (await store.commit([])).last_seq == 2
+        assert (await store.commit([])).refusals == ()
+
+    @on_store
     async def test_change_of_a_former_leader_is_refused(self, store: Store) -> None:
-        old = await store.lead("a")
+        old = await take_lead(store, "a")
         await must(store, Change(tasks=(make_task(1),), epoch=old))
-        new = await store.lead("b")
+        new = await take_lead(store, "b")
         refusal = await commit_one(store, Change(tasks=(make_task(2),), epoch=old))
         assert refusal is not None
         assert refusal.kind is RefusalKind.EPOCH
@@ -286,7 +308,7 @@ class CommitTests(Harness):
 
     @on_store
     async def test_epoch_that_was_never_given_is_refused(self, store: Store) -> None:
-        epoch = await store.lead("a")
+        epoch = await take_lead(store, "a")
         for wrong in (0, epoch + 1):
             refusal = await commit_one(store, Change(epoch=wrong))
             assert refusal is not None
@@ -295,7 +317,7 @@ class CommitTests(Harness):
     @on_store
     async def test_change_without_an_epoch_needs_no_leader(self, store: Store) -> None:
         await must(store, Change(tasks=(make_task(1),)))
-        await store.lead("a")
+        await take_lead(store, "a")
         await must(store, Change(tasks=(make_task(2),)))
 
     @on_store
@@ -338,7 +360,7 @@ class CommitTests(Harness):
     async def test_epoch_is_checked_before_the_session_and_that_before_versions(
         self, store: Store
     ) -> None:
-        epoch = await store.lead("a")
+        epoch = await take_lead(store, "a")
         bad = Change(tasks=(make_task(version=9),), under="nope", epoch=epoch + 1)
         kinds = []
         for change in (bad, replace(bad, epoch=epoch), replace(bad, epoch=epoch, under=None)):

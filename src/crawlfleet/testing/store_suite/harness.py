@@ -54,3 +54,10 @@ async def must(store: Store, *changes: Change) -> None:
 
 def is_refused(refusal: Refusal | None, kind: RefusalKind, subject: str) -> bool:
     return refusal is not None and (refusal.kind, refusal.subject) == (kind, subject)
+
+
+async def take_lead(store: Store, leader: str) -> int:
+    """Become the leader, which nobody may stand in the way of; the epoch."""
+    lead = await store.lead(leader)
+    assert lead is not None
+    return lead.epoch

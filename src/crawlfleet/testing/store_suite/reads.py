@@ -234,6 +234,31 @@ class ReadTests(Harness):
         assert await store.live_executions() == live[1:]
 
     @on_store
+    async def test_live_executions_of_some_tasks_are_found(self, store: Store) -> None:
+        rows = [
+            make_execution(1, task_id="a", status=ExecutionStatus.STOPPING),
+            make_execution(2, task_id="a"),
+            make_execution(3, task_id="a", status=ExecutionStatus.LOST),
+            make_execution(4, task_id="b"),
+        ]
+        await must(store, Change(executions=tuple(rows)))
+        assert await store.live_executions(["a"]) == rows[:2]
+        assert await store.live_executions(["b", "a", "none", "a"]) == [*rows[:2], rows[3]]
+        assert await store.live_executions([]) == []
+
+    @on_store
+    async def test_nodes_and_sessions_are_found_by_id(self, store: Store) -> None:
+        nodes = [make_node(number) for number in range(4)]
+        ended = make_session(2, ended_at=1.0)
+        sessions = [make_session(1), ended, make_session(3)]
+        await must(store, Change(nodes=tuple(nodes), sessions=tuple(sessions)))
+        wanted = [nodes[3].id, "none", nodes[1].id, nodes[3].id]
+        assert await store.nodes_among(wanted) == [nodes[1], nodes[3]]
+        assert await store.sessions_among([ended.id, sessions[0].id, "none"]) == sessions[:2]
+        assert await store.nodes_among([]) == []
+        assert await store.sessions_among([]) == []
+
+    @on_store
     async def test_attempts_are_listed_oldest_first_even_within_one_instant(
         self, store: Store
     ) -> None:

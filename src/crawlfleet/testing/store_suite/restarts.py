@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from crawlfleet.ports.store import Change, RefusalKind, Store
-from crawlfleet.testing.store_suite.harness import Harness, commit_one, must
+from crawlfleet.testing.store_suite.harness import Harness, commit_one, must, take_lead
 from crawlfleet.testing.store_suite.samples import (
     FULL_TASK,
     NOW,
@@ -89,7 +89,7 @@ class DurableStoreTests(Harness):
                 refusal = await commit_one(store, Change(epoch=epochs[-1] + 1))
                 assert refusal is not None
                 assert refusal.kind is RefusalKind.EPOCH
-            epochs.append(await store.lead("a"))
+            epochs.append(await take_lead(store, "a"))
 
         self._in_turn(tmp_path, lead, lead, lead)
         assert epochs == sorted(set(epochs))

@@ -38,6 +38,18 @@ class UpkeepTests(Harness):
         assert await store.cursor("outbox") == 6
 
     @on_store
+    async def test_cursor_of_a_consumer_that_is_gone_can_be_removed(self, store: Store) -> None:
+        await must(store, Change(events=(make_event(), make_event())))
+        await store.move_cursor("outbox", 2)
+        await store.move_cursor("abandoned", 1)
+        assert await store.remove_events(before=NOW + 1, limit=10) == 1
+        await store.remove_cursor("abandoned")
+        await store.remove_cursor("abandoned")
+        assert await store.cursor("abandoned") == 0
+        assert await store.cursor("outbox") == 2
+        assert await store.remove_events(before=NOW + 1, limit=10) == 1
+
+    @on_store
     async def test_finished_tasks_go_with_their_attempts(self, store: Store) -> None:
         done = make_task(1, status=TaskStatus.COMPLETED, completed_at=NOW)
         await must(
@@ -178,6 +190,11 @@ class UpkeepTests(Harness):
             store.tasks(["a"]),
             store.cursor("a"),
             store.move_cursor("a", 1),
+            store.remove_cursor("a"),
+            store.leadership(),
+            store.nodes_among(["a"]),
+            store.sessions_among(["a"]),
+            store.live_executions(["a"]),
             store.remove_events(before=0, limit=1),
             store.remove_sessions(before=0, limit=1),
             store.remove_audit(before=0, limit=1),

@@ -41,11 +41,18 @@ WRITING: Final = SETTINGS | {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     # A master that stopped in the middle of a transaction must not keep the others waiting.
-    "idle_in_transaction_session_timeout": "10s",
+    "idle_in_transaction_session_timeout": "5s",
     "lock_timeout": "15s",
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
+}
+STAYING: Final = SETTINGS | {
+    # Where the server cannot tell by itself that nobody is there any more, TCP tells it.
+    "tcp_keepalives_idle": "2",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "5000",
 }
 READING: Final = SETTINGS | {"default_transaction_read_only": "on"}
 
@@ -79,8 +86,15 @@ class Server:
 
     async def connect(self) -> Connection:
         """A connection for writing. Raises the driver's errors."""
+        return await self._connect(WRITING)
+
+    async def connect_to_stay(self) -> Connection:
+        """A connection that the server drops soon after its owner is gone."""
+        return await self._connect(STAYING)
+
+    async def _connect(self, settings: dict[str, str]) -> Connection:
         try:
-            return await asyncpg.connect(self._url, **_options(WRITING))
+            return await asyncpg.connect(self._url, **_options(settings))
         except OSError:
             raise
         except ValueError:

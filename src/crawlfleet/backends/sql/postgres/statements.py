@@ -24,6 +24,26 @@ LOCK: Final = f"pg_advisory_xact_lock({int.from_bytes(b'crwl', 'big')}, hashtext
 BEGIN: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {LOCK}"
 """The lock is a statement of its own, so that those after it see what its last holder wrote."""
 
+LEAD: Final = f"{int.from_bytes(b'lead', 'big')}, hashtext(current_schema())"
+TRY_LEAD: Final = f"SELECT pg_try_advisory_lock({LEAD})"
+"""A lock of the session, which goes with it."""
+GIVE_UP_LEAD: Final = "SELECT pg_advisory_unlock_all()"
+
+CHANNEL: Final = "'crawlfleet_' || md5(current_schema())"
+"""On which commits are told of; names in NOTIFY are short, and those of schemas need not be."""
+NEWEST: Final = (
+    f"SELECT greatest(removed_seq, (SELECT max(seq) FROM {events.name})) FROM {leadership.name}"
+)
+
+
+def commit(writer: str, last_seq: int) -> str:
+    """COMMIT, and with it the news for all masters that there are events up to this number.
+
+    In one round trip, and told only if it was committed.
+    """
+    return f"SELECT pg_notify({CHANNEL}, '{writer}:{last_seq}'); COMMIT"
+
+
 EPOCH: Final = -1
 LAST_SEQ: Final = -2
 OPEN_SESSION: Final = -3

@@ -30,8 +30,9 @@ GROUP: Final = 1_000
 class Writer:
     """Owns the writing connection. `run` works off what `ask` is asked for, until `close`."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, name: str) -> None:
         self._server = server
+        self._name = name
         self._connection: Connection | None = None
         self._waiting: list[tuple[Job, asyncio.Future[Any]]] = []
         self._wake = asyncio.Event()
@@ -117,13 +118,15 @@ class Writer:
     async def _transact(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
         try:
             await connection.execute(statements.BEGIN)
-            outcomes = await self._do(connection, jobs)
+            outcomes, last_seq = await self._do(connection, jobs)
         except Exception as error:
             if is_unfit(error):
                 await connection.execute("ROLLBACK")
             raise
         try:
-            await connection.execute("COMMIT")
+            await connection.execute(
+                "COMMIT" if last_seq is None else statements.commit(self._name, last_seq)
+            )
         except Exception as error:
             self._drop()
             await self._settle()
@@ -161,14 +164,21 @@ class Writer:
             with suppress(Exception):
                 connection.terminate()
 
-    async def _do(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
-        """Operations first, then all changes together: callers that wait at once have no order."""
+    async def _do(
+        self, connection: Connection, jobs: Sequence[Job]
+    ) -> tuple[list[Any], int | None]:
+        """The outcomes, and the number of the newest event if there are new ones.
+
+        Operations first, then all changes together: callers that wait at once have no order.
+        """
         outcomes: list[Any] = [
             await operate(connection, job) if callable(job) else None for job in jobs
         ]
         batches = [(index, job) for index, job in enumerate(jobs) if not callable(job)]
+        last_seq: int | None = None
         if batches:
             group = await _load(connection, [batch for _, batch in batches])
+            before = group.last_seq
             for index, batch in batches:
                 outcomes[index] = group.take(batch)
             written = list(group.encoded())
@@ -176,7 +186,8 @@ class Writer:
                 arrays = [array for _, rows in written for array in statements.by_column(rows)]
                 tables = tuple(mapping.table for mapping, _ in written)
                 await connection.execute(statements.upsert(tables), *arrays)
-        return outcomes
+            last_seq = group.last_seq if group.last_seq > before else None
+        return outcomes, last_seq
 
 
 def _answer(future: asyncio.Future[Any], outcome: Any) -> None:

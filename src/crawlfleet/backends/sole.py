@@ -1,0 +1,24 @@
+"""What a store says that only one master can use: it leads, and nobody else commits."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+
+class SoleLead:
+    """Implements `crawlfleet.ports.store.Lead` for a store with one master: it is never lost."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    async def lost(self) -> None:
+        await asyncio.Event().wait()
+
+    async def resign(self) -> None:
+        """There is nobody to resign for."""
+
+
+async def no_changes() -> AsyncIterator[int]:
+    """Nobody else commits anything."""
+    others: tuple[int, ...] = ()
+    for newest in others:
+        yield newest
