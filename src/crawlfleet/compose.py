@@ -29,6 +29,7 @@ from crawlfleet.model.key import Role
 from crawlfleet.model.messages import Registration
 from crawlfleet.model.settings import Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
+from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.store import Store
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.agent import Agent, AgentEnd
@@ -93,13 +94,19 @@ def control_plane(
     )
 
 
+def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
+    """The frontier of a crawl in a file."""
+    opened: Frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")(
+        path=path, rules=rules_of(parameters)
+    )
+    return opened
+
+
 def local_crawl(parameters: CrawlParameters, *, frontier: Path) -> Crawl:
     """A crawl of this process alone, whose frontier is that file."""
     return Crawl(
         parameters,
-        frontier=plugins.load_one(plugins.FRONTIERS, "sqlite")(
-            path=frontier, rules=rules_of(parameters)
-        ),
+        frontier=local_frontier(parameters, frontier),
         sinks={spec.url: open_sink(spec) for spec in parameters.sinks},
         allow_private=parameters.fetching.allow_private,
     )

@@ -104,6 +104,13 @@ def crawl(
     summary: Annotated[
         Path | None, typer.Option(help="Write the summary there as JSON.", dir_okay=False)
     ] = None,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Do not crawl: say what became of this URL in an earlier run of the same command.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Crawl a site and take what is wanted from its pages.
@@ -139,7 +146,21 @@ def crawl(
         proxy=proxy,
     )
     state = CrawlState.of(output, parameters)
+    if why is not None:
+        _explain(parameters, state, why)
+        return
     raise typer.Exit(_run(parameters, state, fresh=fresh, summary=summary, quiet=quiet))
+
+
+def _explain(parameters: "CrawlParameters", state: "CrawlState", url: str) -> None:
+    from crawlfleet.cli.crawl_display import print_explanation
+    from crawlfleet.compose import local_frontier
+    from crawlfleet.crawl.run import explain
+
+    with state.held():
+        state.check_known()
+        frontier = local_frontier(parameters, state.frontier)
+        print_explanation(asyncio.run(explain(parameters, frontier, url)))
 
 
 def _run(
