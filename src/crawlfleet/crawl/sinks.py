@@ -18,7 +18,7 @@ NAMING_KINDS: Final = ("jsonl", "csv")
 """Where the kind of an item stands among its fields."""
 ADDRESS: Final = "url"
 STRUCTURED_FIELDS: Final = ("json_ld", "open_graph", "microdata")
-TABLES: Final = ("sqlite://", "postgresql://", "postgres://")
+SCHEMES: Final = {"sqlite": "table", "postgresql": "table", "postgres": "table"}
 
 
 def open_sink(spec: SinkSpec, plan: Plan) -> Sink:
@@ -57,8 +57,9 @@ def columns_of(plan: Plan) -> tuple[str, ...]:
 
 def completed(spec: SinkSpec) -> SinkSpec:
     """The specification with what follows from the place's name."""
-    if spec.url.startswith(TABLES):
-        return msgspec.structs.replace(spec, format=spec.format or "table")
+    scheme, separator, _ = spec.url.partition("://")
+    if separator and scheme != "file":
+        return msgspec.structs.replace(spec, format=spec.format or SCHEMES.get(scheme, scheme))
     path = PurePath(spec.url.removeprefix("file://"))
     compress, suffix = spec.compress, path.suffix.lower()
     if suffix in COMPRESSED:

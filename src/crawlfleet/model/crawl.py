@@ -151,8 +151,9 @@ class SinkSpec(Part, frozen=True, kw_only=True):
 
     url: str
     """A path or `file:`, `sqlite:`, `postgresql:` URL; the ending tells the format of a file, and
-    `?table=` the table of a database."""
-    format: Literal["jsonl", "csv", "warc", "table"] | None = None
+    `?table=` the table of a database. Other schemes are the formats of their name."""
+    format: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")] | None = None
+    """`jsonl`, `csv`, `warc`, `table`, or what an installed package offers."""
     compress: Literal["gzip", "zstd"] | None = None
     rotate_mb: Annotated[float, Meta(gt=0)] | None = None
     """Files: another one is begun once one has so many million bytes."""
