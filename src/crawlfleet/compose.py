@@ -21,6 +21,7 @@ from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import default_rules
+from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.run import Crawl, rules_of
 from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import ConfigError, CrawlfleetError
@@ -104,10 +105,11 @@ def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
 
 def local_crawl(parameters: CrawlParameters, *, frontier: Path) -> Crawl:
     """A crawl of this process alone, whose frontier is that file."""
+    _, plan = checked(parameters)
     return Crawl(
         parameters,
         frontier=local_frontier(parameters, frontier),
-        sinks={spec.url: open_sink(spec) for spec in parameters.sinks},
+        sinks={spec.url: open_sink(spec, plan) for spec in parameters.sinks},
         allow_private=parameters.fetching.allow_private,
     )
 

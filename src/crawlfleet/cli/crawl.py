@@ -29,7 +29,10 @@ def register(app: typer.Typer) -> None:
         try_this=[
             EXAMPLE,
             "crawlfleet crawl https://blog.example --max-pages 500 -o pages.warc.gz",
-            "crawlfleet crawl http://localhost:8080 --fast --allow-private -o items.csv",
+            (
+                "crawlfleet crawl http://localhost:8080 --fast --allow-private "
+                "--css 'title=h1' -o items.csv"
+            ),
         ],
     )
 

@@ -106,14 +106,14 @@ class Crawl:
         """Crawl until nothing is left, a limit is reached, or `stop` is set."""
         receipts = await self._frontier.open()
         try:
-            for name, sink in self._sinks.items():
-                await sink.open(receipts.get(name))
+            await self._office.open_sinks(receipts)
             await self._frontier.add(self._seeds, self._now())
             why = await self._visit(stop)
             counts = await self._frontier.counts()
             finished = self._is_finished(counts)
             output = {}
             if finished:
+                await self._office.settle()
                 output = {name: await sink.finish() for name, sink in self._sinks.items()}
             return self._summary(counts, output, finished=finished, why=why)
         finally:
