@@ -69,7 +69,7 @@ CRAWLERS: Final = (
     Crawler(
         name="scrapy",
         title="Scrapy, tuned",
-        pages=2_000,
+        pages=1_500,
         program="with_scrapy.py tuned",
         settings="asyncio reactor with uvloop, 64 requests at once and 16 a host,"
         " `CONCURRENT_ITEMS` 8; no log, retries, cookies, redirects, telnet, statistics; its own"
@@ -78,7 +78,7 @@ CRAWLERS: Final = (
     Crawler(
         name="scrapy-leanest",
         title="Scrapy, leanest",
-        pages=2_000,
+        pages=1_500,
         program="with_scrapy.py leanest",
         settings="the same without any middleware or extension; links and fields by lxml, lines"
         " written by hand",
@@ -86,7 +86,7 @@ CRAWLERS: Final = (
     Crawler(
         name="scrapy-engine",
         title="Scrapy's engine alone",
-        pages=2_000,
+        pages=1_500,
         program="with_scrapy.py engine",
         settings="the same with a set of URLs in the spider in place of Scrapy's own filter",
     ),
