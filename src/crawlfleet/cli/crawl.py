@@ -177,6 +177,7 @@ def _run(
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.operate import loop_factory
     from crawlfleet.compose import local_crawl
+    from crawlfleet.crawl.garbage import look_seldom
 
     display = Display(quiet=quiet)
     with state.held():
@@ -189,6 +190,7 @@ def _run(
         state.begin()
         display.begin(parameters, resumed=state.resumed)
         running = local_crawl(parameters, frontier=state.frontier)
+        look_seldom()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ended = runner.run(_crawl(running, display))
         state.end(ended)
