@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from copy import copy
 from operator import attrgetter
-from typing import Any, Final, Generic, Protocol, TypeVar, get_args, get_origin
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-import msgspec
 from msgspec.structs import force_setattr
 
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
+from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import NEVER
@@ -39,63 +39,6 @@ class Row(Protocol):
 
 
 R = TypeVar("R", bound=Row)
-S = TypeVar("S", bound=msgspec.Struct)
-
-
-def _fields_of(kind: type[msgspec.Struct], wanted: type) -> tuple[str, ...]:
-    return tuple(
-        field.name
-        for field in msgspec.structs.fields(kind)
-        if wanted in (field.type, get_origin(field.type), *get_args(field.type))
-    )
-
-
-STORED: Final = (
-    Project,
-    Cluster,
-    Node,
-    Session,
-    Task,
-    Execution,
-    ApiKey,
-    ClusterConfiguration,
-    Event,
-)
-DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}
-RAWS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, msgspec.Raw) for kind in STORED}
-
-
-def _own_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _own_value(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_own_value(inner) for inner in value]
-    return value
-
-
-def _share(row: S) -> S:
-    """A copy of a stored row whose dictionaries the reader may change."""
-    dicts = DICTS[type(row)]
-    if not dicts:
-        return row
-    shared = copy(row)
-    for name in dicts:
-        force_setattr(shared, name, _own_value(getattr(row, name)))
-    return shared
-
-
-def _own(row: S) -> S:
-    """A copy of a row that depends on nothing of the writer's, not even its receive buffer."""
-    owned = _share(row)
-    for name in RAWS[type(row)]:
-        raw = getattr(owned, name)
-        if raw is not None:
-            force_setattr(owned, name, raw.copy())
-    return owned
-
-
-def _share_all(rows: Iterable[S]) -> list[S]:
-    return [_share(row) for row in rows]
 
 
 class _Table(Generic[R]):
@@ -217,21 +160,21 @@ class MemoryStore(MemoryHistory):
 
     async def clusters(self) -> list[Cluster]:
         self._need_open()
-        return _share_all(self._clusters)
+        return share_all(self._clusters)
 
     async def node(self, id: str) -> Node | None:
         self._need_open()
         node = self._nodes.rows.get(id)
-        return None if node is None else _share(node)
+        return None if node is None else share(node)
 
     async def nodes(self, status: Sequence[NodeStatus] = ()) -> list[Node]:
         self._need_open()
-        return _share_all(n for n in self._nodes if not status or n.status in status)
+        return share_all(n for n in self._nodes if not status or n.status in status)
 
     async def nodes_among(self, ids: Sequence[str]) -> list[Node]:
         self._need_open()
         rows = self._nodes.rows
-        return _share_all(rows[id] for id in sorted({*ids}) if id in rows)
+        return share_all(rows[id] for id in sorted({*ids}) if id in rows)
 
     async def session(self, id: str) -> Session | None:
         self._need_open()
@@ -249,7 +192,7 @@ class MemoryStore(MemoryHistory):
     async def tasks(self, ids: Sequence[str]) -> list[Task]:
         self._need_open()
         rows = self._tasks.rows
-        return _share_all(rows[wanted] for wanted in ids if wanted in rows)
+        return share_all(rows[wanted] for wanted in ids if wanted in rows)
 
     async def find_tasks(
         self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
@@ -260,7 +203,7 @@ class MemoryStore(MemoryHistory):
             if len(found) >= limit:
                 break
             if _matches(task, filter):
-                found.append(_share(task))
+                found.append(share(task))
         return found
 
     async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
@@ -297,12 +240,12 @@ class MemoryStore(MemoryHistory):
     async def executions(self, task_id: str) -> list[Execution]:
         self._need_open()
         attempts = map(self._executions.rows.__getitem__, self._attempts.get(task_id, ()))
-        return _share_all(sorted(attempts, key=attrgetter("token", "id")))
+        return share_all(sorted(attempts, key=attrgetter("token", "id")))
 
     async def execution(self, id: str) -> Execution | None:
         self._need_open()
         execution = self._executions.rows.get(id)
-        return None if execution is None else _share(execution)
+        return None if execution is None else share(execution)
 
     async def live_executions(self, task_ids: Sequence[str] | None = None) -> list[Execution]:
         self._need_open()
@@ -310,7 +253,7 @@ class MemoryStore(MemoryHistory):
         if task_ids is not None:
             attempts = (id for task_id in {*task_ids} for id in self._attempts.get(task_id, ()))
             live = (id for id in attempts if id in self._live_executions)
-        return _share_all(self._executions.rows[id] for id in sorted(live))
+        return share_all(self._executions.rows[id] for id in sorted(live))
 
     async def keys(self) -> list[ApiKey]:
         self._need_open()
@@ -320,7 +263,7 @@ class MemoryStore(MemoryHistory):
         self._need_open()
         log = self._events if subject is None else self._events_of.get(subject, [])
         start = bisect_right(log, after, key=attrgetter("seq"))
-        return _share_all(log[start : start + max(limit, 0)])
+        return share_all(log[start : start + max(limit, 0)])
 
     async def cursor(self, consumer: str) -> int:
         self._need_open()
@@ -408,10 +351,10 @@ class MemoryStore(MemoryHistory):
             return refusal
         for put, rows in zip(self._put, rows_by_kind(change), strict=True):
             for row in rows:
-                put(_own(row))
+                put(own(row))
         for event in change.events:
             self._last_seq += 1
-            numbered = _own(event)
+            numbered = own(event)
             if numbered is event:
                 numbered = copy(event)
             force_setattr(numbered, "seq", self._last_seq)

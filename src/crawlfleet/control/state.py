@@ -8,12 +8,12 @@ store stays the only truth. Nothing finished is kept: memory grows with the work
 
 import asyncio
 import contextlib
-import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from crawlfleet.control.delays import Delays
 from crawlfleet.control.fresh import FreshEvents
 from crawlfleet.control.limits import TimeLimits
 from crawlfleet.control.position import Position
@@ -83,8 +83,7 @@ class FleetState:
         """Of the tasks that have not ended: what was read from the store may be older."""
         self._ready: dict[str, Task] = {}
         """Some of the tasks in the queue, so that most need not be read again to be assigned."""
-        self._delayed: list[tuple[float, str]] = []
-        self._delayed_until: dict[str, float] = {}
+        self.delays = Delays(wake=self.signals.timers.set)
         self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
 
@@ -257,26 +256,14 @@ class FleetState:
         """The lease under which a task is being attempted."""
         return self.leases.get(task.execution_id) if task.execution_id else None
 
-    def next_delayed(self) -> float | None:
-        """When the next task that waits for its time becomes ready."""
-        while self._delayed:
-            due, task_id = self._delayed[0]
-            if self._delayed_until.get(task_id) == due:
-                return due
-            heapq.heappop(self._delayed)
-        return None
-
     async def release_delayed(self, now: float) -> int:
         """Put the tasks whose time has come into the queue; returns how many."""
-        due: list[tuple[float, str]] = []
-        while (at := self.next_delayed()) is not None and at <= now:
-            due.append(heapq.heappop(self._delayed))
+        due = self.delays.take_due(now)
         try:
             await self.refresh([id for _, id in due])
         except BaseException:
             # Also when a leader is cut short that leads no longer: they are due all the same.
-            for entry in due:
-                heapq.heappush(self._delayed, entry)
+            self.delays.put_back(due)
             raise
         return len(due)
 
@@ -293,7 +280,7 @@ class FleetState:
     def _forget_task(self, task_id: str) -> None:
         self._ready.pop(task_id, None)
         self.queue.discard(task_id)
-        self._delayed_until.pop(task_id, None)
+        self.delays.forget(task_id)
         self._versions.pop(task_id, None)
 
     def orphaned_sessions(self) -> list[str]:
@@ -303,7 +290,7 @@ class FleetState:
     @property
     def delayed(self) -> Mapping[str, float]:
         """Tasks that wait for a time, and until when."""
-        return self._delayed_until
+        return self.delays.until
 
     def _apply(self, change: Change) -> None:
         if self.notes:
@@ -425,7 +412,7 @@ class FleetState:
         """A task that nobody has to place."""
         self._ready.pop(task.id, None)
         self.queue.discard(task.id)
-        self._delayed_until.pop(task.id, None)
+        self.delays.forget(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
         if task.status is TaskStatus.COMPLETED and task.assigned_node:
@@ -435,13 +422,10 @@ class FleetState:
     def _put_delayed(self, task: Task) -> None:
         self._ready.pop(task.id, None)
         self.queue.discard(task.id)
-        if self._delayed_until.get(task.id) != task.not_before:
-            self._delayed_until[task.id] = task.not_before
-            heapq.heappush(self._delayed, (task.not_before, task.id))
-            self.signals.timers.set()
+        self.delays.put(task.id, task.not_before)
 
     def _put_ready(self, task: Task) -> None:
-        self._delayed_until.pop(task.id, None)
+        self.delays.forget(task.id)
         if len(self._ready) < REMEMBERED_TASKS and len(memoryview(task.parameters)) < (
             REMEMBERED_BYTES
         ):
