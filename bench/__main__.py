@@ -4,7 +4,17 @@ import argparse
 import importlib
 import sys
 
-PARTS = ("placement", "store", "latency", "reading", "tasks", "urls", "fetch", "frontier")
+PARTS = (
+    "placement",
+    "store",
+    "latency",
+    "reading",
+    "tasks",
+    "urls",
+    "fetch",
+    "frontier",
+    "crawl",
+)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from bench.machine import Machine
 from bench.tasks.floor import Floor
 from bench.tasks.measures import Drain, Enqueue, Killed, Latency, Queued
 
@@ -41,19 +42,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     def cpu_ms(self) -> float:
         """Of a task's whole life: submitted in bulk, then done by one worker process."""
         return sum(self.enqueue_cpu_ms.values()) + sum(self.drain_cpu_ms.values())
-
-
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    cores: int
-    processor: str
-    python: str
-    kernel: str
-    date: str
-    load_before: float
-    """The load average when the run began: of other people's work."""
-    load_wait_s: float
-    source: str
-    """The commit that was measured, and whether the tree was clean."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,7 @@
 
 import argparse
 import contextlib
-import os
-import platform
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,12 +15,14 @@ from typing import Any, Final
 import msgspec
 from rich.console import Console
 
+from bench import sheets
+from bench.machine import QUIET_LOAD, await_quiet, first_line, machine
+from bench.peers import Missing
 from bench.tasks import floor, measures, setup, tables
-from bench.tasks.figures import Machine, Measured, Report, Round, summed_up
+from bench.tasks.figures import Measured, Report, Round, summed_up
 from bench.tasks.systems import POSTGRES_STORE, SYSTEMS, Site, System, opened, stop_workers
 from crawlfleet.testing.servers import PostgresServer
 
-QUIET_LOAD: Final = 0.7
 SINGLE_SHARE: Final = 0.1
 """Of the tasks is submitted one by one, the rest in bulk."""
 
@@ -175,29 +174,6 @@ def floors(
     return made
 
 
-def machine(load_wait_s: float) -> Machine:
-    return Machine(
-        cores=os.cpu_count() or 1,
-        processor=_processor(),
-        python=platform.python_version(),
-        kernel=platform.release(),
-        date=f"{datetime.now(UTC):%Y-%m-%d}",
-        load_before=os.getloadavg()[0],
-        load_wait_s=load_wait_s,
-        source=_source(),
-    )
-
-
-def await_quiet(minutes: float, console: Console) -> float:
-    """Wait for others to finish, for a while; how long it took."""
-    begun = time.monotonic()
-    while os.getloadavg()[0] >= QUIET_LOAD and time.monotonic() - begun < minutes * 60:
-        time.sleep(5)
-    waited = time.monotonic() - begun
-    console.print(f"load average {os.getloadavg()[0]:.2f} after {waited:.0f} s of waiting")
-    return waited
-
-
 @contextlib.contextmanager
 def prepared(
     wanted: Sequence[System], console: Console
@@ -207,7 +183,7 @@ def prepared(
     versions: dict[str, str] = {}
     able = list(wanted)
 
-    def leave_out(names: set[str], why: setup.Missing) -> None:
+    def leave_out(names: set[str], why: Missing) -> None:
         for each in [each for each in able if each.name in names]:
             missing[each.title] = str(why)
             able.remove(each)
@@ -217,19 +193,19 @@ def prepared(
     if peers & {each.name for each in able}:
         try:
             versions |= setup.prepare_peers()
-        except setup.Missing as why:
+        except Missing as why:
             leave_out(peers, why)
     if redis_peers & {each.name for each in able}:
         try:
             versions["Redis server"] = _redis_version(setup.find_redis())
-        except setup.Missing as why:
+        except Missing as why:
             leave_out(redis_peers, why)
     with contextlib.ExitStack() as stack:
         server = None
         try:
             server = stack.enter_context(setup.postgres())
             versions["PostgreSQL server"] = server.execute("SHOW server_version")[0][0]
-        except setup.Missing as why:
+        except Missing as why:
             leave_out({"procrastinate", "crawlfleet-postgres"}, why)
             missing["floor of PostgreSQL"] = str(why)
         console.print(", ".join(f"{name} {version}" for name, version in versions.items()))
@@ -298,31 +274,14 @@ def main(arguments: list[str] | None = None) -> Report:
             floors=lowest,
             missing=missing | bench.missing,
         )
-    tables.show(report, console)
+    sheets.show(tables.sheets(report), console)
+    for name, why in report.missing.items():
+        console.print(f"{name}: not measured: {why}")
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
     return report
 
 
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def _source() -> str:
-    commit = _first_line(["git", "-C", str(setup.ROOT), "rev-parse", "--short", "HEAD"])
-    changed = _first_line(["git", "-C", str(setup.ROOT), "status", "--porcelain", "src"])
-    return f"{commit}{' with changes that are not committed' if changed else ''}"
-
-
 def _redis_version(program: str) -> str:
-    words = _first_line([program, "--version"]).split()
+    words = first_line([program, "--version"]).split()
     return next((word[2:] for word in words if word.startswith("v=")), "of unknown version")
-
-
-def _first_line(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return (done.stdout.splitlines() or [""])[0]

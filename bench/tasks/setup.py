@@ -9,7 +9,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +16,11 @@ from typing import Final
 
 from rich.console import Console
 
+from bench.peers import FOLDER, Missing, prepare
 from bench.tasks.processes import Program, free_port
 from crawlfleet.testing.servers import PostgresServer, ServerMissing, find_postgres, postgres_server
 
-ROOT: Final = Path(__file__).parents[2]
-VENV: Final = ROOT / ".bench" / "peers"
+VENV: Final = FOLDER / "peers"
 PACKAGES: Final = (
     "celery==5.7.0",
     "dramatiq==2.2.1",
@@ -38,35 +37,9 @@ POSTGRES_SETTINGS: Final = {"shared_buffers": "128MB", "autovacuum_naptime": "1m
 START_S: Final = 10.0
 
 
-class Missing(Exception):
-    """Something that a measurement needs cannot be had; the message says why."""
-
-
 def prepare_peers() -> dict[str, str]:
     """Install the peers if need be; their versions. Raises `Missing`."""
-    wanted = VENV / "packages.txt"
-    text = "\n".join(PACKAGES) + "\n"
-    if not (wanted.exists() and wanted.read_text() == text):
-        _install()
-        wanted.write_text(text)
-    return dict(package.replace("[binary]", "").split("==") for package in PACKAGES)
-
-
-def _install() -> None:
-    uv = Path(sys.executable).parent / "uv"
-    found = str(uv) if uv.exists() else shutil.which("uv")
-    if not found:
-        raise Missing("`uv` is neither beside this Python nor on the path")
-    environment = {**os.environ}
-    if Path("/etc/ssl/certs/ca-certificates.crt").exists():
-        environment.setdefault("UV_SYSTEM_CERTS", "1")
-    for command in (
-        [found, "venv", "--quiet", "--clear", "--python", sys.executable, str(VENV)],
-        [found, "pip", "install", "--quiet", "--python", str(VENV / "bin" / "python"), *PACKAGES],
-    ):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Missing(f"`uv {command[1]}` failed: {done.stderr.strip()[-300:]}")
+    return prepare(VENV, PACKAGES)
 
 
 def find_redis() -> str:

@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 import msgspec
 import psutil
 
+from bench.peers import ROOT
 from bench.tasks.processes import Conversation, Program, free_port
-from bench.tasks.setup import ROOT, VENV, redis_server
+from bench.tasks.setup import VENV, redis_server
 from crawlfleet.cli.credentials import join_token
 from crawlfleet.testing.local_fleet import LocalFleet, running
 from crawlfleet.testing.servers import PostgresServer

@@ -1,21 +1,13 @@
-"""The figures as tables for the terminal and for the page."""
+"""The figures as tables."""
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final
 
-from rich.console import Console
-from rich.table import Table
-
+from bench.sheets import Sheet
 from bench.tasks.figures import Measured, Report
 from bench.tasks.measures import Killed, Queued
 
 OURS: Final = "crawlfleet"
-
-
-class Sheet(NamedTuple):
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 def sheets(report: Report) -> list[Sheet]:
@@ -31,24 +23,6 @@ def sheets(report: Report) -> list[Sheet]:
     if report.floors:
         made.append(_floors(report))
     return made
-
-
-def show(report: Report, console: Console) -> None:
-    for sheet in sheets(report):
-        table = Table(*sheet.head, title=sheet.title)
-        for column in table.columns[1:]:
-            column.justify = "right"
-        for row in sheet.rows:
-            table.add_row(*row)
-        console.print(table)
-    for name, why in report.missing.items():
-        console.print(f"{name}: not measured: {why}")
-
-
-def as_markdown(sheet: Sheet) -> str:
-    lines = [sheet.head, ["---"] + ["---:"] * (len(sheet.head) - 1), *sheet.rows]
-    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"**{sheet.title}**\n\n{body}\n"
 
 
 def _rates(report: Report) -> Sheet:

@@ -1,4 +1,8 @@
-"""The one place where implementations are chosen and put together."""
+"""The one place where implementations are chosen and put together.
+
+The API server and the HTTP client are imported by those who need them: a crawl of one process
+begins without.
+"""
 
 import asyncio
 import contextlib
@@ -9,18 +13,14 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from crawlfleet import config, plugins
-from crawlfleet.api.app import create_app
 from crawlfleet.backends.machine import Machine
-from crawlfleet.client.link import HttpControlLink
-from crawlfleet.client.transport import Transport
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import default_rules
+from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.run import Crawl, rules_of
 from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import ConfigError, CrawlfleetError
@@ -29,6 +29,7 @@ from crawlfleet.model.key import Role
 from crawlfleet.model.messages import Registration
 from crawlfleet.model.settings import Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
+from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.store import Store
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.agent import Agent, AgentEnd
@@ -39,8 +40,6 @@ from crawlfleet.worker.usage import UsageMeter, measure_capacity
 log = logger(Component.MASTER)
 BUILT_IN_TASK_TYPES: Final = ("http_fetch", "python", "sleep")
 STOP_DEADLINE_S: Final = 3
-MAX_HEADER_BYTES: Final = 256 * 1024
-BODY_BYTES_UNCOUNTED: Final = 1 << 40
 
 
 def open_store(url: str) -> Store:
@@ -93,14 +92,21 @@ def control_plane(
     )
 
 
+def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
+    """The frontier of a crawl in a file."""
+    opened: Frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")(
+        path=path, rules=rules_of(parameters)
+    )
+    return opened
+
+
 def local_crawl(parameters: CrawlParameters, *, frontier: Path) -> Crawl:
     """A crawl of this process alone, whose frontier is that file."""
+    _, plan = checked(parameters)
     return Crawl(
         parameters,
-        frontier=plugins.load_one(plugins.FRONTIERS, "sqlite")(
-            path=frontier, rules=rules_of(parameters)
-        ),
-        sinks={spec.url: open_sink(spec) for spec in parameters.sinks},
+        frontier=local_frontier(parameters, frontier),
+        sinks={spec.url: open_sink(spec, plan) for spec in parameters.sinks},
         allow_private=parameters.fetching.allow_private,
     )
 
@@ -113,6 +119,11 @@ async def serve_master(
     origins: Mapping[str, str] | None = None,
 ) -> None:
     """Run a master until SIGTERM or SIGINT; its API answers once it is ready."""
+    import uvicorn
+
+    from crawlfleet.api.app import create_app
+    from crawlfleet.api.serving import BoundedHeaders, Server
+
     listening = _listen(settings.server.host, settings.server.port)
     store = open_store(config.store_url(settings))
     name = _address_of(settings.server.host, listening.getsockname()[1])
@@ -120,7 +131,7 @@ async def serve_master(
         await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
         if join_token is not None:
             await control.keys.ensure(join_token, name="join", role=Role.NODE)
-        server = _Server(
+        server = Server(
             uvicorn.Config(
                 create_app(control, settings.server),
                 log_config=None,
@@ -128,7 +139,7 @@ async def serve_master(
                 # Whose word is taken for where a client is, is decided by `api.door`.
                 proxy_headers=False,
                 server_header=False,
-                http=_BoundedHeaders,
+                http=BoundedHeaders,
                 ws="none",
                 lifespan="off",
                 timeout_graceful_shutdown=STOP_DEADLINE_S,
@@ -156,6 +167,9 @@ async def run_worker(
 
     `master_url` may name several masters, parted by commas.
     """
+    from crawlfleet.client.link import HttpControlLink
+    from crawlfleet.client.transport import Transport
+
     pool = ProcessPool(settings.worker)
     kept = IdentityFile(identity)
     async with Transport(master_url) as transport:
@@ -220,35 +234,6 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
     listening.listen(1024)
     return listening
-
-
-class _BoundedHeaders(HttpToolsProtocol):
-    """Refuses a request whose headers do not end: nobody has shown a key by then."""
-
-    _unfinished_bytes = 0
-
-    def data_received(self, data: bytes) -> None:
-        self._unfinished_bytes += len(data)
-        super().data_received(data)
-        if self._unfinished_bytes > MAX_HEADER_BYTES:
-            self.transport.close()
-
-    def on_headers_complete(self) -> None:
-        # The body is counted, and bounded, where it is read.
-        self._unfinished_bytes = -BODY_BYTES_UNCOUNTED
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._unfinished_bytes = 0
-        super().on_message_complete()
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, without its signal handlers: they would end the process before the store closes."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 @contextlib.contextmanager

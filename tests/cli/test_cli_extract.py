@@ -14,6 +14,11 @@ from typer.testing import Result
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from crawlfleet.crawl.sinks import open_sink
+from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.extraction import Plan
+from crawlfleet.ports.sink import PageRecord
+
 Run = Callable[..., Result]
 
 PAGE = """<html><head><meta property="og:title" content="Shop"></head><body>
@@ -131,6 +136,35 @@ def test_an_archive_is_extracted_again_without_fetching(run: Run, place: Path) -
     ]
     limited = lines(run("extract", "kept.warc.gz", "--css", "t=h1", "--json", "--limit", "1"))
     assert len(limited) == 1
+
+
+@pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz"])
+def test_the_output_of_a_crawl_is_an_archive(run: Run, place: Path, name: str) -> None:
+    packed = (("content-type", "text/html"), ("content-encoding", "gzip"), ("content-length", "9"))
+    pages = [
+        PageRecord(
+            id=number,
+            url=f"https://x.example/{number}",
+            at=1e9,
+            status=200,
+            headers=packed,
+            body=f"<h1>茶 {number}</h1>".encode(),
+        )
+        for number in range(20)
+    ]
+
+    async def crawl() -> None:
+        sink = open_sink(SinkSpec(url=str(place / name)), Plan())
+        await sink.open(None)
+        await sink.stage(pages[:7])
+        await sink.stage(pages[7:])
+        await sink.finish()
+
+    asyncio.run(crawl())
+    found = lines(run("extract", name, "--css", "t=h1", "--json"))
+    assert [(line["page"], line["item"]["t"]) for line in found] == [
+        (page.url, f"茶 {page.id}") for page in pages
+    ]
 
 
 def test_a_broken_archive_is_told(run: Run, place: Path) -> None:

@@ -1,5 +1,6 @@
 """The PostgreSQL of a test session, and a schema of its own for each test."""
 
+import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,21 @@ import pytest
 from schemas import Schemas
 
 from crawlfleet.testing.servers import PostgresServer, postgres_server
+
+# Children that are to be killed start from one process that has all of this imported.
+multiprocessing.get_context("forkserver").set_forkserver_preload(
+    [
+        "crawlfleet.backends.frontier.sqlite",
+        "crawlfleet.sinks.csv",
+        "crawlfleet.sinks.postgres_table",
+        "crawlfleet.sinks.segments",
+        "crawlfleet.sinks.sqlite_table",
+        "crawlfleet.sinks.warc",
+        "crawlfleet.testing.frontier_suite",
+        "crawlfleet.testing.sink_suite",
+        "pytest",
+    ]
+)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,6 @@ from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, Link, R
 from crawlfleet.testing.frontier_suite.harness import link
 
 CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(["crawler", "pytest"])
 RULES = FrontierRules(max_depth=6)
 NODES = 100_000
 NOW = 1_000.0

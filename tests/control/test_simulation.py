@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from crawlfleet.backends.present import Present
-from crawlfleet.control.delayed import Delayed
+from crawlfleet.control.delays import Delays
 from crawlfleet.control.following import Following
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.renewal import Meanwhile, Renewal
@@ -113,7 +113,7 @@ def failures_are_retried_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def delayed_retries_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Delayed, "next", lambda self: None)
+    patch.setattr(Delays, "next", lambda self: None)
 
 
 def state_changes_without_its_event(patch: pytest.MonkeyPatch) -> None:

@@ -275,6 +275,54 @@ def test_the_fast_way_and_the_slow_way_agree(options: Urls, base: str, href: str
     assert rules.canonical(href) == rules._slow(href, None)
 
 
+SITES = st.builds(
+    "{}://{}{}".format,
+    st.sampled_from(["http", "https"]),
+    st.one_of(
+        st.sampled_from(
+            ["127.0.0.1", "127.0.0.24", "127.1", "0x7f.1", "1.2.3.4.5", "256.1.1.1", "10.0.0.09",
+             "localhost", "Shop.Example", "shop.example.", "shop.example..", ".", "..", "a_b.c",
+             "-a.b", "a-.b", "xn--", "xn--bcher-kva.example", "xn--a.b", "1.2.3.4.", "99999999999"]
+        ),
+        st.text(alphabet="aZ019.-_x", min_size=1, max_size=12),
+    ),
+    st.sampled_from(["", ":80", ":443", ":8080", ":0", ":00080", ":65535", ":65536", ":99999"]),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(OPTIONS, BASES, SITES, st.lists(PIECES, max_size=4).map("".join))
+def test_a_site_is_the_same_whatever_follows_it(
+    options: Urls, base: str, site: str, rest: str
+) -> None:
+    rules = Canonicaliser(options)
+    for href in (f"{site}/", f"{site}/{rest}", f"{site}/a/b.html", f"{site}{rest}"):
+        assert rules.join(base, href) == slow(rules, base, href)
+        assert rules.canonical(href) == rules._slow(href, None)
+
+
+@pytest.mark.parametrize("site", ["http://127.0.0.1:8080", "https://shop.example:8443"])
+def test_a_site_is_parsed_once(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = Canonicaliser()
+    place = rules.place("https://shop.example/")
+    assert place is not None
+    assert rules.resolve(place, f"{site}/a") == f"{site}/a"
+
+    monkeypatch.setattr(rules, "_parsed", None)
+
+    assert rules.resolve(place, f"{site}/b/c.html") == f"{site}/b/c.html"
+    assert rules.resolve(place, f"{site}/b?d=1&c=2") == f"{site}/b?c=2&d=1"
+    assert rules.canonical(f"{site}/e") == f"{site}/e"
+
+
+def test_spellings_of_sites_from_strangers_are_not_kept_without_end() -> None:
+    rules = Canonicaliser()
+    for number in range(3 * 4096):
+        rules.canonical(f"https://s{number}.example/a")
+
+    assert len(rules._sites) <= 4096
+
+
 @settings(max_examples=300, deadline=None)
 @given(OPTIONS, BASES, ADDRESSES)
 def test_a_canonical_url_is_its_own_canonical_form(options: Urls, base: str, href: str) -> None:

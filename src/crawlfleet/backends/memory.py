@@ -4,19 +4,19 @@ It never shares anything that can be changed with its callers: dictionaries insi
 copied on their way in and on their way out.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from msgspec.structs import force_setattr
 
 from crawlfleet.backends.memory_history import MemoryHistory
-from crawlfleet.backends.memory_rows import Table, own, share, share_all
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
+from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.audit import AuditEntry, AuditFilter
@@ -35,6 +35,51 @@ TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
 
+class Row(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+R = TypeVar("R", bound=Row)
+
+
+class _Table(Generic[R]):
+    """Rows by id, and their ids in order; new ids mostly come at the end."""
+
+    __slots__ = ("ids", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, R] = {}
+        self.ids: list[str] = []
+
+    def put(self, row: R) -> None:
+        if row.id not in self.rows:
+            if self.ids and row.id < self.ids[-1]:
+                insort(self.ids, row.id)
+            else:
+                self.ids.append(row.id)
+        self.rows[row.id] = row
+
+    def remove(self, ids: Sequence[str]) -> None:
+        for gone in ids:
+            del self.rows[gone]
+        if ids:
+            self.ids = [kept for kept in self.ids if kept in self.rows]
+
+    def __iter__(self) -> Iterator[R]:
+        return map(self.rows.__getitem__, self.ids)
+
+    def beyond(self, after: str | None, newest_first: bool) -> Iterator[R]:
+        """The rows on the far side of `after`, which need not exist."""
+        if newest_first:
+            end = len(self.ids) if after is None else bisect_left(self.ids, after)
+            ids: Iterable[str] = (self.ids[i] for i in range(end - 1, -1, -1))
+        else:
+            start = 0 if after is None else bisect_right(self.ids, after)
+            ids = (self.ids[i] for i in range(start, len(self.ids)))
+        return map(self.rows.__getitem__, ids)
+
+
 class MemoryStore(MemoryHistory):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
@@ -43,15 +88,15 @@ class MemoryStore(MemoryHistory):
         self._now = now
         self._opened = False
         self._present = Present()
-        self._projects: Table[Project] = Table()
-        self._clusters: Table[Cluster] = Table()
-        self._nodes: Table[Node] = Table()
-        self._sessions: Table[Session] = Table()
-        self._tasks: Table[Task] = Table()
-        self._executions: Table[Execution] = Table()
-        self._keys: Table[ApiKey] = Table()
-        self._configurations: Table[ClusterConfiguration] = Table()
-        self._audit: Table[AuditEntry] = Table()
+        self._projects: _Table[Project] = _Table()
+        self._clusters: _Table[Cluster] = _Table()
+        self._nodes: _Table[Node] = _Table()
+        self._sessions: _Table[Session] = _Table()
+        self._tasks: _Table[Task] = _Table()
+        self._executions: _Table[Execution] = _Table()
+        self._keys: _Table[ApiKey] = _Table()
+        self._configurations: _Table[ClusterConfiguration] = _Table()
+        self._audit: _Table[AuditEntry] = _Table()
         self._put: tuple[Callable[[Any], None], ...] = (
             self._projects.put,
             self._clusters.put,

@@ -29,7 +29,10 @@ def register(app: typer.Typer) -> None:
         try_this=[
             EXAMPLE,
             "crawlfleet crawl https://blog.example --max-pages 500 -o pages.warc.gz",
-            "crawlfleet crawl http://localhost:8080 --fast --allow-private -o items.csv",
+            (
+                "crawlfleet crawl http://localhost:8080 --fast --allow-private "
+                "--css 'title=h1' -o items.csv"
+            ),
         ],
     )
 
@@ -104,6 +107,13 @@ def crawl(
     summary: Annotated[
         Path | None, typer.Option(help="Write the summary there as JSON.", dir_okay=False)
     ] = None,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Do not crawl: say what became of this URL in an earlier run of the same command.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Crawl a site and take what is wanted from its pages.
@@ -139,7 +149,21 @@ def crawl(
         proxy=proxy,
     )
     state = CrawlState.of(output, parameters)
+    if why is not None:
+        _explain(parameters, state, why)
+        return
     raise typer.Exit(_run(parameters, state, fresh=fresh, summary=summary, quiet=quiet))
+
+
+def _explain(parameters: "CrawlParameters", state: "CrawlState", url: str) -> None:
+    from crawlfleet.cli.crawl_display import print_explanation
+    from crawlfleet.compose import local_frontier
+    from crawlfleet.crawl.run import explain
+
+    with state.held():
+        state.check_known()
+        frontier = local_frontier(parameters, state.frontier)
+        print_explanation(asyncio.run(explain(parameters, frontier, url)))
 
 
 def _run(
@@ -153,6 +177,7 @@ def _run(
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.operate import loop_factory
     from crawlfleet.compose import local_crawl
+    from crawlfleet.crawl.garbage import look_seldom
 
     display = Display(quiet=quiet)
     with state.held():
@@ -165,6 +190,7 @@ def _run(
         state.begin()
         display.begin(parameters, resumed=state.resumed)
         running = local_crawl(parameters, frontier=state.frontier)
+        look_seldom()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ended = runner.run(_crawl(running, display))
         state.end(ended)

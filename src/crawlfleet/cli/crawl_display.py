@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import deque
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,10 +13,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from crawlfleet.cli.output import answer_console
 from crawlfleet.model.crawl import FETCHED, CrawlParameters
 
 if TYPE_CHECKING:
-    from crawlfleet.crawl.run import Crawl, Progress, Summary
+    from crawlfleet.crawl.run import Crawl, Explanation, Progress, Summary
 
 REFRESH_S: Final = 0.5
 RATE_OVER_S: Final = 10.0
@@ -129,6 +131,38 @@ class Display:
             self._past.popleft()
         (begun, before), (_, pages) = self._past[0], self._past[-1]
         return (pages - before) / (now - begun) if now > begun else 0.0
+
+
+def print_explanation(explanation: "Explanation") -> None:
+    """What became of a URL, line by line."""
+    console = answer_console()
+    console.print(Text(explanation.url, style="bold"))
+    record = explanation.record
+    if record is None:
+        rule = f" (rule `{explanation.refused_by}`)" if explanation.refused_by else ""
+        console.print(Text(f"not taken in: it {explanation.why}{rule}"))
+        return
+    table = Table.grid(padding=(0, 2))
+    facts = {
+        "status": record.status,
+        "outcome": record.outcome,
+        "HTTP status": record.http_status or None,
+        "note": record.note or None,
+        "depth": record.depth,
+        "visits": record.attempts or None,
+        "visited": _instant(record.at),
+        "waits until": _instant(record.due) if record.status == "waiting" else None,
+        "found on": record.found_on or "nothing: it is where the crawl began",
+        "found": _instant(record.found_at),
+    }
+    for name, value in facts.items():
+        if value is not None:
+            table.add_row(Text(name, style="dim"), Text(str(value)))
+    console.print(table)
+
+
+def _instant(at: float | None) -> str | None:
+    return None if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _eta(left: int, rate: float) -> str:

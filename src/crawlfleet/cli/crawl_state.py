@@ -20,6 +20,8 @@ from crawlfleet.model.crawl import CrawlParameters, Fetching, Politeness
 from crawlfleet.private_file import hold, write_private
 
 FOLDER: Final = "crawlfleet/crawls"
+KEPT_FRONTIER_BYTES: Final = 64_000_000
+"""Of a finished crawl."""
 MANNERS: Final = ("connect_s", "first_byte_s", "idle_s", "total_s", "max_seconds")
 """Limits that change how a crawl goes, not what it is."""
 
@@ -92,8 +94,17 @@ class CrawlState:
             )
         self.resumed = True
 
+    def check_known(self) -> None:
+        """Raise `ConfigError` unless there was a run of the same crawl that can still be asked."""
+        notes = self._read()
+        if notes is None or notes.identity != self._identity or not self.frontier.exists():
+            raise ConfigError(
+                f"there is no run of this crawl into {self.output} that could be asked; repeat "
+                "its whole command, with --why"
+            )
+
     def end(self, summary: Summary) -> None:
-        """Remember how it ended; of a finished crawl only that is kept."""
+        """Remember how it ended, and for --why where each URL ended unless that is much."""
         if not summary.finished:
             return
         size = self.output.stat().st_size if self.output.exists() else 0
@@ -104,9 +115,8 @@ class CrawlState:
             output_bytes=size,
         )
         write_private(self._notes, msgspec.json.encode(notes))
-        for path in self._folder.iterdir():
-            if path != self._notes:
-                path.unlink()
+        if self.frontier.exists() and self.frontier.stat().st_size > KEPT_FRONTIER_BYTES:
+            self.frontier.unlink()
 
     def clear(self) -> None:
         """Forget an earlier run, and remove what it wrote."""

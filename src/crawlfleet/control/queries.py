@@ -86,7 +86,7 @@ class Queries:
 
     async def _project_totals(self, project_id: str) -> Totals:
         counted = await self._store.count_tasks(project_id)
-        delayed = self._state.delayed.count(project_id)
+        delayed = self._state.delays.count(project_id)
         leases = self._state.leases.values()
         return Totals(
             tasks={str(status): count for status, count in counted.items()},
@@ -130,7 +130,7 @@ class Queries:
         if task.status is not TaskStatus.PENDING:
             return TaskExplanation(task_id=task.id, status=str(task.status), **_settled(task))
         placement = explain(requirement_of(task), self._state.fleet, self._rules)
-        ready_at = self._state.delayed.until(task.id)
+        ready_at = self._state.delayed.get(task.id)
         if ready_at is not None and ready_at > self._system.now():
             wait = ready_at - self._system.now()
             summary = (

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.audit import current_trail
-from crawlfleet.control.delayed import Delayed
+from crawlfleet.control.delays import Delays
 from crawlfleet.control.fresh import FreshEvents
 from crawlfleet.control.keyring import Keyring
 from crawlfleet.control.limits import TimeLimits
@@ -83,7 +83,7 @@ class FleetState:
         """Of the tasks that have not ended: what was read from the store may be older."""
         self._ready: dict[str, Task] = {}
         """Some of the tasks in the queue, so that most need not be read again to be assigned."""
-        self.delayed = Delayed(wake=self.signals.timers.set)
+        self.delays = Delays(wake=self.signals.timers.set)
         self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
 
@@ -258,12 +258,12 @@ class FleetState:
 
     async def release_delayed(self, now: float) -> int:
         """Put the tasks whose time has come into the queue; returns how many."""
-        due = self.delayed.take_due(now)
+        due = self.delays.take_due(now)
         try:
             await self.refresh([id for _, id in due])
         except BaseException:
-            # Also when a leader is cut short that leads no longer.
-            self.delayed.put_back(due)
+            # Also when a leader is cut short that leads no longer: they are due all the same.
+            self.delays.put_back(due)
             raise
         return len(due)
 
@@ -280,12 +280,17 @@ class FleetState:
     def _forget_task(self, task_id: str) -> None:
         self._ready.pop(task_id, None)
         self.queue.discard(task_id)
-        self.delayed.discard(task_id)
+        self.delays.forget(task_id)
         self._versions.pop(task_id, None)
 
     def orphaned_sessions(self) -> list[str]:
         """Sessions that have ended while executions of theirs are still alive."""
         return [id for id in self._by_session if id not in self.sessions]
+
+    @property
+    def delayed(self) -> Mapping[str, float]:
+        """Tasks that wait for a time, and until when."""
+        return self.delays.until
 
     def _apply(self, change: Change) -> None:
         if self.notes:
@@ -407,7 +412,7 @@ class FleetState:
         """A task that nobody has to place."""
         self._ready.pop(task.id, None)
         self.queue.discard(task.id)
-        self.delayed.discard(task.id)
+        self.delays.forget(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
         if task.status is TaskStatus.COMPLETED and task.assigned_node:
@@ -417,10 +422,10 @@ class FleetState:
     def _put_delayed(self, task: Task) -> None:
         self._ready.pop(task.id, None)
         self.queue.discard(task.id)
-        self.delayed.put(task)
+        self.delays.put(task)
 
     def _put_ready(self, task: Task) -> None:
-        self.delayed.discard(task.id)
+        self.delays.forget(task.id)
         if len(self._ready) < REMEMBERED_TASKS and len(memoryview(task.parameters)) < (
             REMEMBERED_BYTES
         ):

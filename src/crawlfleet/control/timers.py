@@ -93,7 +93,7 @@ class Timers:
         if self._state.sessions:
             silence = min(session.deadline for session in self._state.sessions.values())
             instants.append(max(silence, self._hear_first_until))
-        if (delayed := self._state.delayed.next()) is not None:
+        if (delayed := self._state.delays.next()) is not None:
             instants.append(delayed)
         if (limit := self._state.limits.next()) is not None:
             instants.append(limit + self._recovery.timeout_grace_s)

@@ -6,8 +6,8 @@ which none undoes another, so that a canonical URL is its own canonical form.
 
 A page has dozens of links and most of them are plain, so the common ones never reach the parser:
 one regular expression finds those on which parser and rules could change nothing but the query's
-order. Whatever it does not recognise takes the slow way; both must agree, and the tests hold them
-to it.
+order. How a site is spelt says which site it is, whatever follows; so each spelling is parsed
+once. Whatever is not recognised takes the slow way; both must agree, and the tests hold them to it.
 """
 
 import re
@@ -30,6 +30,7 @@ LONGEST: Final = 65_536
 
 _SIGN: Final = 1 << 63
 _NAMES_KEPT: Final = 4096
+_SITES_KEPT: Final = 4096
 _LONGEST_NAME_KEPT: Final = 64
 
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
@@ -71,7 +72,6 @@ _LIKE_A_SESSION: Final = re.compile(
 _SEGMENT: Final = r"[A-Za-z0-9_~+,@=!$*'&%-][A-Za-z0-9._~+,@=!$*'&%-]*"
 _ROOTED_SEGMENT: Final = _SEGMENT.replace("@", "@:")
 _QUERY: Final = r"(?:\?([A-Za-z0-9._~+,:@=!$*()/?;&%-]*))?"
-_NAME: Final = r"(?:[a-z0-9]+(?:-[a-z0-9]+)*\.)+[a-z]{2,63}"
 _SIMPLE: Final = re.compile(
     r"/?[A-Za-z0-9_~-][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?"
 ).fullmatch
@@ -79,7 +79,8 @@ _SIMPLE: Final = re.compile(
 _ROOTED: Final = re.compile(rf"((?:/{_ROOTED_SEGMENT})*/?){_QUERY}").fullmatch
 _RELATIVE: Final = re.compile(rf"({_SEGMENT}(?:/{_SEGMENT})*/?){_QUERY}").fullmatch
 _ONLY_QUERY: Final = re.compile(_QUERY).fullmatch
-_ABSOLUTE: Final = re.compile(rf"(https?://{_NAME})((?:/{_ROOTED_SEGMENT})*/?){_QUERY}").fullmatch
+_SITE: Final = re.compile(r"https?://[A-Za-z0-9._-]{1,255}(?::[0-9]{1,5})?").fullmatch
+"""A site in which the parser sees nothing but a host and a port, whatever path comes after it."""
 _ODD_ESCAPE: Final = re.compile(
     r"%(?!(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]))"
 ).search
@@ -141,16 +142,13 @@ class Canonicaliser:
         self._dropped = frozenset(names)
         self._dropped_prefixes = prefixes
         self._verdicts: dict[str, int] = {}
+        self._sites: dict[str, str] = {}
         self._last_site = ""
 
     def canonical(self, url: str) -> str | None:
         """The canonical form of an absolute address; `None` when it is not one of the web."""
-        plain = _ABSOLUTE(url)
-        if plain is not None and len(url) <= LONGEST:
-            found = self._plain(plain[1], plain[2] or "/", plain[3])
-            if found is not None:
-                return found
-        return self._slow(url, None)
+        found = self._absolute(url) if len(url) <= LONGEST else None
+        return self._slow(url, None) if found is None else found
 
     def join(self, base: str, href: str) -> str | None:
         """The canonical form of a link that stands on the page `base`; `None` when it leads
@@ -202,8 +200,11 @@ class Canonicaliser:
         if self._keep_slash and len(href) <= LONGEST:
             if _SIMPLE(href):
                 return (place.site if href[0] == "/" else place.folder) + href
-            if href.startswith(place.rooted) and _SIMPLE(href, len(place.site)):
-                return href
+            if href[:4] == "http":
+                end = href.find("/", 8)
+                site = self._sites.get(href[:end]) if end > 0 else None
+                if site and _SIMPLE(href, end):
+                    return site + href[end:]
         head = href
         if "#" in href and not self._keep_fragment:
             head = href.partition("#")[0]
@@ -225,15 +226,24 @@ class Canonicaliser:
                 return self._plain(folder, plain[1], plain[2])
         elif plain := _RELATIVE(head):
             return self._plain(place.folder, plain[1], plain[2])
-        elif head.startswith(place.rooted):
-            if plain := _ROOTED(head, len(place.site)):
-                return self._plain(place.site, plain[1], plain[2])
         elif head[:1] == "?":
             if plain := _ONLY_QUERY(head):
                 return self._plain(place.page, "", plain[1])
-        elif plain := _ABSOLUTE(head):
-            return self._plain(plain[1], plain[2] or "/", plain[3])
+        else:
+            return self._absolute(head)
         return None
+
+    def _absolute(self, url: str) -> str | None:
+        """Likewise for one that names its site."""
+        end = url.find("/", 8)
+        if end < 0:
+            return None
+        spelt = url[:end]
+        site = self._sites.get(spelt)
+        if site is None:
+            site = self._learn_site(spelt)
+        plain = _ROOTED(url, end) if site else None
+        return self._plain(site, plain[1], plain[2]) if plain else None
 
     def _plain(self, before: str, path: str, query: str | None) -> str | None:
         """The fast way, for parts that only the rules for queries and slashes may change."""
@@ -321,6 +331,17 @@ class Canonicaliser:
                 self._verdicts.clear()  # names come from strangers
             self._verdicts[name] = verdict
         return verdict
+
+    def _learn_site(self, spelt: str) -> str:
+        """The site as it is spelt canonically; empty where only the slow way may tell."""
+        if not _SITE(spelt):
+            return ""
+        parsed = self._parsed(f"{spelt}/", None)
+        site = "" if parsed is None else parsed[0]
+        if len(self._sites) >= _SITES_KEPT:
+            self._sites.clear()  # as above
+        self._sites[spelt] = site
+        return site
 
 
 def _spelt(text: str) -> str:

@@ -28,7 +28,9 @@ _NUMBER: Final = re.compile(r"[-+−]?\s?\d(?:[\d.,'’ \u00a0\u202f]*\d)?(?:[eE
 _SEPARATORS: Final = re.compile(r"[ '’\u00a0\u202f]")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:[.,]\d{3})+\Z")
 _TIMES: Final = {"万": 10_000, "亿": 100_000_000, "千": 1_000}
-_PLAIN_PATH: Final = re.compile(r"/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/|\Z))*\Z")
+_PLAIN_PATH: Final = re.compile(
+    r"/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/|(?=#|\Z)))*(?:#[A-Za-z0-9_.-]+)?\Z"
+)
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9][a-z0-9.:-]*(?=/)")
 """Together the most frequent link, which needs no parser."""
 _CHINESE_DATE: Final = re.compile(
@@ -74,8 +76,11 @@ def convert(text: str, type: ValueType, *, base: str = "", format: str | None = 
 
 def absolute(base: str, href: str) -> str | None:
     """The address that a link leads to; `None` when it is no address."""
-    if _PLAIN_PATH.match(href) and (origin := _ORIGIN.match(base)):
-        return origin[0] + href
+    if origin := _ORIGIN.match(base):
+        if _PLAIN_PATH.match(href):
+            return origin[0] + href
+        if href.startswith(origin[0]) and _PLAIN_PATH.match(href, origin.end()):
+            return href
     try:
         return ada_url.join_url(base, href.strip())
     except (ValueError, UnicodeEncodeError):

@@ -7,7 +7,7 @@ each visited page once: recovery cuts what no commit has counted.
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -99,7 +99,17 @@ class Office:
         self._frontier = frontier
         self._sinks = sinks
         self._one_at_a_time = asyncio.Lock()
+        self._settled = True
+        """Whether all that was staged was committed."""
         self.figures = Figures()
+
+    async def open_sinks(self, receipts: Mapping[str, Any]) -> None:
+        """Let each sink go on after its receipt, or begin."""
+        for name, sink in self._sinks.items():
+            await sink.open(receipts.get(name))
+        if begun := {name: sink for name, sink in self._sinks.items() if name not in receipts}:
+            first = {name: await sink.stage([]) for name, sink in begun.items()}
+            await self._frontier.commit("local", Commit(hosts=[], receipts=first))
 
     def desk(self, worker: str) -> "LocalDesk":
         return LocalDesk(self._frontier, self, worker)
@@ -111,13 +121,34 @@ class Office:
                 await self._frontier.add(handed.seeds, handed.at)
             receipts = {}
             if handed.pages:
+                await self._take_back()
+                self._settled = False
                 for name, sink in self._sinks.items():
                     receipts[name] = await sink.stage(handed.pages)
             commit = Commit(hosts=handed.hosts, receipts=receipts)
             refused = await self._frontier.commit(worker, commit)
+            if handed.pages and not refused:
+                self._settled = True
         if not refused:
             self.figures.count(handed)
         return refused
+
+    async def settle(self) -> None:
+        """Leave in the sinks what is committed and nothing else."""
+        async with self._one_at_a_time:
+            await self._take_back()
+
+    async def _take_back(self) -> None:
+        """Remove what was staged and then not committed: the next receipt would count it.
+
+        That is so after leases were lost, and where a commit failed or was broken off; whether it
+        came about after all, the frontier knows.
+        """
+        if not self._settled:
+            receipts = await self._frontier.open()
+            for name, sink in self._sinks.items():
+                await sink.open(receipts.get(name))
+            self._settled = True
 
 
 class LocalDesk:

@@ -98,9 +98,12 @@ class Links:
             self._forget()
 
     def _learn(self, place: Place, href: str, site: _Memory, folder: _Memory) -> Link | Refusal:
+        fate = self._by_url.get(href)
+        if fate is not None:
+            return fate  # a canonical URL means itself, on every page
         url = self._canonical.resolve(place, href)
         if url is None:
-            fate: Link | Refusal = NOT_OF_THE_WEB
+            fate = NOT_OF_THE_WEB
         else:
             known = self._by_url.get(url)
             if known is None:
@@ -113,7 +116,7 @@ class Links:
             fate = known
         if fate.__class__ is Refusal:
             self.refused[fate[0]] += 1
-        if not href or len(href) > _LONGEST_REMEMBERED:
+        if not href or href == url or len(href) > _LONGEST_REMEMBERED:
             return fate
         if href[0] == "/" or (":" in href and href.startswith(_SAME_ON_THE_SITE)):
             site[href] = fate

@@ -16,7 +16,7 @@ from crawlfleet.crawl.assembly import checked, engine_of, fetcher_of, links_of
 from crawlfleet.crawl.crew import Crew
 from crawlfleet.crawl.desk import Figures, Office
 from crawlfleet.model.crawl import CrawlParameters
-from crawlfleet.model.frontier import FrontierCounts, FrontierRules
+from crawlfleet.model.frontier import FrontierCounts, FrontierRules, UrlRecord
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import Sink
 
@@ -29,6 +29,18 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     counts: FrontierCounts
     figures: Figures
     elapsed_s: float
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one URL in a crawl."""
+
+    url: str
+    """In its canonical form."""
+    record: UrlRecord | None = None
+    """What the frontier knows of it; `None` when it was never taken in."""
+    refused_by: str | None = None
+    """The rule that keeps it out."""
+    why: str = ""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,14 +106,14 @@ class Crawl:
         """Crawl until nothing is left, a limit is reached, or `stop` is set."""
         receipts = await self._frontier.open()
         try:
-            for name, sink in self._sinks.items():
-                await sink.open(receipts.get(name))
+            await self._office.open_sinks(receipts)
             await self._frontier.add(self._seeds, self._now())
             why = await self._visit(stop)
             counts = await self._frontier.counts()
             finished = self._is_finished(counts)
             output = {}
             if finished:
+                await self._office.settle()
                 output = {name: await sink.finish() for name, sink in self._sinks.items()}
             return self._summary(counts, output, finished=finished, why=why)
         finally:
@@ -199,8 +211,21 @@ class Crawl:
         )
 
 
-def explain_refusal(parameters: CrawlParameters, url: str) -> Refusal | None:
-    """Which rule of a crawl keeps a URL out; `None` when none does."""
+async def explain(parameters: CrawlParameters, frontier: Frontier, address: str) -> Explanation:
+    """What a crawl that is not running knows of an address, or why it would not visit it."""
     seeds, _ = checked(parameters)
-    found = links_of(parameters, now=time.time()).follow(seeds[0].url, url)
-    return found if isinstance(found, Refusal) else None
+    links = links_of(parameters, now=time.time())
+    asked = links.seed(address)
+    if isinstance(asked, Refusal):
+        return Explanation(url=address, refused_by=asked.rule, why=asked.message)
+    await frontier.open()
+    try:
+        record = await frontier.record(asked.id)
+    finally:
+        await frontier.close()
+    if record is not None:
+        return Explanation(url=asked.url, record=record)
+    found = links.follow(seeds[0].url, asked.url)
+    if isinstance(found, Refusal):
+        return Explanation(url=asked.url, refused_by=found.rule, why=found.message)
+    return Explanation(url=asked.url, why="belongs to the crawl, but no page has led to it so far")

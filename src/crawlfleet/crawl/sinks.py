@@ -1,4 +1,4 @@
-"""Which sink a place belongs to."""
+"""Which sink a place belongs to, and what it has to know of the crawl."""
 
 from pathlib import PurePath
 from typing import Final
@@ -8,24 +8,58 @@ import msgspec
 from crawlfleet import plugins
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.extraction import Plan
 from crawlfleet.ports.sink import Sink
 
 ENDINGS: Final = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".warc": "warc"}
 COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd"}
-TABLES: Final = ("sqlite://", "postgresql://", "postgres://")
+KIND: Final = "kind"
+NAMING_KINDS: Final = ("jsonl", "csv")
+"""Where the kind of an item stands among its fields."""
+ADDRESS: Final = "url"
+STRUCTURED_FIELDS: Final = ("json_ld", "open_graph", "microdata")
+SCHEMES: Final = {"sqlite": "table", "postgresql": "table", "postgres": "table"}
 
 
-def open_sink(spec: SinkSpec) -> Sink:
-    """The sink for a place; raises `InvalidRequest` when it cannot be told which one."""
-    spec = completed(spec)
+def open_sink(spec: SinkSpec, plan: Plan) -> Sink:
+    """The sink for a place and a crawl with that plan; raises `InvalidRequest` when it cannot be
+    told which one, or it does not fit the crawl."""
+    spec = planned(completed(spec), plan)
     sink: Sink = plugins.load_one(plugins.SINKS, spec.format or "")(spec)
     return sink
 
 
+def planned(spec: SinkSpec, plan: Plan) -> SinkSpec:
+    """The specification with what follows from the fields of the crawl."""
+    kinds = spec.kinds or bool(plan.flat) + len(plan.groups) + bool(plan.page) + plan.structured > 1
+    columns = spec.columns or columns_of(plan)
+    if kinds and KIND in columns_of(plan) and spec.format in NAMING_KINDS:
+        raise _wrong(
+            f"selectors.{KIND}",
+            "is what the kind of each item is called, since the crawl has several kinds",
+            "name the field otherwise",
+            KIND,
+        )
+    return msgspec.structs.replace(spec, kinds=kinds, columns=columns)
+
+
+def columns_of(plan: Plan) -> tuple[str, ...]:
+    """Every field that an item of the crawl can have, each once."""
+    fields = [field.name for group in plan.groups for field in group.fields]
+    if plan.page or plan.structured:
+        fields += [ADDRESS, *(field.name for field in plan.page)]
+    if plan.flat:
+        fields += [*(field.name for field in plan.flat), ADDRESS]
+    if plan.structured:
+        fields += STRUCTURED_FIELDS
+    return tuple(dict.fromkeys(fields))
+
+
 def completed(spec: SinkSpec) -> SinkSpec:
     """The specification with what follows from the place's name."""
-    if spec.url.startswith(TABLES):
-        return msgspec.structs.replace(spec, format=spec.format or "table")
+    scheme, separator, _ = spec.url.partition("://")
+    if separator and scheme != "file":
+        return msgspec.structs.replace(spec, format=spec.format or SCHEMES.get(scheme, scheme))
     path = PurePath(spec.url.removeprefix("file://"))
     compress, suffix = spec.compress, path.suffix.lower()
     if suffix in COMPRESSED:
@@ -33,14 +67,14 @@ def completed(spec: SinkSpec) -> SinkSpec:
         suffix = PurePath(path.stem).suffix.lower()
     format = spec.format or ENDINGS.get(suffix)
     if format is None:
-        raise InvalidRequest(
-            [
-                FieldProblem(
-                    field="output",
-                    message=f"does not tell its format by its ending {suffix or 'none'!r}",
-                    remedy=f"end it in one of {', '.join(ENDINGS)}, or name a format",
-                    value=spec.url,
-                )
-            ]
+        raise _wrong(
+            "output",
+            f"does not tell its format by its ending {suffix or 'none'!r}",
+            f"end it in one of {', '.join(ENDINGS)}, or name a format",
+            spec.url,
         )
     return msgspec.structs.replace(spec, url=str(path), format=format, compress=compress)
+
+
+def _wrong(field: str, message: str, remedy: str, value: str) -> InvalidRequest:
+    return InvalidRequest([FieldProblem(field=field, message=message, remedy=remedy, value=value)])

@@ -150,10 +150,17 @@ class SinkSpec(Part, frozen=True, kw_only=True):
     """One place where the crawl's output goes; the scheme of the URL names the kind."""
 
     url: str
-    """A path or `file:`, `sqlite:`, `postgresql:` URL; the ending tells the format of a file."""
-    format: Literal["jsonl", "csv", "warc", "table"] | None = None
+    """A path or `file:`, `sqlite:`, `postgresql:` URL; the ending tells the format of a file, and
+    `?table=` the table of a database. Other schemes are the formats of their name."""
+    format: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")] | None = None
+    """`jsonl`, `csv`, `warc`, `table`, or what an installed package offers."""
     compress: Literal["gzip", "zstd"] | None = None
     rotate_mb: Annotated[float, Meta(gt=0)] | None = None
+    """Files: another one is begun once one has so many million bytes."""
+    columns: tuple[str, ...] = ()
+    """Of CSV; those of the selectors where none are named."""
+    kinds: bool = False
+    """Whether each line or row names the kind of its item; always where a crawl has several."""
 
 
 class CrawlParameters(Part, frozen=True, kw_only=True):

@@ -30,12 +30,19 @@ class Sink(Protocol):
 
     async def open(self, receipt: Any | None) -> None:
         """Begin, or go on after the committed `receipt`: whatever was staged beyond it is
-        removed. Raises `SinkUnusable` with the remedy, changing nothing, when what is there
-        does not go together with the receipt."""
+        removed, also where this very sink staged it. Raises `SinkUnusable` with the remedy,
+        changing nothing, when what is there does not go together with the receipt.
+
+        After it began, the receipt of `stage([])` is to be committed before any page is staged:
+        only so can pages of a life that ended before its first commit be told from a stranger's.
+        """
         ...
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
-        """Make the pages durable, not yet counted; the receipt for all that was staged so far."""
+        """Make the pages durable, not yet counted; the receipt for all that was staged so far.
+
+        What was staged before must have been committed, or taken back by `open`; else it counts
+        with this receipt. After `SinkUnusable` the sink wants to be opened again."""
         ...
 
     async def finish(self) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from xxhash import xxh3_64_intdigest
 
 FAN_OUT: Final = 10
 MOST_PRODUCTS: Final = 3
+TAIL: Final = b"</main></body></html>"
 
 
 class Product(NamedTuple):
@@ -102,6 +103,15 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def body(self, page: int) -> bytes:
         """The page as it is served."""
+        return self.filled(self.beginning(page))
+
+    def filled(self, beginning: bytes) -> bytes:
+        """A page that begins so, up to its size."""
+        room = max(self.page_bytes - len(beginning) - len(TAIL), 0)
+        return b"%b%b%b" % (beginning, self.filler[:room], TAIL)
+
+    def beginning(self, page: int) -> bytes:
+        """What a page has for itself: all but the filler, and what ends it."""
         mine = self.host(page)
         links = "".join(
             f'<li><a class="link" href="{self._href(mine, target)}">Page {target}</a></li>\n'
@@ -112,12 +122,10 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             f'<span class="price">{each.price}</span></div>\n'
             for each in self.products(page)
         )
-        head = (
+        return (
             f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Page {page}</title>'
             f"</head><body><h1>Page {page}</h1>\n<ul>{links}</ul>\n{products}<main>"
         ).encode()
-        tail = b"</main></body></html>"
-        return head + self.filler[: max(self.page_bytes - len(head) - len(tail), 0)] + tail
 
     def _href(self, mine: str, target: int) -> str:
         return self.path(target) if self.host(target) == mine else self.url(target)

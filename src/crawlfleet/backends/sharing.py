@@ -1,9 +1,8 @@
-"""Rows as the memory store keeps them: apart from what writers and readers hold of them."""
+"""Copies of rows that share nothing that can be changed, for a store that keeps structs."""
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from copy import copy
-from typing import Any, Final, Generic, Protocol, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -15,13 +14,6 @@ from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.task import Execution, Task
 
-
-class Row(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-R = TypeVar("R", bound=Row)
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -78,42 +70,5 @@ def own(row: S) -> S:
 
 
 def share_all(rows: Iterable[S]) -> list[S]:
-    """Copies of stored rows."""
+    """Such a copy of each row."""
     return [share(row) for row in rows]
-
-
-class Table(Generic[R]):
-    """Rows by id, and their ids in order; new ids mostly come at the end."""
-
-    __slots__ = ("ids", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[str, R] = {}
-        self.ids: list[str] = []
-
-    def put(self, row: R) -> None:
-        if row.id not in self.rows:
-            if self.ids and row.id < self.ids[-1]:
-                insort(self.ids, row.id)
-            else:
-                self.ids.append(row.id)
-        self.rows[row.id] = row
-
-    def remove(self, ids: Sequence[str]) -> None:
-        for gone in ids:
-            del self.rows[gone]
-        if ids:
-            self.ids = [kept for kept in self.ids if kept in self.rows]
-
-    def __iter__(self) -> Iterator[R]:
-        return map(self.rows.__getitem__, self.ids)
-
-    def beyond(self, after: str | None, newest_first: bool) -> Iterator[R]:
-        """The rows on the far side of `after`, which need not exist."""
-        if newest_first:
-            end = len(self.ids) if after is None else bisect_left(self.ids, after)
-            ids: Iterable[str] = (self.ids[i] for i in range(end - 1, -1, -1))
-        else:
-            start = 0 if after is None else bisect_right(self.ids, after)
-            ids = (self.ids[i] for i in range(start, len(self.ids)))
-        return map(self.rows.__getitem__, ids)

@@ -1,0 +1,3 @@
+from bench.crawl import main
+
+main()

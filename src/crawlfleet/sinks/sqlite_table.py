@@ -1,0 +1,205 @@
+"""Items as rows of a table in a SQLite file; the file may have other tables."""
+
+import asyncio
+import sqlite3
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.errors import SinkUnusable
+from crawlfleet.ports.sink import PageRecord
+from crawlfleet.sinks.table import (
+    COLUMNS,
+    CRAWLS,
+    TableReceipt,
+    check_sequence,
+    fenced_off,
+    quoted,
+    read_receipt,
+    rows_of,
+    unfit_table,
+)
+
+BUSY_S: Final = 10.0
+"""How long to wait for a program that has locked the file."""
+REMEDIES: Final = {
+    "SQLITE_FULL": "its disk is full; free some space",
+    "SQLITE_BUSY": "another program has locked it; close that program",
+    "SQLITE_READONLY": "it may not be written; check the permissions of the file and its folder",
+    "SQLITE_CANTOPEN": "it cannot be opened; check that its folder exists and may be written",
+    "SQLITE_NOTADB": "the file is not a SQLite database; name another one",
+    "SQLITE_IOERR": "its disk does not read or write; look into the system's log",
+}
+_TABLES: Final = (
+    (
+        f"CREATE TABLE IF NOT EXISTS {CRAWLS} (crawl TEXT PRIMARY KEY, target TEXT NOT NULL, "
+        "sequence INTEGER NOT NULL, fence INTEGER NOT NULL, items INTEGER NOT NULL)"
+    ),
+    (
+        "CREATE TABLE IF NOT EXISTS {table} (crawl TEXT NOT NULL, page INTEGER NOT NULL, "
+        "position INTEGER NOT NULL, sequence INTEGER NOT NULL, url TEXT NOT NULL, "
+        "at REAL NOT NULL, kind TEXT NOT NULL, fields TEXT NOT NULL, "
+        "PRIMARY KEY (crawl, page, position))"
+    ),
+    "CREATE INDEX IF NOT EXISTS {index} ON {table} (crawl, sequence)",
+)
+_FIND: Final = f"SELECT sequence FROM {CRAWLS} WHERE crawl = ? AND target = ?"
+_TAKE_OVER: Final = (
+    f"UPDATE {CRAWLS} SET fence = fence + 1, sequence = ?, items = ? WHERE crawl = ? "
+    "RETURNING fence"
+)
+_ADVANCE: Final = (
+    f"UPDATE {CRAWLS} SET sequence = :next, items = :items "
+    "WHERE crawl = :crawl AND fence = :fence AND sequence IN (:next - 1, :next)"
+)
+
+
+class SqliteTable:
+    """Implements `crawlfleet.ports.sink.Sink`. A stage is one transaction."""
+
+    wants_bodies = False
+
+    def __init__(self, path: str | Path, table: str) -> None:
+        self._path = Path(path)
+        self._table = table
+        self._turn = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._crawl = ""
+        self._fence = self._sequence = self._items = 0
+        names = {"table": quoted(table), "index": quoted(f"{table}_by_stage")}
+        self._tables = [text.format(**names) for text in _TABLES]
+        self._columns = f"SELECT {', '.join(COLUMNS)} FROM {names['table']} LIMIT 0"
+        marks = ", ".join("?" * len(COLUMNS))
+        self._insert = f"INSERT INTO {names['table']} ({', '.join(COLUMNS)}) VALUES ({marks})"
+        self._remove_page = f"DELETE FROM {names['table']} WHERE crawl = ? AND page = ?"
+        self._cut = f"DELETE FROM {names['table']} WHERE crawl = ? AND sequence > ?"
+
+    async def open(self, receipt: Any | None) -> None:
+        read = None if receipt is None else read_receipt(receipt, self._table, str(self._path))
+        await asyncio.to_thread(self._do, lambda: self._open(read))
+
+    async def stage(self, pages: Sequence[PageRecord]) -> Any:
+        return msgspec.to_builtins(await asyncio.to_thread(self._do, lambda: self._stage(pages)))
+
+    async def finish(self) -> Mapping[str, Any]:
+        await self.close()
+        return {
+            "path": str(self._path),
+            "table": self._table,
+            "crawl": self._crawl,
+            "items": self._items,
+        }
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._do, self._close)
+
+    def _do(self, work: Callable[[], Any]) -> Any:
+        with self._turn:
+            try:
+                return work()
+            except sqlite3.Error as error:
+                raise self._explained(error) from error
+
+    def _open(self, receipt: TableReceipt | None) -> None:
+        self._close()
+        if receipt is not None and not self._path.exists():
+            check_sequence(None, receipt, str(self._path))
+        # A new connection is cheap, and free of whatever befell the last one.
+        self._connection = connection = sqlite3.connect(
+            self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA synchronous = FULL")
+        with self._transaction(connection):
+            if receipt is None:
+                self._begin(connection)
+            else:
+                self._return_to(connection, receipt)
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        for statement in self._tables[:-1]:
+            connection.execute(statement)
+        try:
+            connection.execute(self._columns)
+        except sqlite3.OperationalError as error:
+            raise unfit_table(str(self._path), self._table, str(error)) from error
+        connection.execute(self._tables[-1])
+        self._crawl = uuid.uuid4().hex
+        self._fence, self._sequence, self._items = 1, 0, 0
+        connection.execute(
+            f"INSERT INTO {CRAWLS} VALUES (?, ?, 0, 1, 0)", (self._crawl, self._table)
+        )
+
+    def _return_to(self, connection: sqlite3.Connection, receipt: TableReceipt) -> None:
+        try:
+            found = connection.execute(_FIND, (receipt.crawl, self._table)).fetchone()
+            connection.execute(self._columns)
+        except sqlite3.OperationalError as error:
+            if "no such" not in str(error):
+                raise
+            found = None
+        check_sequence(found and found[0], receipt, str(self._path))
+        connection.execute(self._cut, (receipt.crawl, receipt.sequence))
+        ((self._fence,),) = connection.execute(
+            _TAKE_OVER, (receipt.sequence, receipt.items, receipt.crawl)
+        ).fetchall()
+        self._crawl, self._sequence = receipt.crawl, receipt.sequence
+        self._items = receipt.items
+
+    def _stage(self, pages: Sequence[PageRecord]) -> TableReceipt:
+        connection = self._connection
+        if connection is None:
+            raise SinkUnusable(f"{self._path} is closed; open it first")
+        if pages:
+            following = self._sequence + 1
+            rows = rows_of(pages, self._crawl, following)
+            items = self._items + len(rows)
+            with self._transaction(connection):
+                self._advance(connection, following, items)
+                connection.executemany(self._remove_page, [(self._crawl, p.id) for p in pages])
+                connection.executemany(self._insert, rows)
+            self._sequence, self._items = following, items
+        return TableReceipt(
+            crawl=self._crawl, table=self._table, sequence=self._sequence, items=self._items
+        )
+
+    def _advance(self, connection: sqlite3.Connection, following: int, items: int) -> None:
+        values = {
+            "next": following,
+            "items": items,
+            "crawl": self._crawl,
+            "fence": self._fence,
+        }
+        if connection.execute(_ADVANCE, values).rowcount != 1:
+            raise fenced_off(str(self._path), self._table)
+
+    @contextmanager
+    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _explained(self, error: sqlite3.Error) -> SinkUnusable:
+        name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+        remedy = next(
+            (text for known, text in REMEDIES.items() if name.startswith(known)),
+            "look at what it says",
+        )
+        return SinkUnusable(
+            f"{self._path} cannot be written: {remedy} ({name}: {error}); then run the same crawl "
+            "again: it goes on where it was"
+        )

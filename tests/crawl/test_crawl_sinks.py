@@ -1,0 +1,150 @@
+"""Which sink a crawl gets, what it is told of the fields, and that it counts commits only."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawlfleet.backends.frontier.memory import MemoryFrontier
+from crawlfleet.core.selectors import make_plan
+from crawlfleet.crawl.desk import Handed, Office
+from crawlfleet.crawl.sinks import columns_of, completed, open_sink, planned
+from crawlfleet.errors import InvalidRequest, PluginError, StoreUnavailable
+from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.extraction import Plan
+from crawlfleet.model.frontier import FrontierRules, HostCommit
+from crawlfleet.sinks.files import FileSink
+from crawlfleet.sinks.sqlite_table import SqliteTable
+from crawlfleet.testing.frontier_suite.harness import NOW, A, links, visit
+from crawlfleet.testing.sink_suite import page
+
+FLAT = make_plan({"product": "div", "title": "h2", "price": "b"})
+NESTED = make_plan(
+    {
+        "products": {"select": "div", "fields": {"title": "h2", "url": "a::attr(href)"}},
+        "shops": {"select": "p", "fields": {"title": "h1", "city": "i"}},
+        "heading": "h1",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("items.jsonl", FileSink),
+        ("items.NDJSON.gz", FileSink),
+        ("items.csv.zst", FileSink),
+        ("pages.warc.gz", FileSink),
+        ("sqlite:///items.db?table=x", SqliteTable),
+    ],
+)
+def test_place_tells_the_sink(url: str, kind: type) -> None:
+    assert isinstance(open_sink(SinkSpec(url=url), FLAT), kind)
+
+
+def test_postgresql_url_tells_the_sink() -> None:
+    sink = open_sink(SinkSpec(url="postgresql://me:pw@host/db?table=x"), FLAT)
+    assert type(sink).__name__ == "PostgresTable"
+
+
+def test_other_schemes_belong_to_plugins() -> None:
+    assert completed(SinkSpec(url="parquet://bucket/x")).format == "parquet"
+    with pytest.raises(PluginError, match=r"no installed package offers 'parquet'.*table"):
+        open_sink(SinkSpec(url="parquet://bucket/x"), FLAT)
+
+
+def test_ending_that_tells_nothing_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="does not tell its format"):
+        open_sink(SinkSpec(url="/tmp/items.txt"), FLAT)
+
+
+def test_columns_are_all_fields_that_items_can_have() -> None:
+    assert columns_of(FLAT) == ("product", "title", "price", "url")
+    assert columns_of(NESTED) == ("title", "url", "city", "heading")
+    structured = make_plan({}, structured=True)
+    assert columns_of(structured) == ("url", "json_ld", "open_graph", "microdata")
+    assert columns_of(Plan()) == ()
+
+
+@pytest.mark.parametrize(
+    ("plan", "several"),
+    [(FLAT, False), (NESTED, True), (make_plan({"a": "b", "c": "d"}, structured=True), True)],
+)
+def test_kinds_are_named_where_there_are_several(plan: Plan, several: bool) -> None:
+    spec = completed(SinkSpec(url="items.jsonl"))
+    assert planned(spec, plan).kinds is several
+
+
+def test_columns_that_were_asked_for_stay() -> None:
+    spec = completed(SinkSpec(url="items.csv", columns=("price",), kinds=True))
+    assert planned(spec, FLAT) == spec
+
+
+def test_field_named_kind_is_refused_where_it_would_be_lost() -> None:
+    plan = make_plan({"kind": "h1", "shops": {"select": "p", "fields": {"title": "h1"}}})
+    with pytest.raises(InvalidRequest) as raised:
+        open_sink(SinkSpec(url="items.jsonl"), plan)
+    assert raised.value.problems[0].field == "selectors.kind"
+    open_sink(SinkSpec(url="sqlite:///items.db"), plan)
+    open_sink(SinkSpec(url="items.jsonl"), make_plan({"kind": "h1", "title": "h2"}))
+
+
+class Flaky(MemoryFrontier):
+    """Fails in the middle of commits, as told: `before` or `after` it took place."""
+
+    fails = ""
+
+    async def commit(self, worker: str, commit: Any) -> Any:
+        fails, self.fails = self.fails, ""
+        if fails == "before":
+            raise StoreUnavailable("before")
+        refused = await super().commit(worker, commit)
+        if fails == "after":
+            raise StoreUnavailable("after")
+        return refused
+
+
+@pytest.mark.parametrize("trouble", ["refused", "before", "after", "unsettled at the end"])
+def test_output_has_what_was_committed_once(tmp_path: Path, trouble: str) -> None:
+    path = tmp_path / "pages.warc"
+    lines = tmp_path / "items.jsonl"
+
+    async def scenario() -> None:
+        frontier = Flaky(rules=FrontierRules())
+        sinks = {str(p): open_sink(SinkSpec(url=str(p)), FLAT) for p in (path, lines)}
+        office = Office(frontier, sinks)
+        await office.open_sinks(await frontier.open())
+        await frontier.add(links("abc"), NOW)
+        desk = office.desk("w")
+        (lease,) = await desk.lease(hosts=1, urls=9, held={}, now=NOW)
+
+        def handed(path: str, token: int = lease.token, number: int = 1) -> Handed:
+            part = HostCommit(host=A, token=token, visits=[visit(path)])
+            return Handed(at=NOW, hosts=[part], pages=[page(number)])
+
+        assert not await desk.hand_in(handed("a", number=1))
+        if trouble == "refused":
+            assert await desk.hand_in(handed("b", token=lease.token + 1, number=2)) == [A]
+        elif trouble in ("before", "after"):
+            frontier.fails = trouble
+            with pytest.raises(StoreUnavailable):
+                await desk.hand_in(handed("b", number=2))
+        if trouble == "after":
+            assert not await desk.hand_in(handed("c", number=3))
+        else:
+            bare = Handed(at=NOW, hosts=[HostCommit(host=A, token=lease.token)])
+            assert not await desk.hand_in(bare)
+            assert not await desk.hand_in(handed("b", number=2))
+            assert not await desk.hand_in(handed("c", number=3))
+        if trouble == "unsettled at the end":
+            assert await desk.hand_in(handed("c", token=lease.token + 1, number=5)) == [A]
+        await office.settle()
+        for sink in sinks.values():
+            await sink.finish()
+        await frontier.close()
+
+    asyncio.run(scenario())
+    assert path.read_bytes().count(b"WARC-Type: response") == 3
+    urls = [line.rpartition(b'"url":')[2] for line in lines.read_bytes().splitlines()]
+    assert len(urls) == len(set(urls)) == 1 + 2 + 3
