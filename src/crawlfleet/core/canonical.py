@@ -143,7 +143,6 @@ class Canonicaliser:
         self._dropped_prefixes = prefixes
         self._verdicts: dict[str, int] = {}
         self._sites: dict[str, str] = {}
-        self._last_site = ""
 
     def canonical(self, url: str) -> str | None:
         """The canonical form of an absolute address; `None` when it is not one of the web."""
@@ -158,17 +157,14 @@ class Canonicaliser:
 
     def place(self, base: str) -> Place | None:
         """What `resolve` needs to know of a page; `None` when its address is not of the web."""
-        place = self._known_place(base)
+        place = self._plain_place(base) if len(base) <= LONGEST else None
         if place is not None:
             return place
         parsed = self._parsed(base, None)
         if parsed is None:
             return None
         site, path, query, fragment = parsed
-        if site != self._last_site:
-            self._last_site = site
-            place = self._known_place(base)
-        return place or Place(
+        return Place(
             base=base,
             url=self._whole(site, path, query, fragment),
             site=site,
@@ -177,12 +173,13 @@ class Canonicaliser:
             plain=False,
         )
 
-    def _known_place(self, base: str) -> Place | None:
-        """The place of a plain page on the site of the last one, whose host is canonical."""
-        site = self._last_site
-        if not site or not base.startswith(site + "/") or len(base) > LONGEST:
+    def _plain_place(self, base: str) -> Place | None:
+        """The place of a plain page on a site that is spelt canonically."""
+        end = base.find("/", 8)
+        if end < 0:
             return None
-        plain = _ROOTED(base, len(site))
+        site = self._site(base[:end])
+        plain = _ROOTED(base, end) if end == len(site) and base.startswith(site) else None
         url = self._plain(site, plain[1], plain[2]) if plain else None
         if plain is None or url is None:
             return None
@@ -238,10 +235,7 @@ class Canonicaliser:
         end = url.find("/", 8)
         if end < 0:
             return None
-        spelt = url[:end]
-        site = self._sites.get(spelt)
-        if site is None:
-            site = self._learn_site(spelt)
+        site = self._site(url[:end])
         plain = _ROOTED(url, end) if site else None
         return self._plain(site, plain[1], plain[2]) if plain else None
 
@@ -332,8 +326,11 @@ class Canonicaliser:
             self._verdicts[name] = verdict
         return verdict
 
-    def _learn_site(self, spelt: str) -> str:
+    def _site(self, spelt: str) -> str:
         """The site as it is spelt canonically; empty where only the slow way may tell."""
+        known = self._sites.get(spelt)
+        if known is not None:
+            return known
         if not _SITE(spelt):
             return ""
         parsed = self._parsed(f"{spelt}/", None)

@@ -105,7 +105,8 @@ class Fetcher:
             takes=self._taste(request.content_types),
             max_body_bytes=request.max_body_bytes,
             head=request.method == "HEAD",
-            conditional=any(name.lower() in CONDITIONS for name, _ in request.headers),
+            conditional=bool(request.headers)
+            and any(name.lower() in CONDITIONS for name, _ in request.headers),
             cut=request.cut,
         )
         key = (target.origin, proxy)

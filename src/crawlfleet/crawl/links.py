@@ -69,9 +69,12 @@ class Links:
         if self._held >= self._limit:
             self._forget()
         site, folder = self._memories(place)
-        on_site, in_folder = site.get, folder.get
+        # A canonical URL means itself, on every page.
+        on_site, in_folder, by_url = site.get, folder.get, self._by_url.get
         for href in raw_hrefs:
-            fate = on_site(href) or in_folder(href) or self._learn(place, href, site, folder)
+            fate = on_site(href) or by_url(href) or in_folder(href)
+            if fate is None:
+                fate = self._learn(place, href, site, folder)
             if fate.__class__ is Link:
                 found[fate[0]] = fate
         return list(found.values())
@@ -100,12 +103,9 @@ class Links:
             self._forget()
 
     def _learn(self, place: Place, href: str, site: _Memory, folder: _Memory) -> Link | Refusal:
-        fate = self._by_url.get(href)
-        if fate is not None:
-            return fate  # a canonical URL means itself, on every page
         url = self._canonical.resolve(place, href)
         if url is None:
-            fate = NOT_OF_THE_WEB
+            fate: Link | Refusal = NOT_OF_THE_WEB
         else:
             known = self._by_url.get(url)
             if known is None:
