@@ -29,7 +29,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     links: Sequence[Found] = ()
     robots: Directives = FREE
     """Of the page and its headers."""
-    title: str = ""
     outcome: Outcome = Outcome.OK
     """`soft_404` and `blocked` are guesses, and only made where no item was found."""
     note: str = ""
@@ -76,7 +75,6 @@ class PageReader:
             base=found.base,
             links=found.links if outcome is not Outcome.BLOCKED else (),
             robots=robots | found.robots,
-            title=page.title,
             outcome=outcome,
             note=note or (CUT if page.cut or page.allowance.used_up else ""),
         )
