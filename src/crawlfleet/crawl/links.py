@@ -118,8 +118,8 @@ class Links:
             fate = known
         if fate.__class__ is Refusal:
             self.refused[fate[0]] += 1
-        if not href or href == url or len(href) > _LONGEST_REMEMBERED:
-            return fate
+        if not href or href == url or "#" in href or len(href) > _LONGEST_REMEMBERED:
+            return fate  # parts of pages are many, and each is met once or twice
         if href[0] == "/" or (":" in href and href.startswith(_SAME_ON_THE_SITE)):
             site[href] = fate
             self._held += 1
