@@ -10,16 +10,17 @@ from rich.console import Console
 
 from crawlfleet.cli.demo import demo_batch
 from crawlfleet.cli.live import LiveTable
+from crawlfleet.testing.demo_shop import ServedShop
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
 IMAGE = Path(__file__).with_name("images") / "up.svg"
 
 
-async def take(fleet: LocalFleet) -> None:
+async def take(fleet: LocalFleet, shop: str) -> None:
     await fleet.until_ready(nodes=2)
     console = Console(record=True, width=100, file=sys.stderr)
     async with fleet.client() as client:
-        await client.submit_batch(demo_batch())
+        await client.submit_batch(demo_batch(shop))
         await asyncio.sleep(3)
         console.print("$ crawlfleet up", style="bold")
         console.print("crawlfleet is up: http://127.0.0.1:8000/#key=…")
@@ -31,5 +32,10 @@ async def take(fleet: LocalFleet) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder, running(LocalFleet(Path(folder) / "f")) as fleet:
-        asyncio.run(take(fleet))
+    settings = {"CRAWLFLEET_WORKER_ALLOW_PRIVATE": "true"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ServedShop() as shop,
+        running(LocalFleet(Path(folder) / "f", **settings)) as fleet,
+    ):
+        asyncio.run(take(fleet, shop.url))

@@ -38,7 +38,7 @@ from crawlfleet.worker.pool import ProcessPool
 from crawlfleet.worker.usage import UsageMeter, measure_capacity
 
 log = logger(Component.MASTER)
-BUILT_IN_TASK_TYPES: Final = ("http_fetch", "python", "sleep")
+BUILT_IN_TASK_TYPES: Final = ("http_fetch", "python", "sleep", "web_crawl")
 STOP_DEADLINE_S: Final = 3
 
 

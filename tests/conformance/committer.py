@@ -21,9 +21,6 @@ from crawlfleet.model.task import Execution, Task
 from crawlfleet.ports.store import Change, Claim
 
 CHILDREN = multiprocessing.get_context("forkserver")
-# This module brings the stores along. Their own names would be in the command line of the fork
-# server, and other tests tell the processes of a fleet by that.
-CHILDREN.set_forkserver_preload(["committer", "pytest"])
 STORES = {"sqlite": sqlite.from_url, "postgresql": postgres.from_url}
 
 

@@ -9,19 +9,11 @@ from schemas import Schemas
 
 from crawlfleet.testing.servers import PostgresServer, postgres_server
 
-# Children that are to be killed start from one process that has all of this imported.
+# Children that are to be killed start from one process that has these imported, and what they bring
+# along. Our own names would be in its command line, by which other tests tell the processes of a
+# fleet.
 multiprocessing.get_context("forkserver").set_forkserver_preload(
-    [
-        "crawlfleet.backends.frontier.sqlite",
-        "crawlfleet.sinks.csv",
-        "crawlfleet.sinks.postgres_table",
-        "crawlfleet.sinks.segments",
-        "crawlfleet.sinks.sqlite_table",
-        "crawlfleet.sinks.warc",
-        "crawlfleet.testing.frontier_suite",
-        "crawlfleet.testing.sink_suite",
-        "pytest",
-    ]
+    ["committer", "crawler", "sink_makers", "pytest"]
 )
 
 

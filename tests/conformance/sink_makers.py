@@ -5,11 +5,13 @@ from pathlib import Path
 from crawlfleet.crawl.sinks import completed
 from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.ports.sink import Sink
-from crawlfleet.sinks import csv, jsonl, table, warc
+from crawlfleet.sinks import csv, jsonl, postgres_table, sqlite_table, table, warc
 from crawlfleet.sinks.jsonl import JsonLines
 from crawlfleet.sinks.segments import SegmentFolder, SegmentSink
 from crawlfleet.testing.sink_suite.harness import COLUMNS
 
+IMPORTED = (postgres_table, sqlite_table)
+"""Children have them from the start, see `conftest`."""
 SMALL_MB = 0.002
 """A part of a rotated file."""
 

@@ -21,7 +21,7 @@ from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.archive import Portion
 from crawlfleet.ports.store import Change, Store
-from crawlfleet.testing.store_suite.harness import must
+from crawlfleet.testing.store_suite.harness import must, take_lead
 from crawlfleet.testing.store_suite.samples import (
     AWKWARD,
     FULL_CLUSTER,
@@ -159,7 +159,7 @@ def test_every_row_comes_back_and_the_earlier_life_is_fenced_off(
         assert nodes["node-0003"].status is NodeStatus.MAINTENANCE
         kinds = [event.kind for event in await store.events(after=0, limit=10)]
         assert kinds[2:] == ["store.restored", "node.unresponsive", "node.unresponsive"]
-        assert await store.lead("next") == 3, "1 before the backup, 2 by the restore"
+        assert await take_lead(store, "next") == 3, "1 before the backup, 2 by the restore"
         assert len(await store.live_executions()) == 1
         assert (await store.tasks(["task-0001"])) == [FULL_TASK]
         (refusal,) = (
@@ -185,8 +185,8 @@ def test_a_backup_moves_between_the_databases_and_back(
     for table in TABLES:
         if table not in changed:
             assert there[table] == original[table] == back[table], table
-    assert run(with_store(url, lambda store: store.lead("x"))) == 3
-    assert run(with_store(sqlite("back"), lambda store: store.lead("x"))) == 4
+    assert run(with_store(url, lambda store: take_lead(store, "x"))) == 3
+    assert run(with_store(sqlite("back"), lambda store: take_lead(store, "x"))) == 4
 
 
 def test_a_backup_is_of_one_instant_while_others_write(
@@ -239,10 +239,10 @@ def test_a_store_that_is_not_empty_is_replaced_only_by_force(
             run(restore(file, place))
         assert run(rows_of(place)) == before
         for epoch in range(1, 8):
-            assert run(with_store(place, lambda store: store.lead("x"))) == epoch
+            assert run(with_store(place, lambda store: take_lead(store, "x"))) == epoch
         run(restore(file, place, force=True))
         assert len(run(rows_of(place))["crawler_tasks"]) == 2000
-        assert run(with_store(place, lambda store: store.lead("x"))) == 9, "above both"
+        assert run(with_store(place, lambda store: take_lead(store, "x"))) == 9, "above both"
 
 
 def test_a_store_in_use_is_left_alone(full: str, sqlite: Callable[[str], str], tmp_path: Path):
@@ -254,6 +254,32 @@ def test_a_store_in_use_is_left_alone(full: str, sqlite: Callable[[str], str], t
             await restore(file, sqlite("used"), force=True)
 
     run(with_store(sqlite("used"), scenario))
+
+
+def test_a_server_where_masters_work_is_saved_and_left_alone_even_by_force(
+    url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.backup"
+
+    async def scenario(leader: Store) -> None:
+        await fill(leader)
+        follower = open_store(url)
+        await follower.open()
+        try:
+            assert await follower.lead("another") is None
+            await must(follower, Change(tasks=(make_task(9999),), events=(make_event(),)))
+            rows = await save(url, file)
+            assert rows["crawler_tasks"] == 2001
+            before = await rows_of(url)
+            with pytest.raises(Conflict, match="a master is at work"):
+                await restore(file, url, force=True)
+            assert await rows_of(url) == before
+        finally:
+            await follower.close()
+
+    run(with_store(url, scenario))
+    run(restore(file, url, force=True))
+    assert run(with_store(url, lambda store: take_lead(store, "x"))) == 3, "the lead is free again"
 
 
 def rewritten(file: Path, change: Callable[[list[bytes]], list[bytes]]) -> Path:

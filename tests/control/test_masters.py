@@ -15,8 +15,10 @@ from crawlfleet.control.events import EventFilter
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.orders import Verb
 from crawlfleet.errors import Conflict, Unauthenticated
+from crawlfleet.model.administration import ClusterPatch, ClusterSettingsPatch, ProjectPatch
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import ReportKind, ReportOutcome
+from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.task import RetryPolicy, TaskStatus
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
@@ -25,6 +27,10 @@ from tests.control.stage import PlayedNode, Stage, stage
 
 SEEDS = 500 if os.environ.get("CRAWLFLEET_SOAK") else 12
 DONE = (ReportKind.STARTED, ReportKind.SUCCEEDED)
+KINDS = (
+    *("submit", "node", "take", "report", "order", "beat", "depose"),
+    *("configure", "project"),
+)
 
 
 class Two:
@@ -59,7 +65,9 @@ def picture(state: FleetState) -> dict[str, Any]:
         "nodes": state.nodes,
         "sessions": sorted(state.sessions),
         "keys": state.keyring.keys,
+        "projects": state.projects,
         "clusters": state.clusters,
+        "offered": {id: state.fleet.capacity(id) for id in state.nodes},
         "leases": {id: (each.execution, each.owns) for id, each in state.leases.items()},
         "versions": state._versions,
         "pending": {id for id in state._versions if id in state.queue or id in state.delayed},
@@ -325,7 +333,7 @@ async def meddle(on: Two, chance: random.Random) -> None:
     held: dict[PlayedNode, dict[str, Any]] = {}
     for _ in range(150):
         master = chance.choice(masters)
-        match chance.choice(("submit", "node", "take", "report", "order", "beat", "depose")):
+        match chance.choice(KINDS):
             case "submit":
                 retry = RetryPolicy(initial_delay_s=chance.choice((0.0, 2.0)))
                 tasks.append(await master.submit(retry_policy=retry))
@@ -352,6 +360,15 @@ async def meddle(on: Two, chance: random.Random) -> None:
                 node = chance.choice(nodes)
                 node.turn_to(master)
                 await node.beat()
+            case "configure":
+                settings = ClusterSettingsPatch(max_slots=chance.choice((None, 1, 2)))
+                patch = ClusterPatch(configuration=settings)
+                with contextlib.suppress(Conflict):
+                    await master.control.clusters.change(DEFAULT_CLUSTER, patch, by="people")
+            case "project":
+                patch = ProjectPatch(name=chance.choice("abc"))
+                with contextlib.suppress(Conflict):
+                    await master.control.projects.change(DEFAULT_PROJECT, patch, by="people")
             case "depose" if chance.random() < 0.2 and on.shared.leader is not None:
                 on.depose()
         await asyncio.sleep(chance.choice((0.0, 0.0, 0.01, 0.5)))

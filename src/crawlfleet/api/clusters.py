@@ -49,7 +49,7 @@ async def find(call: Call) -> ClusterPage:
 
 
 async def get(call: Call) -> Reply:
-    return _reply(call, call.control.clusters.get(_id(call)))
+    return _reply(call, await call.control.clusters.find(_id(call)))
 
 
 async def change(call: Call) -> Reply:

@@ -46,7 +46,7 @@ async def find(call: Call) -> ProjectPage:
 
 
 async def get(call: Call) -> Reply:
-    return await _reply(call, call.control.projects.get(_id(call)))
+    return await _reply(call, await call.control.projects.find(_id(call)))
 
 
 async def change(call: Call) -> Reply:

@@ -26,6 +26,7 @@ from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import hold
+from crawlfleet.testing.demo_shop import ServedShop
 from crawlfleet.worker import leash
 
 FIRST_PAUSE_S: Final = 0.1
@@ -90,19 +91,27 @@ class Launcher:
                 watching = group.create_task(LiveTable(client).run())
             code = 0
             if self._demo:
-                demo = group.create_task(Demo(client).run(quiet=terminal))
-                stop = group.create_task(self._stop.wait())
-                await asyncio.wait({demo, stop}, return_when=asyncio.FIRST_COMPLETED)
-                stop.cancel()
-                if not demo.done():
-                    demo.cancel()
-                elif not terminal:
-                    code = demo.result()
-                    self._stop.set()
+                code = await self._show(client, terminal=terminal)
             await self._stop.wait()
             if terminal:
                 watching.cancel()
         return code
+
+    async def _show(self, client: Client, *, terminal: bool) -> int:
+        """Run the demo with its shop, which stays open for as long as people look."""
+        with ServedShop() as shop:
+            typer.echo(f"demo shop: {shop.url}")
+            demo = asyncio.create_task(Demo(client, shop.url).run(quiet=terminal))
+            stop = asyncio.create_task(self._stop.wait())
+            try:
+                await asyncio.wait({demo, stop}, return_when=asyncio.FIRST_COMPLETED)
+                if not terminal:
+                    self._stop.set()
+                await stop
+                return demo.result() if demo.done() and not terminal else 0
+            finally:
+                demo.cancel()
+                stop.cancel()
 
     async def _keep(self, name: str, command: list[str], key: str) -> None:
         """Start a process again and again until the fleet stops, or it ends by its own wish."""
@@ -140,6 +149,9 @@ class Launcher:
         environment.pop("CRAWLFLEET_ADMIN_KEY", None)
         if name == "master":
             environment["CRAWLFLEET_ADMIN_KEY"] = key
+        elif self._demo:
+            # The shop of the demo is on the loopback, which workers do not visit otherwise.
+            environment["CRAWLFLEET_WORKER_ALLOW_PRIVATE"] = "true"
         return environment
 
     def _master_command(self) -> list[str]:

@@ -39,7 +39,8 @@ def up(
     config_file: ConfigFile = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes to start.")] = None,
     demo: Annotated[
-        bool, typer.Option(help="Submit a batch of tasks to watch; ends with it if unattended.")
+        bool,
+        typer.Option(help="Crawl a demo shop, with other tasks; ends with them if unattended."),
     ] = False,
 ) -> None:
     """Start a whole fleet on this machine: one master, some workers, one SQLite file."""

@@ -27,6 +27,7 @@ class Client(ExecutionCalls, AdministrationCalls, KeyCalls):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
     `url` may name several masters, parted by commas.
+
     A master that does not answer, or says that it is busy, is asked again for up to `patience_s`;
     0 means never.
     """

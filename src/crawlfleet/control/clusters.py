@@ -47,6 +47,12 @@ class Clusters:
             raise NotFound("cluster", cluster_id)
         return cluster
 
+    async def find(self, cluster_id: str) -> Cluster:
+        """The cluster, or `NotFound`; also one that another master made a moment ago."""
+        if cluster_id not in self._state.clusters:
+            await self._state.renewal.clusters()
+        return self.get(cluster_id)
+
     def page(self, *, after: str | None, limit: int) -> list[Cluster]:
         """Up to `limit` clusters beyond an id, in order of id."""
         ids = sorted(id for id in self._state.clusters if after is None or id > after)
@@ -57,15 +63,19 @@ class Clusters:
         accept(administration.text_problems(request))
         self._check(request.configuration)
         if request.project_id not in self._state.projects:
+            await self._state.renewal.projects()
+        if request.project_id not in self._state.projects:
             accept([_no_project(request.project_id)])
         now = self._system.now()
         change = administration.new_cluster(request, now=now, cause=f"created by {by}")
         (wanted,) = change.clusters
-        there = self._state.clusters.get(request.id)
-        if there is None:
+        if request.id not in self._state.clusters:
             (refusal,) = await self._state.commit([change])
             if refusal is None:
                 return wanted, True
+        # Perhaps by this very request, which another master has answered unheard.
+        there = self._state.clusters.get(request.id)
+        if there is None:
             raise has_changed(request.id)
         if _essence(there) != _essence(wanted):
             raise Conflict(f"there is a cluster {request.id!r} already; PATCH changes it")
@@ -76,9 +86,9 @@ class Clusters:
     ) -> Cluster:
         """The cluster with what the patch says."""
         accept(administration.text_problems(patch))
-        self._check(administration.merged(self.get(cluster_id).configuration, patch.configuration))
 
         def decide(cluster: Cluster, now: float) -> Change | None:
+            self._check(administration.merged(cluster.configuration, patch.configuration))
             cause = f"changed by {by}"
             return administration.changed_cluster(cluster, patch, now=now, cause=cause)
 
@@ -99,7 +109,7 @@ class Clusters:
         self, cluster_id: str, number: int, *, by: str, if_version: int | None = None
     ) -> Cluster:
         """Make the settings of an earlier version those of a new one."""
-        settings = await self._settings_of(self.get(cluster_id), number)
+        settings = await self._settings_of(await self.find(cluster_id), number)
         # The fleet may have changed since: a strategy may be gone.
         self._check(settings)
 
@@ -113,12 +123,12 @@ class Clusters:
         self, cluster_id: str, *, below: int | None, limit: int
     ) -> list[ClusterConfiguration]:
         """Versions of its settings, newest first."""
-        self.get(cluster_id)
+        await self.find(cluster_id)
         return await self._store.configurations(cluster_id, below=below, limit=limit)
 
     async def health(self, cluster_id: str) -> ClusterHealth:
         """How the cluster is, the worst first."""
-        cluster = self.get(cluster_id)
+        cluster = await self.find(cluster_id)
         tasks = await self._store.count_unfinished(cluster_id)
         nodes = [each for each in self._state.nodes.values() if each.cluster_id == cluster_id]
         online = [each for each in nodes if each.status is NodeStatus.ONLINE]
@@ -202,6 +212,8 @@ class Clusters:
         decide: Callable[[Cluster, float], Change | None],
         if_version: int | None,
     ) -> Cluster:
+        # What another master has just changed counts: else it might seem to be as wanted already.
+        await self._state.renewal.clusters()
         cluster = self.get(cluster_id)
         change = decide(cluster, self._system.now())
         if change is None:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.terms import Terms
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.event import Event
-from crawlfleet.model.settings import SessionSettings
+from crawlfleet.model.node import Session
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -31,13 +32,11 @@ LOOK_EVERY_S: Final = 1.0
 class Following:
     """Follows the commits of other masters, for as long as it runs."""
 
-    def __init__(
-        self, *, store: Store, state: FleetState, system: System, settings: SessionSettings
-    ) -> None:
+    def __init__(self, *, store: Store, state: FleetState, system: System, terms: Terms) -> None:
         self._store = store
         self._state = state
         self._system = system
-        self._settings = settings
+        self._terms = terms
         self._told = 0
         self._alone = True
         self._looked_at = -LOOK_EVERY_S
@@ -134,19 +133,19 @@ class Following:
 
         Of the sessions that are not heard here the deadlines come nearer.
         """
-        interval_s = self._settings.heartbeat_interval_s
         while True:
-            await asyncio.sleep(interval_s)
-            before = self._system.now() - 1.5 * interval_s
-            sessions = self._state.sessions.values()
-            least_s = self._settings.timeout_s
-            unheard = [
-                each.id
-                for each in sessions
-                if each.deadline - max(each.timeout_s, least_s) < before
-            ]
+            await asyncio.sleep(self._terms.shortest_interval_s())
+            now = self._system.now()
+            unheard = [each.id for each in self._state.sessions.values() if self._is_due(each, now)]
             try:
                 await self._state.renewal.sessions(unheard)
                 await self._state.release_delayed(self._system.now())
             except StoreUnavailable as error:
                 log.warning("following waits for the store", error=str(error))
+
+    def _is_due(self, session: Session, now: float) -> bool:
+        """Whether a session should have been heard of again, if its node spoke to this master."""
+        node = self._state.nodes.get(session.node_id)
+        terms = self._terms.of(node.cluster_id if node else "")
+        heard_at = session.deadline - (session.timeout_s or terms.session_timeout_s)
+        return now - heard_at > 1.5 * terms.heartbeat_interval_s

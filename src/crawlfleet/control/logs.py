@@ -61,6 +61,9 @@ class Logs:
         now = self._system.now()
         stale: list[str] = []
         parts: list[LogPart] = []
+        if batch.session_id not in self._state.sessions:
+            # Another master may just have opened it.
+            await self._state.renewal.nodes([node_id])
         for note in batch.notes:
             if not await self._is_writer(node_id, batch.session_id, note.execution_id, now):
                 stale.append(note.execution_id)

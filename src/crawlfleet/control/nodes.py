@@ -65,6 +65,8 @@ class Nodes:
         elsewhere than its join token says.
         """
         registration = self._placed(registration, by)
+        if registration.cluster_id not in self._state.clusters:
+            await self._state.renewal.clusters()
         accept(registration_problems(registration, self._state.clusters))
         if by.node_id is not None or self._shown(by) is None:
             return await self._register(registration, by, None)
@@ -138,7 +140,7 @@ class Nodes:
         now = self._system.now()
         node = await self.find(node_id)
         named = (node.session_id if heartbeat.session_id is None else heartbeat.session_id) or ""
-        terms = self._terms.of(node.cluster_id)
+        terms = await self._terms_for(node, heartbeat)
         if not await self._renew(node_id, named, heartbeat, terms):
             return HeartbeatReply(
                 node_id=node_id,
@@ -179,8 +181,17 @@ class Nodes:
             if (await self._state.commit([Change(sessions=(moved,))]))[0] is None:
                 self._history.observe(moved, active_tasks=len(heartbeat.active_tasks))
                 return True
+            await self._state.catch_up()
         # It moves on all the time: somebody takes in its heartbeats.
         return True
+
+    async def _terms_for(self, node: Node, heartbeat: Heartbeat) -> NodeTerms:
+        """What the node is to work by: never what is older than what another master told it."""
+        terms = self._terms.of(node.cluster_id)
+        if (heartbeat.configuration_version or 0) > terms.version:
+            await self._state.renewal.clusters()
+            terms = self._terms.of(node.cluster_id)
+        return terms
 
     def _lost(self, session_id: str, heartbeat: Heartbeat) -> tuple[str, ...]:
         """What the node says it does, and should not."""
@@ -201,6 +212,11 @@ class Nodes:
             await self._state.renewal.nodes([node_id])
         return self.get(node_id)
 
+    async def _present(self, node_id: str) -> Node:
+        """The node as the store has it: another master may just have changed it."""
+        await self._state.renewal.nodes([node_id])
+        return self.get(node_id)
+
     async def change(
         self, node_id: str, request: NodeChangeRequest, *, by: str, version: int | None = None
     ) -> Node:
@@ -208,7 +224,7 @@ class Nodes:
 
         Raises `InvalidRequest`, and `PreconditionFailed` when the node is not at that version.
         """
-        node = await self.find(node_id)
+        node = await self._present(node_id)
         changed = changed_node(node, request, now=self._system.now(), by=by)
         if changed is None:
             return node
@@ -245,7 +261,7 @@ class Nodes:
 
         A good-bye from an earlier session than the present one changes nothing.
         """
-        node = await self.find(node_id)
+        node = await self._present(node_id)
         if node.status is not NodeStatus.OFFLINE:
             expect_version(node_id, node.version, if_version)
         if session_id is not None and session_id != node.session_id:
@@ -266,7 +282,7 @@ class Nodes:
         if_version: int | None = None,
     ) -> Node:
         """Carry out an order; one that was carried out before is no error."""
-        node = await self.find(node_id)
+        node = await self._present(node_id)
         if node.status is target:
             return node
         expect_version(node_id, node.version, if_version)

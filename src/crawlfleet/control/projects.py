@@ -31,6 +31,12 @@ class Projects:
             raise NotFound("project", project_id)
         return project
 
+    async def find(self, project_id: str) -> Project:
+        """The project, or `NotFound`; also one that another master made a moment ago."""
+        if project_id not in self._state.projects:
+            await self._state.renewal.projects()
+        return self.get(project_id)
+
     async def count(self, project: Project) -> Counts:
         """How many tasks it has in each state."""
         return await self._store.count_tasks(project.id)
@@ -52,13 +58,15 @@ class Projects:
         accept(administration.text_problems(request))
         now = self._system.now()
         change = administration.new_project(request, now=now, cause=f"created by {by}")
+        (wanted,) = change.projects
         if request.id not in self._state.projects:
             (refusal,) = await self._state.commit([change])
             if refusal is None:
-                return change.projects[0], True
+                return wanted, True
+        # Perhaps by this very request, which another master has answered unheard.
+        there = self._state.projects.get(request.id)
+        if there is None:
             raise has_changed(request.id)
-        (wanted,) = change.projects
-        there = self.get(request.id)
         if (there.name, there.description) != (wanted.name, wanted.description):
             raise Conflict(f"there is a project {request.id!r} already; PATCH changes it")
         return there, False
@@ -92,6 +100,8 @@ class Projects:
         decide: Callable[[Project, float], Change | None],
         if_version: int | None,
     ) -> Project:
+        # What another master has just changed counts: else it might seem to be as wanted already.
+        await self._state.renewal.projects()
         project = self.get(project_id)
         change = decide(project, self._system.now())
         if change is None:

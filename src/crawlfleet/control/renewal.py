@@ -157,13 +157,13 @@ class Renewal:
         """All keys of people, programs and nodes."""
         self._state.take(Change(keys=tuple(await self._store.keys())))
 
-    async def clusters(self) -> None:
-        """All clusters."""
-        self._state.take(Change(clusters=tuple(await self._store.clusters())))
-
     async def projects(self) -> None:
         """All projects."""
         self._state.take(Change(projects=tuple(await self._store.projects())))
+
+    async def clusters(self) -> None:
+        """All clusters."""
+        self._state.take(Change(clusters=tuple(await self._store.clusters())))
 
     async def refused(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
         """What stood in the way of changes because somebody else was faster."""
@@ -188,10 +188,10 @@ class Renewal:
                 nodes[session.node_id] = None
         if any(change.keys for change, _ in behind):
             await self.keys()
-        if any(change.clusters for change, _ in behind):
-            await self.clusters()
         if any(change.projects for change, _ in behind):
             await self.projects()
+        if any(change.clusters for change, _ in behind):
+            await self.clusters()
         await self.nodes(nodes)
         await self.tasks(tasks, executions)
 
@@ -199,7 +199,8 @@ class Renewal:
         """Sessions as the store has them, with a deadline on this master's clock.
 
         The stored one is on the clock of whoever wrote it, which may be wrong by more than the
-        timeout. One that has moved since the last look was alive until now.
+        timeout. One that has moved since the last look was alive until now, and lasts for as
+        long as its node was told.
         """
         return [self._timed(session, known) for session in sessions]
 
@@ -209,8 +210,7 @@ class Renewal:
         before = (self._state.sessions if known is None else known).get(session.id)
         if before is not None and before.version == session.version:
             return before
-        timeout_s = max(session.timeout_s, self._session_timeout_s)
-        deadline = self._system.now() + timeout_s
+        deadline = self._system.now() + (session.timeout_s or self._session_timeout_s)
         return msgspec.structs.replace(session, deadline=deadline)
 
     def _held(self, task_ids: Mapping[str, None]) -> Iterable[str]:

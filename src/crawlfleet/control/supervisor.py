@@ -72,13 +72,11 @@ class ControlPlane:
         self.state = state = FleetState(
             store=store, system=system, session_timeout_s=settings.session.timeout_s
         )
-        self._following = Following(
-            store=store, state=state, system=system, settings=settings.session
-        )
+        terms = Terms(state=state, settings=settings.session)
+        self._following = Following(store=store, state=state, system=system, terms=terms)
         self.leases = Leases(state=state, system=system, settings=settings.recovery)
         self.logs = Logs(store=store, state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)
-        terms = Terms(state=state, settings=settings.session)
         self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)
         self.keys = Keys(state=state, system=system, tokens=self.node_tokens)
         self.audit = AuditLog(store=store)
@@ -114,7 +112,7 @@ class ControlPlane:
             history=self.history,
             terms=terms,
         )
-        self.suspicion = Suspicion(leases=self.leases, settings=settings.session)
+        self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
         self._outbox = Outbox(store=store, state=state, sinks=sinks)
         self.events = Events(

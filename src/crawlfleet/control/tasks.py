@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from crawlfleet.control.state import FleetState
-from crawlfleet.core import admission
+from crawlfleet.core import administration, admission
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from crawlfleet.model.administration import ProjectRequest
 from crawlfleet.model.change import Change
-from crawlfleet.model.event import Event
 from crawlfleet.model.ids import TASK, make_id
-from crawlfleet.model.project import ClusterStatus, Project, ProjectStatus
+from crawlfleet.model.project import ClusterStatus, ProjectStatus
 from crawlfleet.model.requests import CloneRequest, TaskRequest
 from crawlfleet.model.settings import TaskSettings
 from crawlfleet.model.task import JSON_NULL, TERMINAL, Task
@@ -69,6 +69,7 @@ class Tasks:
         outcomes: list[Submission | None] = [None] * len(requests)
         changes: list[Change] = []
         places: list[int] = []
+        await self._know_places([each for each in requests if isinstance(each, TaskRequest)])
         for place, request in enumerate(requests):
             if isinstance(request, FieldProblem):
                 outcomes[place] = Submission(problems=(request,))
@@ -88,7 +89,7 @@ class Tasks:
                     )
                 )
                 places.append(place)
-        await self._ensure_projects({change.tasks[0].project_id for change in changes})
+        await self._ensure_projects({change.tasks[0].project_id for change in changes}, by=by)
         refusals = await self._state.commit(changes)
         for place, change, refusal in zip(places, changes, refusals, strict=True):
             outcomes[place] = await self._outcome(change, refusal)
@@ -166,17 +167,23 @@ class Tasks:
             )
         return ""
 
-    async def _ensure_projects(self, ids: set[str]) -> None:
-        for id in sorted(ids - self._state.projects.keys()):
-            there = await self._store.project(id)
-            if there is not None:
-                self._state.projects[id] = there
-                continue
-            now = self._system.now()
-            # A refusal means that somebody else has just made it: just as well.
-            project = Project(id=id, name=id, created_at=now, updated_at=now)
-            event = Event(kind="project.created", subject=id, at=now, cause="named by a task")
-            await self._state.commit([Change(projects=(project,), events=(event,))])
+    async def _know_places(self, requests: Sequence[TaskRequest]) -> None:
+        """Look up what is not known here: another master may just have made it."""
+        if any(each.cluster_id not in self._state.clusters for each in requests):
+            await self._state.renewal.clusters()
+        if any(each.project_id not in self._state.projects for each in requests):
+            await self._state.renewal.projects()
+
+    async def _ensure_projects(self, ids: set[str], *, by: str) -> None:
+        now = self._system.now()
+        cause = f"named by a task that {by} submitted"
+        # A refusal means that somebody else has just made it: just as well.
+        await self._state.commit(
+            [
+                administration.new_project(ProjectRequest(id=id), now=now, cause=cause)
+                for id in sorted(ids - self._state.projects.keys())
+            ]
+        )
 
     async def _outcome(self, change: Change, refusal: Refusal | None) -> Submission:
         if refusal is None:

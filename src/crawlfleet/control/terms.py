@@ -33,6 +33,14 @@ class Terms:
             max_slots=settings.max_slots,
         )
 
+    def shortest_interval_s(self) -> float:
+        """How often the nodes of the most talkative cluster say that they are alive."""
+        intervals = (
+            interval_of(cluster.configuration, self._settings)
+            for cluster in self._state.clusters.values()
+        )
+        return min([self._settings.heartbeat_interval_s, *intervals])
+
     def longest_timeout_s(self) -> float:
         """How long it takes until every node that is alive has been heard."""
         timeouts = (

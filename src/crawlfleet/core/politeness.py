@@ -61,6 +61,7 @@ class HostClock:
         "_latency",
         "_penalty",
         "_politeness",
+        "_sent_at",
         "delay_s",
         "failures",
         "in_flight",
@@ -74,6 +75,7 @@ class HostClock:
         self._penalty = 0.0
         self._began = 0.0
         """When the last pause began; what started before has no more to say."""
+        self._sent_at = 0.0
         self.in_flight = 0
         self.next_at = 0.0
         self.failures = 0
@@ -108,6 +110,13 @@ class HostClock:
     def release(self, slots: int = 1) -> None:
         """Give slots back that were not used."""
         self.in_flight = max(self.in_flight - slots, 0)
+
+    def sent(self, at: float) -> None:
+        """A request went out then, maybe well after it was granted: connecting takes its time.
+        The host counts from what it sees."""
+        self._sent_at = at
+        if self.delay_s > 0.0 and self.next_at < at + self.delay_s:
+            self.next_at = at + self.delay_s
 
     def observe(
         self,
@@ -146,6 +155,8 @@ class HostClock:
         most = max(self._politeness.max_delay_s, self._politeness.delay_s)
         self._floor = max(self._politeness.delay_s, min(seconds or 0.0, most))
         self._settle()
+        if self.delay_s > 0.0:
+            self.next_at = max(self.next_at, self._sent_at + self.delay_s)
         if seconds is not None and seconds > most:
             return f"Crawl-delay of {seconds:g} s is shortened to {most:g} s (`max_delay_s`)"
         return None

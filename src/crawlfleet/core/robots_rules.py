@@ -65,6 +65,11 @@ class Rules:
         self.reason = reason
         """Why a URL is not allowed, for `explain`."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing at all is allowed."""
+        return self._matcher is None and not self.everything
+
     def allows(self, url: str) -> bool:
         """Whether the canonical URL may be visited. robots.txt itself always may."""
         if self._matcher is None:

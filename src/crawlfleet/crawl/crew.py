@@ -50,9 +50,12 @@ class Crew:
 
     async def run(self, until: asyncio.Event) -> None:
         """Work until the event is set and all mates have handed in what they had."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._size):
-                group.create_task(self._keep_one(number, until), name=f"mate {number}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._size):
+                    group.create_task(self._keep_one(number, until), name=f"mate {number}")
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
 
     async def _keep_one(self, number: int, until: asyncio.Event) -> None:
         life = 0
@@ -119,12 +122,19 @@ class Crew:
     async def _answer(self, desk: Desk, ask: Ask, writer: asyncio.StreamWriter) -> None:
         what = ask.what
         if isinstance(what, Lease):
-            leases = await desk.lease(
+            leased = await desk.lease(
                 hosts=what.hosts, urls=what.urls, held=what.held, now=what.now
             )
-            answer = Answer(id=ask.id, leases=leases)
+            answer = Answer(id=ask.id, leased=leased)
         else:
             answer = Answer(id=ask.id, refused=[*await desk.hand_in(what)])
             self._deaths = 0
         with suppress(ConnectionError):
             await send(writer, answer)
+
+
+def _first(error: BaseException) -> BaseException:
+    """What happened: one trouble with the store or a sink reaches every mate."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,20 +1,17 @@
-"""Where an engine gets its work and hands in what came of it: a frontier and sinks, near or far.
+"""Where an engine gets its work and hands in what came of it; near (`crawl.office`) or far."""
 
-Output is staged before the commit that counts it. So whatever is killed in between, the output has
-each visited page once: recovery cuts what no commit has counted.
-"""
-
-import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from crawlfleet.model.crawl import FETCHED
-from crawlfleet.model.frontier import Commit, HostCommit, HostLease, Link
-from crawlfleet.ports.frontier import Frontier
-from crawlfleet.ports.sink import PageRecord, Sink
+from crawlfleet.model.frontier import HostCommit, HostLease, Link
+from crawlfleet.ports.sink import PageRecord
+
+MOST_PAUSES: Final = 200
+"""So many of the last ones are remembered for people who watch."""
 
 
 class HostMeasure(msgspec.Struct):
@@ -32,6 +29,14 @@ class HostMeasure(msgspec.Struct):
         self.failures += other.failures
 
 
+class Pausing(NamedTuple):
+    """A host is left alone for a while."""
+
+    host: str
+    seconds: float
+    why: str
+
+
 class Handed(msgspec.Struct, kw_only=True):
     """What an engine hands in at once."""
 
@@ -43,14 +48,23 @@ class Handed(msgspec.Struct, kw_only=True):
     measures: dict[str, HostMeasure] = {}
     rejected: dict[str, int] = {}
     """Links that do not belong to the crawl, by rule."""
+    pauses: list[Pausing] = []
+    widened: list[str] = []
+    """Where redirects of seeds led that the scope alone would not have allowed."""
+
+
+class Leased(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine gets to do."""
+
+    leases: Sequence[HostLease] = ()
+    widened: Sequence[str] = ()
+    """All that any engine of the crawl found, in any of its lives; see `Handed`."""
 
 
 class Desk(Protocol):
     """Every method may raise `StoreUnavailable`; then nothing was changed, or all of it was."""
 
-    async def lease(
-        self, *, hosts: int, urls: int, held: Mapping[str, int], now: float
-    ) -> list[HostLease]:
+    async def lease(self, *, hosts: int, urls: int, held: Mapping[str, int], now: float) -> Leased:
         """See `Frontier.lease`."""
         ...
 
@@ -71,6 +85,8 @@ class Figures:
         self.outcomes: Counter[str] = Counter()
         self.rejected: Counter[str] = Counter()
         self.hosts: dict[str, HostMeasure] = {}
+        self.pauses: deque[Pausing] = deque(maxlen=MOST_PAUSES)
+        """The last ones; whoever tells people of one may take it out."""
 
     def count(self, handed: Handed) -> None:
         """Take into account what was committed."""
@@ -81,6 +97,7 @@ class Figures:
             self.retries += len(host.retries)
         self.items += sum(len(page.items) for page in handed.pages)
         self.rejected.update(handed.rejected)
+        self.pauses.extend(handed.pauses)
         for host_name, measure in handed.measures.items():
             self.bytes += measure.bytes
             self.requests += measure.requests
@@ -90,79 +107,3 @@ class Figures:
         """The hosts whose answers take longest on average, in seconds."""
         means = [(host, m.seconds / m.requests) for host, m in self.hosts.items() if m.requests]
         return sorted(means, key=lambda pair: -pair[1])[:limit]
-
-
-class Office:
-    """A frontier and sinks of this process, with a desk for each engine."""
-
-    def __init__(self, frontier: Frontier, sinks: Mapping[str, Sink]) -> None:
-        self._frontier = frontier
-        self._sinks = sinks
-        self._one_at_a_time = asyncio.Lock()
-        self._settled = True
-        """Whether all that was staged was committed."""
-        self.figures = Figures()
-
-    async def open_sinks(self, receipts: Mapping[str, Any]) -> None:
-        """Let each sink go on after its receipt, or begin."""
-        for name, sink in self._sinks.items():
-            await sink.open(receipts.get(name))
-        if begun := {name: sink for name, sink in self._sinks.items() if name not in receipts}:
-            first = {name: await sink.stage([]) for name, sink in begun.items()}
-            await self._frontier.commit("local", Commit(hosts=[], receipts=first))
-
-    def desk(self, worker: str) -> "LocalDesk":
-        return LocalDesk(self._frontier, self, worker)
-
-    async def take_in(self, worker: str, handed: Handed) -> Sequence[str]:
-        """Stage the output, then commit. In turn: a receipt speaks of all that was staged."""
-        async with self._one_at_a_time:
-            if handed.seeds:
-                await self._frontier.add(handed.seeds, handed.at)
-            receipts = {}
-            if handed.pages:
-                await self._take_back()
-                self._settled = False
-                for name, sink in self._sinks.items():
-                    receipts[name] = await sink.stage(handed.pages)
-            commit = Commit(hosts=handed.hosts, receipts=receipts)
-            refused = await self._frontier.commit(worker, commit)
-            if handed.pages and not refused:
-                self._settled = True
-        if not refused:
-            self.figures.count(handed)
-        return refused
-
-    async def settle(self) -> None:
-        """Leave in the sinks what is committed and nothing else."""
-        async with self._one_at_a_time:
-            await self._take_back()
-
-    async def _take_back(self) -> None:
-        """Remove what was staged and then not committed: the next receipt would count it.
-
-        That is so after leases were lost, and where a commit failed or was broken off; whether it
-        came about after all, the frontier knows.
-        """
-        if not self._settled:
-            receipts = await self._frontier.open()
-            for name, sink in self._sinks.items():
-                await sink.open(receipts.get(name))
-            self._settled = True
-
-
-class LocalDesk:
-    """Implements `Desk` in the process that has the frontier."""
-
-    def __init__(self, frontier: Frontier, office: Office, worker: str) -> None:
-        self._frontier = frontier
-        self._office = office
-        self._worker = worker
-
-    async def lease(
-        self, *, hosts: int, urls: int, held: Mapping[str, int], now: float
-    ) -> list[HostLease]:
-        return await self._frontier.lease(self._worker, hosts=hosts, urls=urls, held=held, now=now)
-
-    async def hand_in(self, handed: Handed) -> Sequence[str]:
-        return await self._office.take_in(self._worker, handed)

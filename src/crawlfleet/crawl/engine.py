@@ -3,26 +3,29 @@
 One process, one event loop. A host that is leased has as many visitors as it may be asked by at
 once; each takes the next URL of the host, waits for the host's clock, fetches, reads, goes on. A
 few times a second everything that happened is handed in as one step, and new work is leased. What
-was leased and not handed in when the process dies is visited again by the next one: at most
-`HAND_IN_PAGES` pages, or those of `HAND_IN_EVERY_S`, and what was in flight.
+was leased and not handed in when the process dies is visited again by the next one: what was
+visited since the last step (those of `HAND_IN_EVERY_S` and of the step that was being written,
+never more than `MOST_HELD_PAGES` and one for each visitor), and what was in flight (at most
+`IN_FLIGHT`).
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
-from crawlfleet.core.politeness import Pause
-from crawlfleet.core.refetch import retry_after_s
+from crawlfleet.core.politeness import HostClock
+from crawlfleet.core.refetch import may_pass
+from crawlfleet.crawl.admittance import LONG_PAUSE_S, Admittance
 from crawlfleet.crawl.cookies import CookieJar
-from crawlfleet.crawl.desk import Desk, Handed, HostMeasure
+from crawlfleet.crawl.desk import Desk, Handed, HostMeasure, Leased, Pausing
 from crawlfleet.crawl.fetch import Fetcher
 from crawlfleet.crawl.hosts import VisitedHost
-from crawlfleet.crawl.judgement import Judge
+from crawlfleet.crawl.judgement import Judge, Judged, asked_to_wait, disallowed
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.page import Fetched, FetchRequest
-from crawlfleet.crawl.robots import Robots
-from crawlfleet.model.crawl import CrawlParameters, Outcome
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import HostCommit, HostLease, Link, Visit, Waiting
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.telemetry import Component, logger
@@ -37,12 +40,11 @@ HOSTS: Final = 512
 IN_FLIGHT: Final = 256
 PORTION: Final = 32
 """URLs of a host that are leased at once where each takes a while; more without a delay."""
-LONG_PAUSE_S: Final = 15.0
-"""A host that must be left alone for longer is given back, and its URLs with it."""
 LINGER_S: Final = 2.0
 """How long a host without work is kept: a page may still link to it."""
 ASK_EVERY_S: Final = 0.02
 IDLE_ASK_S: Final = 0.5
+"""The time of a retry or of a paused host comes by itself: look so often."""
 
 
 class Engine:
@@ -68,16 +70,29 @@ class Engine:
         self._judge = judge
         self._links = links
         self._now = now
-        self._robots = Robots(self._fetch_robots, product=product)
+        self._began = now()
         self._content_types = _content_types(parameters)
         self._cookies = CookieJar()
         self._use_cookies = parameters.fetching.cookies
         eager = not self._politeness.delay_s
         self._portion = self._politeness.concurrency * 8 if eager else PORTION
         self._hosts: dict[str, VisitedHost] = {}
+        self._admittance = Admittance(
+            parameters.politeness,
+            ask=self._ask,
+            tell=self._tell,
+            hosts=self._hosts,
+            product=product,
+            now=now,
+        )
         self._releasing: list[VisitedHost] = []
         self._pages: list[PageRecord] = []
+        self._measures: dict[str, HostMeasure] = {}
+        self._pauses: list[Pausing] = []
         self._seeds: list[Link] = []
+        self._widened: list[str] = []
+        self._widenings = 0
+        """Those of others that were taken over."""
         self._held = 0
         """Visits that were not handed in yet."""
         self._in_flight = asyncio.Semaphore(IN_FLIGHT)
@@ -92,19 +107,19 @@ class Engine:
     async def run(self, until: asyncio.Event) -> None:
         """Visit until the event is set; then hand in what is done, and give back the rest."""
         self._hungry.set()
-        loops = [
-            asyncio.create_task(self._lease(), name="lease"),
-            asyncio.create_task(self._hand_in_regularly(), name="hand in"),
-        ]
+        leasing = asyncio.create_task(self._lease(), name="lease")
+        handing_in = asyncio.create_task(self._hand_in_regularly(), name="hand in")
         waiting = asyncio.create_task(until.wait(), name="until")
         try:
-            await asyncio.wait([*loops, waiting], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([leasing, handing_in, waiting], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._stopping = True
             waiting.cancel()
-            await _end(loops)
-            await _end([*self._tasks])
-        for loop in loops:
+            await _end([leasing, *self._tasks])
+            # This one ends by itself: what it has begun to hand in counts.
+            self._stopping = True
+            self._to_hand_in.set()
+            await asyncio.wait([handing_in])
+        for loop in (leasing, handing_in):
             if not loop.cancelled() and (error := loop.exception()):
                 raise error
         if self._failed is not None:
@@ -119,7 +134,9 @@ class Engine:
 
     async def _lease(self) -> None:
         while True:
-            await self._hungry.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_ASK_S):
+                    await self._hungry.wait()
             self._hungry.clear()
             self._release_idle()
             held = {
@@ -127,22 +144,29 @@ class Engine:
                 for host in self._hosts.values()
                 if host.wanted
             }
-            leases = await self._desk.lease(
+            leased = await self._desk.lease(
                 hosts=HOSTS - len(self._hosts), urls=self._portion, held=held, now=self._now()
             )
-            for lease in leases:
+            self._widen(leased)
+            for lease in leased.leases:
                 self._take(lease)
             for name in held:
                 if host := self._hosts.get(name):
                     host.wanted = not host.queue
             self._hand_in_if_starved()
-            await asyncio.sleep(ASK_EVERY_S if leases else IDLE_ASK_S if not held else ASK_EVERY_S)
+            await asyncio.sleep(ASK_EVERY_S)
+
+    def _widen(self, leased: Leased) -> None:
+        for url in leased.widened[self._widenings :]:
+            self._links.widen(url, url)
+        self._widenings = len(leased.widened)
 
     def _take(self, lease: HostLease) -> None:
         host = self._hosts.get(lease.host)
         if host is None:
-            self._hosts[lease.host] = host = VisitedHost(lease, self._politeness)
+            self._hosts[lease.host] = host = VisitedHost(lease, self._politeness, self._began)
             self._links.admit(lease.host)
+            self._admittance.welcome(host)
             if lease.state and lease.state.cookies:
                 self._cookies.load(_name(lease.host), lease.state.cookies, self._now())
             self._spawn(self._prepare(host))
@@ -188,15 +212,26 @@ class Engine:
     # Visits
 
     async def _prepare(self, host: VisitedHost) -> None:
-        """Know robots.txt, then begin."""
-        if self._politeness.obey_robots:
-            host.learn(await self._robots.refreshed(host.name, host.known, self._now()))
-            host.rules = self._robots.rules(host.name, host.known, self._now())
-            if told := host.clock.crawl_delay(host.rules.crawl_delay_s):
-                log.info("robots.txt", host=host.name, note=told)
+        """Know robots.txt, then begin; or give the host back for now."""
+        closed = await self._admittance.refresh(host)
+        if closed is None:
             self._take_sitemaps(host)
-        host.ready = True
-        self._employ(host)
+            host.ready = True
+            self._employ(host)
+            return
+        if closed.answer is not None:
+            self._turn_away(host, closed.answer)
+        if host.name in self._hosts:
+            self._release(host)
+
+    def _turn_away(self, host: VisitedHost, answer: Fetched) -> None:
+        """Nobody is there: that is how the next visit ends; or every one, when it will last."""
+        lasting = host.clock.lost or not may_pass(answer.outcome, answer.status)
+        while host.queue:
+            waiting = host.queue.popleft()
+            self._conclude(host, self._judge.judge(waiting, answer, self._now(), lost=lasting))
+            if not lasting:
+                break
 
     def _take_sitemaps(self, host: VisitedHost) -> None:
         if self._parameters.scope.sitemaps:
@@ -206,23 +241,17 @@ class Engine:
     async def _visit_host(self, host: VisitedHost) -> None:
         queue, rules, clock = host.queue, host.rules, host.clock
         try:
-            while queue:
+            while queue and host.ready:
+                if self._admittance.is_due(host, self._now()):
+                    host.ready = False
+                    self._spawn(self._prepare(host))
+                    break
                 if not host.wanted and len(queue) <= self._portion // 4:
                     host.wanted = True
                     self._hungry.set()
                 waiting = queue.popleft()
                 if not rules.allows(waiting.url):
-                    self._record(
-                        host,
-                        Visit(
-                            waiting.id,
-                            Outcome.ROBOTS,
-                            0,
-                            self._now(),
-                            counts=False,
-                            note=rules.reason,
-                        ),
-                    )
+                    self._record(host, disallowed(waiting, rules.reason, self._now()))
                     continue
                 while not clock.grant(now := self._now()):
                     pause_s = clock.next_at - now
@@ -250,39 +279,56 @@ class Engine:
             max_body_bytes=self._limits.max_body_bytes,
         )
         try:
-            async with self._in_flight:
-                fetched = await self._fetcher.fetch(request)
+            fetched = await self._ask(host.name, host.clock, request)
         except BaseException:
-            host.clock.release()
             host.returned.append(waiting.id)
             raise
         now = self._now()
-        wait_s = self._observe(host, fetched, now)
         new_cookies = self._use_cookies and self._cookies.take(waiting.url, fetched.headers, now)
         judged = self._judge.judge(
-            waiting, fetched, now, retry_after_s=wait_s, new_cookies=new_cookies
+            waiting,
+            fetched,
+            now,
+            retry_after_s=asked_to_wait(fetched, now),
+            new_cookies=new_cookies,
+            lost=host.clock.lost,
         )
+        self._conclude(host, judged)
+        if host.clock.lost:
+            self._turn_away(host, fetched)
+
+    def _conclude(self, host: VisitedHost, judged: Judged) -> None:
         if judged.page is not None:
             self._pages.append(judged.page)
+        if judged.widened is not None:
+            self._widened.append(judged.widened)
         if judged.visit is not None:
             self._record(host, judged.visit)
         elif judged.retry is not None:
             host.retries.append(judged.retry)
             self._count_held()
 
-    def _observe(self, host: VisitedHost, fetched: Fetched, now: float) -> float | None:
-        """Tell the host's clock how it went; what the site asked us to wait."""
-        asked = fetched.header("retry-after") if fetched.status >= 300 else None
-        wait_s = retry_after_s(asked, now)
-        pause = host.clock.observe(fetched.outcome, fetched.status, fetched.elapsed_s, wait_s, now)
-        measure = host.measure
+    async def _ask(self, name: str, clock: HostClock, request: FetchRequest) -> Fetched:
+        """Fetch with a slot of the clock of that host, and tell the clock how it went."""
+        try:
+            async with self._in_flight:
+                fetched = await self._fetcher.fetch(request)
+        except BaseException:
+            clock.release()
+            raise
+        now = self._now()
+        clock.sent(now - fetched.elapsed_s + fetched.sent_s)
+        wait_s = asked_to_wait(fetched, now)
+        pause = clock.observe(fetched.outcome, fetched.status, fetched.elapsed_s, wait_s, now)
+        if (measure := self._measures.get(name)) is None:
+            measure = self._measures[name] = HostMeasure()
         measure.requests += 1
         measure.seconds += fetched.elapsed_s
         measure.bytes += fetched.wire_bytes
         if pause is not None:
-            _tell(host, pause, now)
+            self._tell(Pausing(name, pause.until - now, pause.reason))
             measure.failures += 1
-        return wait_s
+        return fetched
 
     def _headers(self, waiting: Waiting) -> tuple[tuple[str, str], ...]:
         headers: tuple[tuple[str, str], ...] = ()
@@ -293,17 +339,14 @@ class Engine:
             headers += ((name, waiting.validator),)
         return headers
 
-    async def _fetch_robots(self, request: FetchRequest) -> Fetched:
-        """With a slot of the host that it goes to, which may be another one after a redirect."""
-        name = request.url[: request.url.index("/", 8)]
-        host = self._hosts.get(name)
-        while host is not None and not host.clock.grant(now := self._now()):  # noqa: ASYNC110
-            await asyncio.sleep(max(host.clock.next_at - now, 0.01))
-        async with self._in_flight:
-            fetched = await self._fetcher.fetch(request)
-        if host is not None:
-            self._observe(host, fetched, self._now())
-        return fetched
+    def _tell(self, pausing: Pausing) -> None:
+        self._pauses.append(pausing)
+        log.info(
+            "host left alone",
+            host=pausing.host,
+            seconds=round(pausing.seconds, 1),
+            why=pausing.why,
+        )
 
     # Results go out
 
@@ -324,12 +367,10 @@ class Engine:
             self._to_hand_in.set()
 
     async def _hand_in_regularly(self) -> None:
-        while True:
-            try:
+        while not self._stopping:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(HAND_IN_EVERY_S):
                     await self._to_hand_in.wait()
-            except TimeoutError:
-                pass
             if self._failed is not None:
                 raise self._failed
             self._to_hand_in.clear()
@@ -339,8 +380,9 @@ class Engine:
     async def _hand_in(self) -> bool:
         """Hand in what happened; whether anything had."""
         released, self._releasing = self._releasing, []
-        news = [self._news(host, release=True) for host in released if not host.visitors]
-        # A visitor may still be on its way: its host is released when it is back.
+        # A visitor may still be on its way: its host is released when it is back. What others
+        # brought goes with their pages, now.
+        news = [self._news(host, release=not host.visitors) for host in released]
         self._releasing += [host for host in released if host.visitors]
         news += [self._news(host) for host in self._hosts.values()]
         handed = Handed(
@@ -348,13 +390,16 @@ class Engine:
             hosts=[each for each in news if each is not None],
             pages=self._pages,
             seeds=self._seeds,
-            measures=self._measures(released),
+            measures=self._measures,
             rejected=dict(self._links.refused),
+            pauses=self._pauses,
+            widened=self._widened,
         )
         if not (handed.hosts or handed.pages or handed.seeds):
             return False
         self._links.refused = Counter()
-        self._pages, self._seeds, self._held = [], [], 0
+        self._pages, self._seeds, self._widened, self._held = [], [], [], 0
+        self._measures, self._pauses = {}, []
         refused = await self._desk.hand_in(handed)
         if refused:
             await self._without(handed, refused)
@@ -376,14 +421,6 @@ class Engine:
         handed.pages = [page for page in handed.pages if page.id not in ids]
         await self._desk.hand_in(handed)
 
-    def _measures(self, released: list[VisitedHost]) -> dict[str, HostMeasure]:
-        measures = {}
-        for host in (*self._hosts.values(), *released):
-            if host.measure.requests:
-                measures[host.name] = host.measure
-                host.measure = HostMeasure()
-        return measures
-
 
 def _content_types(parameters: CrawlParameters) -> tuple[str, ...]:
     scope, wanted = parameters.scope, parameters.limits.content_types
@@ -395,12 +432,6 @@ def _content_types(parameters: CrawlParameters) -> tuple[str, ...]:
 def _name(host_key: str) -> str:
     """The name of the host alone, without scheme and port."""
     return host_key.partition("://")[2].rpartition(":")[0] or host_key.partition("://")[2]
-
-
-def _tell(host: VisitedHost, pause: Pause, now: float) -> None:
-    log.info(
-        "host left alone", host=host.name, seconds=round(pause.until - now, 1), why=pause.reason
-    )
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

@@ -181,6 +181,7 @@ def _fetched(
         wire_bytes=answer.wire_bytes,
         reason=reason,
         address=connection.address,
+        sent_s=max(0.0, connection.sent_at - began),
         first_byte_s=max(0.0, answer.first_at - began) if answer.first_at else 0.0,
         elapsed_s=time.monotonic() - began,
     )

@@ -7,7 +7,6 @@ import msgspec
 
 from crawlfleet.core.politeness import HostClock
 from crawlfleet.core.robots_rules import ALL_ALLOWED, Rules
-from crawlfleet.crawl.desk import HostMeasure
 from crawlfleet.model.crawl import Politeness
 from crawlfleet.model.frontier import HostCommit, HostLease, HostState, Retry, Visit, Waiting
 
@@ -21,7 +20,6 @@ class VisitedHost:
         "_began",
         "clock",
         "idle_since",
-        "measure",
         "name",
         "queue",
         "ready",
@@ -34,12 +32,16 @@ class VisitedHost:
         "wanted",
     )
 
-    def __init__(self, lease: HostLease, politeness: Politeness) -> None:
+    def __init__(self, lease: HostLease, politeness: Politeness, life_began: float) -> None:
+        """`life_began` is when this process began to visit: an earlier one may have been killed
+        right after a request of which nothing was written down."""
         self._began = lease.state or FRESH
         self.name = lease.host
         self.token = lease.token
         self.queue: deque[Waiting] = deque(lease.urls)
         self.clock = HostClock(politeness, self._began)
+        if self._began.delay_s:
+            self.clock.next_at = max(self.clock.next_at, life_began + self._began.delay_s)
         self.rules: Rules = ALL_ALLOWED
         self.ready = False
         """Whether its robots.txt is known."""
@@ -50,7 +52,6 @@ class VisitedHost:
         self.visits: list[Visit] = []
         self.retries: list[Retry] = []
         self.returned: list[int] = []
-        self.measure = HostMeasure()
 
     @property
     def known(self) -> HostState:

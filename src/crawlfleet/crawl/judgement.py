@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from crawlfleet.core import refetch
-from crawlfleet.core.scope import Refusal
+from crawlfleet.core.scope import NOT_OF_THE_WEB, Refusal
 from crawlfleet.crawl.charset import to_utf8
 from crawlfleet.crawl.discover import Found, Kind
 from crawlfleet.crawl.links import Links
@@ -13,7 +13,9 @@ from crawlfleet.crawl.reading import PageReader
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome, Scope
 from crawlfleet.model.frontier import Link, Retry, Visit, Waiting
 from crawlfleet.ports.sink import PageRecord
+from crawlfleet.telemetry import Component, logger
 
+log = logger(Component.WORKER)
 LONGEST_NOTE: Final = 300
 GZIP: Final = b"\x1f\x8b"
 
@@ -25,6 +27,8 @@ class Judged(NamedTuple):
     retry: Retry | None = None
     page: PageRecord | None = None
     """What the sinks get."""
+    widened: str | None = None
+    """Where a seed led, out of the scope: it belongs to the crawl from now on."""
 
 
 def _unwanted_kinds(scope: Scope) -> frozenset[Kind]:
@@ -72,11 +76,19 @@ class Judge:
         *,
         retry_after_s: float | None = None,
         new_cookies: bool = False,
+        lost: bool = False,
     ) -> Judged:
-        """What the answer means for the URL; `new_cookies`: whether it came with some."""
+        """What the answer means for the URL; `new_cookies`: whether it came with some; `lost`:
+        whether its host is not to be waited for any more."""
         outcome = fetched.outcome
         if outcome is Outcome.OK:
-            return self._read(waiting, fetched, now)
+            try:
+                return self._read(waiting, fetched, now)
+            except Exception as error:
+                # One page must not end the crawl, now and each time that it is resumed.
+                log.exception("a page could not be read", url=waiting.url)
+                note = f"reading it failed: {type(error).__name__}: {error}"
+                return self._end(waiting, Outcome.BAD_CONTENT, fetched, now, note)
         if outcome is Outcome.REDIRECT:
             return self._redirected(waiting, fetched, now, new_cookies)
         if outcome is Outcome.NOT_MODIFIED:
@@ -91,7 +103,7 @@ class Judge:
             chance=self._chance(),
         )
         note = fetched.reason[:LONGEST_NOTE]
-        if isinstance(verdict, refetch.Again):
+        if isinstance(verdict, refetch.Again) and not lost:
             return Judged(None, Retry(waiting.id, outcome, fetched.status, now, verdict.due, note))
         return Judged(Visit(waiting.id, outcome, fetched.status, now, counts=False, note=note))
 
@@ -153,14 +165,15 @@ class Judge:
     ) -> Judged:
         location = fetched.header("location") or ""
         target = self._links.follow(waiting.url, location)
+        widened = None
         if isinstance(target, Refusal) and waiting.depth == 0:
             # Where a seed leads belongs to the crawl: `shop.example` to `www.shop.example`.
-            self._links.widen(waiting.url, location)
+            widened = self._links.widen(waiting.url, location)
             target = self._links.follow(waiting.url, location)
         if isinstance(target, Refusal):
-            return self._end(
-                waiting, Outcome.REDIRECT, fetched, now, f"{location} {target.message}"
-            )
+            # Out of the scope is where many lead; out of the web, only those who try us.
+            outcome = Outcome.REFUSED if target is NOT_OF_THE_WEB else Outcome.REDIRECT
+            return self._end(waiting, outcome, fetched, now, f"{location} {target.message}")
         if waiting.hops >= self._max_redirects:
             note = f"{waiting.hops + 1} redirects one after another"
             return self._end(waiting, Outcome.REDIRECT_LOOP, fetched, now, note)
@@ -181,7 +194,8 @@ class Judge:
                 redirect=target,
                 counts=False,
                 note=f"to {target.url}"[:LONGEST_NOTE],
-            )
+            ),
+            widened=widened,
         )
 
     def _end(
@@ -191,3 +205,14 @@ class Judge:
             waiting.id, outcome, fetched.status, now, counts=False, note=note[:LONGEST_NOTE]
         )
         return Judged(visit)
+
+
+def disallowed(waiting: Waiting, reason: str, now: float) -> Visit:
+    """The end of a URL that robots.txt keeps us from."""
+    return Visit(waiting.id, Outcome.ROBOTS, 0, now, counts=False, note=reason)
+
+
+def asked_to_wait(fetched: Fetched, now: float) -> float | None:
+    """The seconds that the site asks us to stay away."""
+    asked = fetched.header("retry-after") if fetched.status >= 300 else None
+    return refetch.retry_after_s(asked, now) if asked else None

@@ -81,11 +81,13 @@ class Links:
         url = self._canonical.join(base_url, href)
         return NOT_OF_THE_WEB if url is None else self._judged(url, host_key(url))
 
-    def widen(self, base_url: str, href: str) -> None:
-        """Take where the seed at `base_url` is redirected to for a seed too."""
+    def widen(self, base_url: str, href: str) -> str | None:
+        """Take where the seed at `base_url` is redirected to for a seed too; its address, for
+        those to know who did not see the redirect."""
         canonical = self._canonical.join(base_url, href)
         if canonical is not None:
             self._become(self._territory.including(canonical))
+        return canonical
 
     def admit(self, host: str) -> None:
         """The frontier gave URLs of this host: it belongs, though it may be that only another

@@ -31,7 +31,7 @@ async def work(connection: socket.socket) -> None:
     try:
         await engine.run(end)
     except StoreUnavailable:
-        if not listening.done():
+        if not desk.gone:
             raise
         # The main process is gone, and with it all reason to go on.
     finally:

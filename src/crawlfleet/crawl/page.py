@@ -40,6 +40,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What went wrong, for people."""
     address: str = ""
     """The IP address that was really talked to; that of the proxy where there is one."""
+    sent_s: float = 0.0
+    """Until the request went out, as `first_byte_s` and `elapsed_s` from the beginning."""
     first_byte_s: float = 0.0
     elapsed_s: float = 0.0
 

@@ -52,14 +52,18 @@ class Robots:
         self._parsed: OrderedDict[str, tuple[bytes, Rules]] = OrderedDict()
         self._urls = Canonicaliser(_AS_THEY_ARE)
 
-    async def refreshed(self, host: str, state: HostState, now: float) -> HostState:
-        """The host's state with a robots.txt that may be used now; fetched when it is due.
+    async def refreshed(
+        self, host: str, state: HostState, now: float, *, fetch: Fetch | None = None
+    ) -> HostState:
+        """The host's state with a robots.txt that may be used now; fetched when it is due, by
+        `fetch` if one is given.
 
         Asking twice at once fetches twice: let one ask for each host.
         """
         if not is_due(state, now):
             return state
-        return learn(state, await self._answer(f"{host}/robots.txt", now), now)
+        answer = await self._answer(f"{host}/robots.txt", now, fetch or self._fetch)
+        return learn(state, answer, now)
 
     def rules(self, host: str, state: HostState, now: float) -> Rules:
         """The rules that follow from a host's state."""
@@ -84,9 +88,9 @@ class Robots:
             self._bytes -= len(oldest)
         return rules
 
-    async def _answer(self, url: str, now: float) -> Answer:
+    async def _answer(self, url: str, now: float, fetch: Fetch) -> Answer:
         for _ in range(MOST_HOPS + 1):
-            fetched = await self._fetch(
+            fetched = await fetch(
                 FetchRequest(url=url, content_types=("*/*",), max_body_bytes=_MOST_BODY_BYTES)
             )
             if not 300 <= fetched.status < 400 or fetched.outcome is not Outcome.REDIRECT:

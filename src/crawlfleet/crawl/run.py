@@ -14,7 +14,8 @@ import msgspec
 from crawlfleet.core.scope import Refusal
 from crawlfleet.crawl.assembly import checked, engine_of, fetcher_of, links_of
 from crawlfleet.crawl.crew import Crew
-from crawlfleet.crawl.desk import Figures, Office
+from crawlfleet.crawl.desk import Figures
+from crawlfleet.crawl.office import Office
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierCounts, FrontierRules, UrlRecord
 from crawlfleet.ports.frontier import Frontier
@@ -50,7 +51,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing is left to do; else the same crawl can go on from here."""
     why: str
     pages: int
-    """Over all lives of the crawl, as are `urls` and `outcomes`."""
+    """Over all lives of the crawl, as are `urls`, `outcomes` and `items`."""
     urls: int
     waiting: int
     outcomes: dict[str, int]
@@ -104,9 +105,8 @@ class Crawl:
 
     async def run(self, stop: asyncio.Event) -> Summary:
         """Crawl until nothing is left, a limit is reached, or `stop` is set."""
-        receipts = await self._frontier.open()
         try:
-            await self._office.open_sinks(receipts)
+            await self._office.open()
             await self._frontier.add(self._seeds, self._now())
             why = await self._visit(stop)
             counts = await self._frontier.counts()
@@ -117,9 +117,7 @@ class Crawl:
                 output = {name: await sink.finish() for name, sink in self._sinks.items()}
             return self._summary(counts, output, finished=finished, why=why)
         finally:
-            for sink in self._sinks.values():
-                await sink.close()
-            await self._frontier.close()
+            await self._office.close()
 
     async def progress(self) -> Progress:
         """How far it has got; only while it runs."""
@@ -151,7 +149,9 @@ class Crawl:
             await engine
         finally:
             stopped.cancel()
-            engine.cancel()
+            if not engine.done():
+                engine.cancel()
+                await asyncio.wait([engine])
         return why
 
     async def _run_engines(self, over: asyncio.Event) -> None:
@@ -200,7 +200,7 @@ class Crawl:
             waiting=counts.outstanding,
             outcomes=dict(counts.outcomes),
             depths=dict(counts.depths),
-            items=figures.items,
+            items=self._office.notes.items,
             requests=figures.requests,
             bytes=figures.bytes,
             retries=figures.retries,

@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         self.asked += 1
         self._wanted = wanted
         self._answer = Answer()
-        self._sent_at = self._last_at = now
+        self.sent_at = self._last_at = now
         self._ends_at = ends_at
         self._pieces: list[bytes] = []
         self._folded: bytearray | None = None
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
         if now >= self._ends_at:
             self._fail(Outcome.TIMEOUT, f"not finished within {limits.total_s:g} s")
         elif not self._answer.wire_bytes:
-            if now >= self._sent_at + limits.first_byte_s:
+            if now >= self.sent_at + limits.first_byte_s:
                 self._fail(Outcome.TIMEOUT, f"no answer within {limits.first_byte_s:g} s")
         elif now >= self._last_at + limits.idle_s:
             self._fail(Outcome.TIMEOUT, f"silent for {limits.idle_s:g} s in the middle")

@@ -6,13 +6,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from crawlfleet.crawl.desk import Handed
+from crawlfleet.crawl.desk import Handed, Leased
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.crawl import CrawlParameters
-from crawlfleet.model.frontier import HostLease
 
 T = TypeVar("T")
 HEADER_BYTES: Final = 4
+GONE: Final = "the crawl's main process is gone"
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decoders: Final[dict[type, msgspec.msgpack.Decoder[object]]] = {}
 
@@ -45,7 +45,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """To the question of that id; 0 was never asked and means: come to an end."""
 
     id: int
-    leases: Sequence[HostLease] = ()
+    leased: Leased | None = None
     refused: Sequence[str] = ()
 
 
@@ -79,6 +79,8 @@ class WireDesk:
         self._writer = writer
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._last_id = 0
+        self.gone = False
+        """Whether the other side is."""
 
     async def listen(self, end: asyncio.Event) -> None:
         """Take in answers until the other side is gone; sets `end` when told to, and then too."""
@@ -86,27 +88,31 @@ class WireDesk:
             while (answer := await receive(self._reader, Answer)) is not None:
                 if answer.id == 0:
                     end.set()
-                elif future := self._asked.pop(answer.id, None):
+                elif (future := self._asked.pop(answer.id, None)) and not future.done():
                     future.set_result(answer)
         finally:
+            self.gone = True
             end.set()
             for future in self._asked.values():
                 if not future.done():
-                    future.set_exception(StoreUnavailable("the crawl's main process is gone"))
+                    future.set_exception(StoreUnavailable(GONE))
 
-    async def lease(
-        self, *, hosts: int, urls: int, held: Mapping[str, int], now: float
-    ) -> list[HostLease]:
+    async def lease(self, *, hosts: int, urls: int, held: Mapping[str, int], now: float) -> Leased:
         answer = await self._ask(Lease(hosts=hosts, urls=urls, held=held, now=now))
-        return [*answer.leases]
+        return answer.leased or Leased()
 
     async def hand_in(self, handed: Handed) -> Sequence[str]:
         results = Results(**msgspec.structs.asdict(handed))
         return (await self._ask(results)).refused
 
     async def _ask(self, what: Lease | Results) -> Answer:
+        if self.gone:
+            raise StoreUnavailable(GONE)
         self._last_id += 1
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._asked[self._last_id] = future
-        await send(self._writer, Ask(id=self._last_id, what=what))
+        try:
+            await send(self._writer, Ask(id=self._last_id, what=what))
+        except ConnectionError as error:
+            raise StoreUnavailable(GONE) from error
         return await future

@@ -189,7 +189,8 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     allow_private: Annotated[
         bool,
         Meta(
-            description="Whether `http_fetch` may reach loopback, private and link-local addresses."
+            description="Whether `http_fetch` may reach loopback, private and link-local "
+            "addresses, and `web_crawl` where the crawl asks for it too."
         ),
     ] = False
     stop_grace_s: Annotated[

@@ -37,10 +37,18 @@ class Context(Protocol):
         ...
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """A result with figures of the work, which appear among the metrics of the task's result."""
+
+    data: Any = None
+    metrics: Mapping[str, float] = {}
+
+
 class Executor(Protocol):
     """Runs one task type. A class with a `Parameters` struct and an async `run`.
 
-    `run` returns any JSON-encodable value, raises to fail, and lets `CancelledError` pass.
+    `run` returns any JSON-encodable value, or one with figures (`Measured`), raises to fail, and
+    lets `CancelledError` pass.
     """
 
     Parameters: ClassVar[type[msgspec.Struct]]

@@ -21,7 +21,7 @@ from crawlfleet import plugins
 from crawlfleet.errors import CrawlfleetError, PluginError
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Executor
+from crawlfleet.ports.execution import Executor, Measured
 from crawlfleet.worker import leash, pipe
 
 CHUNK_BYTES: Final = 1 << 16
@@ -147,6 +147,9 @@ class Host:
         cpu = time.process_time()
         value = await executor.run(parameters, ChildContext(start, self._replies))
         metrics = {"cpu_s": time.process_time() - cpu}
+        if isinstance(value, Measured):
+            metrics |= value.metrics
+            value = value.data
         try:
             data = msgspec.json.encode(value)
         except Exception as error:

@@ -38,6 +38,8 @@ from crawlfleet.worker.pace import Pace
 
 log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
+LEAST_PAUSE_S: Final = 0.5
+"""Between two heartbeats, however often connections break."""
 LAST_REPORTS_S: Final = 3.0
 REPORTS_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 2_000_000
@@ -89,6 +91,8 @@ class WorkSession:
         self._version: int | None = None
         self._beats = 0
         self._new_terms = asyncio.Event()
+        self._beat_soon = asyncio.Event()
+        """A connection broke: the master may take the node for dead, or another one is next."""
         self._measure = measure
         self._usage = Usage()
         self._offered_slots = self._slots = slots
@@ -148,6 +152,7 @@ class WorkSession:
 
     async def _beat(self) -> SessionEnd:
         while True:
+            self._beat_soon.clear()
             heartbeat = await self._heartbeat()
             listed = tuple(self._running)
             sent = asyncio.get_running_loop().time()
@@ -171,7 +176,10 @@ class WorkSession:
                     pause = min(pause, self._interval_s)
                 self._obey(reply.stop)
                 self._drop(listed, frozenset(reply.lost_tasks))
-            await asyncio.sleep(pause)
+            await asyncio.sleep(min(pause, LEAST_PAUSE_S))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(pause - LEAST_PAUSE_S, 0.0)):
+                    await self._beat_soon.wait()
 
     async def _heartbeat(self) -> Heartbeat:
         self._beats += 1
@@ -218,6 +226,7 @@ class WorkSession:
             try:
                 lease = await self._link.lease(self._node_id, request)
             except MasterUnreachable:
+                self._beat_soon.set()
                 await asyncio.sleep(RETRY_PAUSE_S)
                 continue
             except Refused as error:

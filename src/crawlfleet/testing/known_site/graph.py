@@ -37,6 +37,10 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What the robots.txt of each host asks for; of the hosts beyond it, nothing."""
     failing: float = 0.0
     """The share of pages whose first answer is 503."""
+    retry_after_s: int = 0
+    """What such an answer asks for; 0 leaves it out."""
+    moved: float = 0.0
+    """The share of pages to which links lead by way of a redirect."""
 
     def chance(self, *what: object) -> int:
         """A number that follows from the seed and from what it is for."""
@@ -72,6 +76,10 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             )
             for number in range(self.chance("products", page) % (MOST_PRODUCTS + 1))
         ]
+
+    def is_moved(self, page: int) -> bool:
+        """Whether links to a page lead to an address that redirects to it."""
+        return self.chance("moved", page) % 10_000 < self.moved * 10_000
 
     def fails_first(self, page: int) -> bool:
         """Whether the first answer of a page is 503."""
@@ -128,4 +136,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ).encode()
 
     def _href(self, mine: str, target: int) -> str:
-        return self.path(target) if self.host(target) == mine else self.url(target)
+        path = self.path(target)
+        if self.is_moved(target):
+            path = path.replace("/p/", "/m/")
+        return path if self.host(target) == mine else self.host(target) + path

@@ -19,12 +19,15 @@ class Hit(NamedTuple):
     page: int
     host: int
     at: float
+    busy: int
+    """Requests that its host had to answer then, with this one."""
 
 
 class _Log(msgspec.Struct):
     pages: list[int]
     times: list[float]
     hosts: list[int]
+    busy: list[int]
 
 
 class ServedSite:
@@ -63,4 +66,4 @@ class ServedSite:
         """All requests so far, in order."""
         with urllib.request.urlopen(f"{self.spec.host(0)}/__log", timeout=60) as answer:  # noqa: S310
             log = msgspec.json.decode(answer.read(), type=_Log)
-        return [Hit(*each) for each in zip(log.pages, log.hosts, log.times, strict=True)]
+        return [Hit(*each) for each in zip(log.pages, log.hosts, log.times, log.busy, strict=True)]

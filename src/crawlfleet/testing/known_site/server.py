@@ -20,8 +20,10 @@ LOG_PATH: Final = b"/__log"
 NOT_FOUND: Final = (
     b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 9\r\n\r\nnot found"
 )
-BUSY: Final = b"HTTP/1.1 503 Busy\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\nbusy"
+BUSY: Final = b"HTTP/1.1 503 Busy\r\nContent-Type: text/html\r\n%sContent-Length: 4\r\n\r\nbusy"
+MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: %s%s\r\nContent-Length: 0\r\n\r\n"
 PAGE_PREFIX: Final = b"/p/"
+MOVED_PREFIX: Final = b"/m/"
 ROBOTS: Final = -1
 OTHER: Final = -2
 
@@ -35,6 +37,10 @@ class Site:
         self.times = array("d")
         self.hosts = array("h")
         self._beginnings: dict[int, bytes] = {}
+        self.busy = array("h")
+        self.under_way = [0] * spec.hosts
+        asks = spec.retry_after_s
+        self._sorry = BUSY % (b"Retry-After: %d\r\n" % asks if asks else b"")
         self._failed: set[int] = set()
 
     def answer(self, path: bytes, host: int) -> tuple[bytes, float]:
@@ -51,13 +57,16 @@ class Site:
         self.pages.append(page)
         self.times.append(time.time())
         self.hosts.append(host)
+        self.busy.append(self.under_way[host])
+        if path.startswith(MOVED_PREFIX):
+            return MOVED % (PAGE_PREFIX, path[len(MOVED_PREFIX) :]), 0.0
         if page == ROBOTS:
             return self._robots(host), 0.0
         if page == OTHER or page % spec.hosts != host:
             return NOT_FOUND, 0.0
         if spec.failing and page not in self._failed and spec.fails_first(page):
             self._failed.add(page)
-            return BUSY, 0.0
+            return self._sorry, 0.0
         delay = spec.chance("latency", page) % 1000 / 1e6 * spec.latency_ms
         return self._page(page), delay
 
@@ -80,6 +89,7 @@ class Site:
             "pages": self.pages.tolist(),
             "times": self.times.tolist(),
             "hosts": self.hosts.tolist(),
+            "busy": self.busy.tolist(),
         }
         return _ok(msgspec.json.encode(log), b"application/json")
 
@@ -106,13 +116,15 @@ class Connection(asyncio.Protocol):
         while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             request, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
             path = request.split(b" ", 2)[1]
+            self._site.under_way[self._host] += 1
             answer, delay_s = self._site.answer(path, self._host)
             if delay_s:
                 asyncio.get_running_loop().call_later(delay_s, self._write, answer)
             else:
-                self._transport.write(answer)
+                self._write(answer)
 
     def _write(self, answer: bytes) -> None:
+        self._site.under_way[self._host] -= 1
         if not self._transport.is_closing():
             self._transport.write(answer)
 

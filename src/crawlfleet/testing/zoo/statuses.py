@@ -8,7 +8,9 @@ from crawlfleet.testing.zoo.animal import PAGE, Animal, Visitor, reply, says, sa
 OK, BAD, BLOCKED = Outcome.OK, Outcome.BAD_RESPONSE, Outcome.BLOCKED
 REDIRECT, REFUSED = Outcome.REDIRECT, Outcome.REFUSED
 
-SORRY: Final = b"<html><body><p>Sorry, the page you look for was not found.</p></body></html>"
+SORRY: Final = (
+    b"<html><body><p>Sorry, the page you are looking for could not be found.</p></body></html>"
+)
 HINT: Final = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
 
 

@@ -8,7 +8,7 @@ from crawlfleet.backends.sql.archive import TABLES
 from crawlfleet.backends.sql.migrations import SCRIPTS
 from crawlfleet.backends.sql.postgres.connections import Connection, Server, let_go
 from crawlfleet.backends.sql.postgres.preparation import find_revision, prepare
-from crawlfleet.backends.sql.postgres.statements import BEGIN, NUMBERED
+from crawlfleet.backends.sql.postgres.statements import BEGIN, NUMBERED, TRY_LEAD
 from crawlfleet.backends.sql.postgres.trouble import explain
 from crawlfleet.errors import Conflict, CrawlfleetError, StoreTooNew, StoreUnavailable
 from crawlfleet.ports.archive import Portion
@@ -75,6 +75,10 @@ class PostgresArchive:
         connection = await self._server.connect_for_long()
         try:
             await prepare(connection, self._server.address)
+            if not await connection.fetchval(TRY_LEAD):
+                raise Conflict(
+                    f"a master is at work in {self._server.address}; stop all of them first"
+                )
             # Under the lock of all writers, and undone as a whole when the connection goes.
             await connection.execute(BEGIN)
             await self._replace(connection, portions, force, now)

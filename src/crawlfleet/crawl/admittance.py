@@ -1,0 +1,113 @@
+"""Whether a host lets us in: its robots.txt, asked for at the host's own pace."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from crawlfleet.core.politeness import HostClock
+from crawlfleet.core.robots_rules import FIRST_RETRY_S
+from crawlfleet.crawl.desk import Pausing
+from crawlfleet.crawl.hosts import VisitedHost
+from crawlfleet.crawl.page import Fetched, FetchRequest
+from crawlfleet.crawl.robots import Robots
+from crawlfleet.model.crawl import Outcome, Politeness
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.WORKER)
+LONG_PAUSE_S: Final = 15.0
+"""A host that must be left alone for longer is given back, and its URLs with it."""
+MOST_GUESTS: Final = 1000
+
+Ask = Callable[[str, HostClock, FetchRequest], Awaitable[Fetched]]
+"""Fetches with a slot of the named host's clock that was granted, and gives it back."""
+
+
+class Closed(NamedTuple):
+    """A host cannot be visited now."""
+
+    answer: Fetched | None
+    """What a visit would come to as well, since nobody answers; `None`: time will tell."""
+
+
+class Admittance:
+    """Gets and refreshes the rules of hosts; never raises for what a site does."""
+
+    def __init__(
+        self,
+        politeness: Politeness,
+        *,
+        ask: Ask,
+        tell: Callable[[Pausing], None],
+        hosts: Mapping[str, VisitedHost],
+        product: str,
+        now: Callable[[], float],
+    ) -> None:
+        """`hosts` are those that are leased now; `product` is how robots.txt calls us."""
+        self._politeness = politeness
+        self._ask = ask
+        self._tell = tell
+        self._hosts = hosts
+        self._now = now
+        self._robots = Robots(self._fetch, product=product)
+        self._guests: dict[str, HostClock] = {}
+        """Of hosts that are not leased: the robots.txt of another one has led there."""
+
+    def welcome(self, host: VisitedHost) -> None:
+        """A host was leased that may have been asked before, for the sake of another."""
+        if guest := self._guests.pop(host.name, None):
+            host.clock.next_at = max(host.clock.next_at, guest.next_at)
+
+    def is_due(self, host: VisitedHost, now: float) -> bool:
+        """Whether its robots.txt must be fetched before the next visit."""
+        return self._politeness.obey_robots and now >= host.known.robots_until
+
+    async def refresh(self, host: VisitedHost) -> Closed | None:
+        """Know the host's rules; `None` when its URLs can be judged by them."""
+        if not self._politeness.obey_robots:
+            return None
+        last: list[Fetched] = []
+
+        async def fetch(request: FetchRequest) -> Fetched:
+            last.append(await self._fetch(request))
+            return last[-1]
+
+        state = await self._robots.refreshed(host.name, host.known, self._now(), fetch=fetch)
+        host.learn(state)
+        now = self._now()
+        host.rules = self._robots.rules(host.name, state, now)
+        if told := host.clock.crawl_delay(host.rules.crawl_delay_s):
+            log.info("robots.txt", host=host.name, note=told)
+        if not (state.robots_failed_at and host.rules.closed):
+            return None
+        if last and not last[-1].status:
+            # Not the file but the host cannot be had: ask anew when it is its turn again.
+            host.learn(msgspec.structs.replace(state, robots_until=now))
+            return Closed(last[-1])
+        if now - state.robots_failed_at >= self._politeness.retries * FIRST_RETRY_S:
+            return None  # long enough: nothing is allowed
+        host.clock.next_at = max(host.clock.next_at, state.robots_until)
+        why = f"{host.rules.reason} allowed"
+        self._tell(Pausing(host.name, host.clock.next_at - now, why))
+        return Closed(None)
+
+    async def _fetch(self, request: FetchRequest) -> Fetched:
+        """With a slot of the host that it goes to, which may be another one after a redirect."""
+        name = request.url[: request.url.index("/", 8)]
+        host = self._hosts.get(name)
+        clock = host.clock if host else self._guest(name)
+        while not clock.grant(now := self._now()):
+            pause_s = clock.next_at - now
+            if pause_s > LONG_PAUSE_S:
+                why = f"{name} is left alone for {pause_s:.0f} s"
+                return Fetched(url=request.url, outcome=Outcome.TIMEOUT, reason=why)
+            await asyncio.sleep(max(pause_s, 0.01))
+        return await self._ask(name, clock, request)
+
+    def _guest(self, name: str) -> HostClock:
+        if name not in self._guests:
+            while len(self._guests) >= MOST_GUESTS:
+                del self._guests[next(iter(self._guests))]
+            self._guests[name] = HostClock(self._politeness)
+        return self._guests[name]

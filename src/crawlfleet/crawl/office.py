@@ -1,0 +1,148 @@
+"""The frontier and the sinks of a crawl, and a desk before them for each engine.
+
+Output is staged before the commit that counts it. So whatever is killed in between, the output has
+each visited page once: recovery cuts what no commit has counted. A step is never left half done
+while the process lives: it goes on when the engine that handed it in is gone, and what was staged
+for a step that is refused is cut off again.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.crawl.desk import Figures, Handed, Leased
+from crawlfleet.errors import SinkUnusable
+from crawlfleet.model.frontier import Commit
+from crawlfleet.ports.frontier import Frontier
+from crawlfleet.ports.sink import PageRecord, Sink
+
+NOTES: Final = "*crawl"
+"""What the office itself keeps lies with the receipts of the sinks; no sink has such a name."""
+
+
+class Notes(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of all lives of a crawl, and in no table of the frontier."""
+
+    items: int = 0
+    widened: tuple[str, ...] = ()
+
+
+class Office:
+    """Takes in what engines bring, one step after another."""
+
+    def __init__(self, frontier: Frontier, sinks: Mapping[str, Sink]) -> None:
+        self._frontier = frontier
+        self._sinks = sinks
+        self._receipts: dict[str, Any] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._steps: set[asyncio.Task[Sequence[str]]] = set()
+        self._broken: BaseException | None = None
+        self.notes = Notes()
+        self.figures = Figures()
+
+    async def open(self) -> None:
+        """Go on where the last life ended, or begin."""
+        receipts = await self._frontier.open()
+        self.notes = msgspec.convert(receipts.get(NOTES) or {}, Notes)
+        for name, sink in self._sinks.items():
+            await sink.open(receipts.get(name))
+        self._receipts = {name: receipts[name] for name in self._sinks if name in receipts}
+        if new := [name for name in self._sinks if name not in receipts]:
+            # From now on there is a receipt to go back to: what was staged before the first commit
+            # would be taken for somebody else's.
+            self._receipts |= {name: await self._stage(name, ()) for name in new}
+            await self._frontier.commit("", Commit(hosts=(), receipts=self._receipts))
+
+    async def close(self) -> None:
+        """Finish the steps that were begun, and let go."""
+        await self.settle()
+        for sink in self._sinks.values():
+            await sink.close()
+        await self._frontier.close()
+
+    async def settle(self) -> None:
+        """Wait for the steps that were begun: then the sinks have what is committed, and nothing
+        else."""
+        if self._steps:
+            await asyncio.wait(self._steps)
+
+    def desk(self, worker: str) -> "LocalDesk":
+        return LocalDesk(self._frontier, self, worker)
+
+    async def take_in(self, worker: str, handed: Handed) -> Sequence[str]:
+        """Stage the output, then commit; to the end, even when nobody waits for the answer."""
+        step = asyncio.create_task(self._take_in(worker, handed), name="step")
+        self._steps.add(step)
+        step.add_done_callback(self._stepped)
+        return await asyncio.shield(step)
+
+    async def _take_in(self, worker: str, handed: Handed) -> Sequence[str]:
+        # In turn: a receipt speaks of all that was staged.
+        async with self._one_at_a_time:
+            if self._broken is not None:
+                raise self._broken
+            try:
+                return await self._carry_out(worker, handed)
+            except BaseException as error:
+                # What was staged and what was committed is unknown now; opening anew will tell.
+                self._broken = error
+                raise
+
+    async def _carry_out(self, worker: str, handed: Handed) -> Sequence[str]:
+        if handed.seeds:
+            await self._frontier.add(handed.seeds, handed.at)
+        receipts = {}
+        if handed.pages:
+            receipts = {name: await self._stage(name, handed.pages) for name in self._sinks}
+        notes = self._noted(handed)
+        kept = {} if notes == self.notes else {NOTES: msgspec.to_builtins(notes)}
+        commit = Commit(hosts=handed.hosts, receipts={**receipts, **kept})
+        refused = await self._frontier.commit(worker, commit)
+        if refused:
+            for name in receipts:
+                await self._sinks[name].open(self._receipts[name])
+            return refused
+        self._receipts |= receipts
+        self.notes = notes
+        self.figures.count(handed)
+        return ()
+
+    async def _stage(self, name: str, pages: Sequence[PageRecord]) -> Any:
+        try:
+            return await self._sinks[name].stage(pages)
+        except OSError as error:
+            raise SinkUnusable(
+                f"{name} cannot be written: {error.strerror or error}; make room or mend it, "
+                "and start the same crawl again: it goes on from here"
+            ) from error
+
+    def _noted(self, handed: Handed) -> Notes:
+        known = self.notes.widened
+        new = tuple(url for url in dict.fromkeys(handed.widened) if url not in known)
+        items = sum(len(page.items) for page in handed.pages)
+        return Notes(items=self.notes.items + items, widened=known + new)
+
+    def _stepped(self, step: asyncio.Task[Sequence[str]]) -> None:
+        self._steps.discard(step)
+        if not step.cancelled():
+            step.exception()  # is told to whoever waits, and to all who come later
+
+
+class LocalDesk:
+    """Implements `Desk` in the process that has the frontier."""
+
+    def __init__(self, frontier: Frontier, office: Office, worker: str) -> None:
+        self._frontier = frontier
+        self._office = office
+        self._worker = worker
+
+    async def lease(self, *, hosts: int, urls: int, held: Mapping[str, int], now: float) -> Leased:
+        leases = await self._frontier.lease(
+            self._worker, hosts=hosts, urls=urls, held=held, now=now
+        )
+        return Leased(leases=leases, widened=self._office.notes.widened)
+
+    async def hand_in(self, handed: Handed) -> Sequence[str]:
+        return await self._office.take_in(self._worker, handed)

@@ -1,0 +1,170 @@
+"""The `web_crawl` executor: the suite of all executors, and crawls of the demo shop."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from crawlfleet.executors import web_crawl
+from crawlfleet.executors.web_crawl import BadCrawl, TooMuch, WebCrawl
+from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
+from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.ports.execution import Measured
+from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop
+from crawlfleet.testing.executor_suite import ExecutorSuite
+
+SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
+
+
+class TestWebCrawl(ExecutorSuite):
+    task_type = "web_crawl"
+    settings = WorkerSettings(allow_private=True)
+    good = {  # noqa: RUF012
+        "url": "http://127.0.0.1:9/",
+        "politeness": {"retries": 0, "delay_s": 0},
+        "fetching": {"allow_private": True},
+    }
+    bad = {"url": "http://127.0.0.1:9/", "depth": -1}  # noqa: RUF012
+    endless = {  # noqa: RUF012
+        "url": "http://127.0.0.1:9/",
+        "politeness": {"retries": 50, "retry_delay_s": 100},
+        "fetching": {"allow_private": True},
+    }
+
+
+class Said:
+    """A context that remembers what it was told."""
+
+    attempt = 1
+
+    def __init__(self) -> None:
+        self.task_id = f"task-{uuid4().hex}"
+        self.lines: list[tuple[str, str]] = []
+        self.done: list[tuple[float, float | None]] = []
+
+    async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
+        self.lines.append((level, f"{message} {fields}"))
+
+    async def progress(self, done: float, total: float | None = None) -> None:
+        self.done.append((done, total))
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[ServedShop]:
+    with ServedShop() as shop:
+        yield shop
+
+
+def order(shop: ServedShop, **more: Any) -> CrawlParameters:
+    return CrawlParameters(
+        **{
+            "url": shop.url,
+            "selectors": SELECTORS,
+            "scope": Scope(max_query_variants=10),
+            "politeness": Politeness(delay_s=0.0, concurrency=8, retry_delay_s=0.2),
+            "fetching": Fetching(allow_private=True),
+            **more,
+        }
+    )
+
+
+def run(parameters: CrawlParameters, said: Said, *, allow_private: bool = True) -> Measured:
+    return asyncio.run(WebCrawl(allow_private=allow_private).run(parameters, said))
+
+
+def test_the_whole_shop_comes_out_as_the_result(shop: ServedShop) -> None:
+    said = Said()
+    measured = run(order(shop), said)
+
+    found = {(each["title"], each["price"]) for each in measured.data["products"]}
+    assert found == {(product.title, product.price) for product in PRODUCTS}
+    assert len(measured.data["products"]) == len(PRODUCTS)
+    assert {each["url"] for each in measured.data["products"]} == {
+        shop.url.rstrip("/") + product.path for product in PRODUCTS
+    }
+    assert len(PRODUCTS) < measured.metrics["pages_crawled"] < 500
+    assert measured.metrics["data_size"] > 100_000
+    assert measured.metrics["retries"] >= 1, "the page that fails at first is there in the end"
+    assert said.done[-1][0] == measured.metrics["pages_crawled"]
+
+
+def test_with_a_sink_the_result_says_where_the_items_are(shop: ServedShop, tmp_path: Path) -> None:
+    output = tmp_path / "items.jsonl"
+    sink = SinkSpec(url=str(output))
+    measured = run(order(shop, depth=1, sinks=(sink,)), Said())
+
+    items = [json.loads(line) for line in output.read_text().splitlines()]
+    assert measured.data == {
+        "sinks": {
+            str(output): {
+                "path": str(output),
+                "items": len(items),
+                "bytes": output.stat().st_size,
+            }
+        }
+    }
+    assert measured.metrics["items"] == len(items) > 0
+
+
+def test_items_that_do_not_fit_name_the_remedy(
+    shop: ServedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_crawl, "MOST_INLINE_BYTES", 2000)
+
+    with pytest.raises(TooMuch, match="name a file in `sinks`"):
+        run(order(shop), Said())
+
+
+@pytest.mark.parametrize(("node", "crawl"), [(False, True), (True, False), (False, False)])
+def test_private_networks_need_the_node_and_the_crawl(
+    shop: ServedShop, node: bool, crawl: bool
+) -> None:
+    parameters = order(shop, fetching=Fetching(allow_private=crawl))
+    measured = run(parameters, Said(), allow_private=node)
+
+    assert measured.data == {}
+    assert measured.metrics["pages_crawled"] == 0
+
+
+def test_what_cannot_be_a_crawl_is_refused(shop: ServedShop) -> None:
+    with pytest.raises(BadCrawl, match=r"`scope\.allow"):
+        run(order(shop, scope=Scope(allow=("(",))), Said())
+
+
+def test_pauses_of_hosts_are_told(shop: ServedShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_crawl, "TELL_EVERY_S", 0.1)
+    said = Said()
+    parameters = order(
+        shop,
+        url="http://127.0.0.1:9/",
+        politeness=Politeness(retries=1, retry_delay_s=0.1),
+        limits=Limits(max_seconds=10),
+    )
+    run(parameters, said)
+
+    assert any("host left alone" in line and "connect" in line for _, line in said.lines)
+
+
+def test_cancelling_leaves_nothing_behind(shop: ServedShop, tmp_path: Path) -> None:
+    said = Said()
+
+    async def scene() -> float:
+        sink = SinkSpec(url=str(tmp_path / "items.jsonl"))
+        slow = order(shop, politeness=Politeness(delay_s=0.2), sinks=(sink,), workers=2)
+        work = asyncio.create_task(WebCrawl(allow_private=True).run(slow, said))
+        await asyncio.sleep(1.0)
+        work.cancel()
+        began = time.monotonic()
+        await asyncio.wait([work])
+        assert work.cancelled()
+        assert len(asyncio.all_tasks()) == 1
+        return time.monotonic() - began
+
+    assert asyncio.run(scene()) < 5.0
+    scratch = Path(web_crawl.tempfile.gettempdir())
+    assert not [*scratch.glob(f"crawlfleet-crawls-*/{said.task_id}")]

@@ -1,0 +1,90 @@
+"""A node that was cut off says at once that it is alive, and does not say so in a tight circle."""
+
+import asyncio
+import random
+from itertools import pairwise
+from typing import Any
+
+from crawlfleet.errors import MasterUnreachable
+from crawlfleet.model.messages import HeartbeatReply, LeaseReply, Registered
+from crawlfleet.model.resources import Usage
+from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
+from crawlfleet.worker.session import LEAST_PAUSE_S, SessionEnd, WorkSession
+
+INTERVAL_S = 3.0
+LONG_POLL_S = 20.0
+
+
+class BrokenLink:
+    """Takes every heartbeat, and breaks the connection that waits for work when told to."""
+
+    def __init__(self, breaks_at: list[float]) -> None:
+        self._breaks_at = breaks_at
+        self.beats: list[float] = []
+
+    async def heartbeat(self, node_id: str, heartbeat: Any) -> HeartbeatReply:
+        self.beats.append(asyncio.get_running_loop().time())
+        return HeartbeatReply(node_id=node_id, timestamp=0.0, status="online")
+
+    async def lease(self, node_id: str, request: Any) -> LeaseReply:
+        loop = asyncio.get_running_loop()
+        if self._breaks_at and loop.time() + LONG_POLL_S > self._breaks_at[0]:
+            await asyncio.sleep(max(self._breaks_at.pop(0) - loop.time(), 0.0))
+            raise MasterUnreachable("the connection broke")
+        await asyncio.sleep(LONG_POLL_S)
+        return LeaseReply()
+
+
+async def work(link: BrokenLink, until: float) -> None:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    loop.call_at(until, stopping.set)
+
+    async def measure() -> Usage:
+        return Usage()
+
+    session = WorkSession(
+        link=link,  # type: ignore[arg-type]
+        pool=None,  # type: ignore[arg-type]
+        system=SimulatedSystem(random.Random(0)),
+        registered=Registered(
+            node_id="node-1",
+            registration_time=0.0,
+            initial_status="online",
+            session_id="sess-1",
+            session_timeout_s=12.0,
+            heartbeat_interval_s=INTERVAL_S,
+        ),
+        asked_at=loop.time(),
+        measure=measure,
+        slots=1,
+        stop_grace_s=0.0,
+        long_poll_s=LONG_POLL_S,
+        stopping=stopping,
+    )
+    assert await session.run() is SessionEnd.STOPPED
+
+
+def test_a_broken_connection_is_followed_by_a_heartbeat_at_once() -> None:
+    async def scene() -> None:
+        start = asyncio.get_running_loop().time()
+        link = BrokenLink([start + 10.0, start + 31.05])
+        await work(link, until=start + 50.0)
+        for broke in (start + 10.0, start + 31.05):
+            after = [each for each in link.beats if each >= broke]
+            assert after[0] - broke <= LEAST_PAUSE_S
+        apart = [second - first for first, second in pairwise(link.beats)]
+        assert max(apart) <= INTERVAL_S + 0.01
+
+    run_simulated(scene())
+
+
+def test_connections_that_break_all_the_time_do_not_make_more_of_it_than_that() -> None:
+    async def scene() -> None:
+        start = asyncio.get_running_loop().time()
+        link = BrokenLink([start + number * 0.1 for number in range(1, 200)])
+        await work(link, until=start + 10.0)
+        assert len(link.beats) > 10.0 / INTERVAL_S
+        assert min(b - a for a, b in pairwise(link.beats)) >= LEAST_PAUSE_S - 0.001
+
+    run_simulated(scene())
