@@ -18,7 +18,7 @@ from crawlfleet.model.log import LogLine
 from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Note, NoteBatch
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.project import DEFAULT_CLUSTER, ClusterStatus, ProjectStatus
-from crawlfleet.model.requests import NodeChangeRequest
+from crawlfleet.model.requests import JoinTokenRequest, NodeChangeRequest
 from crawlfleet.model.settings import SessionSettings, TaskSettings
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.testing.simulation.clock import EPOCH, run_simulated
@@ -101,6 +101,10 @@ def test_what_another_master_has_just_made_is_found_before_the_news_comes() -> N
             await on.one.control.projects.create(ProjectRequest(id="last"), by="me")
             await on.other.node("n", cluster_id="east")
             await on.other.submit(cluster_id="west", project_id="last")
+            await on.one.control.clusters.create(ClusterRequest(id="far"), by="me")
+            token = JoinTokenRequest(cluster_id="far")
+            made_token, _ = await on.other.control.keys.create_join_token(token, by="me")
+            assert made_token.cluster_id == "far"
             south = ClusterRequest(id="south", project_id="more")
             assert (await on.other.control.clusters.create(south, by="me"))[1]
 

@@ -49,6 +49,8 @@ class HttpControlLink:
         self._join_token = join_token
         self._keep = keep
         self._node_token = ""
+        self._old_token = ""
+        """Until the new one was taken somewhere: another master may not have heard of it yet."""
 
     async def register(self, registration: Registration, node_token: str | None) -> Registered:
         try:
@@ -64,6 +66,7 @@ class HttpControlLink:
         except Busy as error:
             raise MasterUnreachable(str(error)) from error
         self._node_token = registered.node_token or node_token or ""
+        self._old_token = ""
         return registered
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
@@ -92,22 +95,35 @@ class HttpControlLink:
         except (CrawlfleetError, OSError) as error:
             log.warning("the token was not renewed", node_id=node_id, error=str(error))
         else:
-            self._node_token = renewed.node_token
+            self._old_token, self._node_token = self._node_token, renewed.node_token
             log.info("the token was renewed", node_id=node_id)
 
     async def _send(
         self, node_id: str, verb: str, body: object, type: type[T], *, wait_s: float = 0.0
     ) -> T:
         try:
-            return await self._transport.call(
-                "POST",
-                f"/api/v1/nodes/{node_id}:{verb}",
-                type,
-                key=self._node_token,
-                body=body,
-                wait_s=wait_s,
-            )
+            return await self._with_token(f"/api/v1/nodes/{node_id}:{verb}", body, type, wait_s)
         except (Unauthenticated, NotFound, InvalidRequest, Conflict) as error:
             raise Refused(str(error)) from error
         except Busy as error:
             raise MasterUnreachable(str(error)) from error
+
+    async def _with_token(self, path: str, body: object, type: type[T], wait_s: float) -> T:
+        """Ask with the newest token; also when it was renewed while the question was on its way."""
+
+        async def ask(token: str) -> T:
+            return await self._transport.call(
+                "POST", path, type, key=token, body=body, wait_s=wait_s
+            )
+
+        used = self._node_token
+        try:
+            answer = await ask(used)
+        except Unauthenticated:
+            other = self._old_token if used == self._node_token else self._node_token
+            if not other:
+                raise
+            return await ask(other)
+        if used == self._node_token:
+            self._old_token = ""
+        return answer

@@ -170,6 +170,9 @@ class Keys:
 
     async def create_join_token(self, request: JoinTokenRequest, *, by: str) -> tuple[ApiKey, str]:
         """A new join token and its secret; raises `InvalidRequest` or `Conflict`."""
+        if request.cluster_id not in self._state.clusters:
+            # Another master may have made it a moment ago.
+            await self._state.renewal.clusters()
         if problems := [*core.join_token_problems(request, self._state.clusters)]:
             raise InvalidRequest(problems)
         now, secret = self._system.now(), make_secret(self._system)
