@@ -183,8 +183,10 @@ def test_labels_are_changed_by_operators_and_outlast_a_return(node: Worker, mast
     assert changed.expect(200)["labels"] == {"rack": "7"}
     assert changed.headers["etag"] != tag
     node.beat()
-    assert master.call("GET", node.path).headers["etag"] == changed.headers["etag"]
-    stale = master.call("PATCH", node.path, body, key=operator, headers={"If-Match": tag})
+    heard = master.call("GET", node.path).headers["etag"]
+    assert heard.partition("-")[0] == changed.headers["etag"].partition("-")[0], "no new version"
+    other = {"description": "theirs"}
+    stale = master.call("PATCH", node.path, other, key=operator, headers={"If-Match": tag})
     assert stale.expect(412)["type"] == "urn:crawlfleet:problem:precondition-failed"
     node.return_()
     view = node.view()

@@ -122,7 +122,7 @@ def test_the_only_project_is_its_own(master: Master, shop: Shop) -> None:
         event["kind"]
         for event in master.get("/api/v1/events?kind=project.&limit=1000", key=shop.key)["items"]
     ]
-    assert kinds == ["project.changed", "project.closed", "project.active"]
+    assert kinds == ["project.created", "project.changed", "project.closed", "project.active"]
 
 
 def test_an_etag_of_another_project_is_nothing(master: Master, shop: Shop) -> None:

@@ -440,7 +440,7 @@ def test_events_and_executions_tell_the_whole_story(master: Master, node: Node) 
         ("assigned", "completed"),
     ]
     assert all(event["cause"] and event["subject"] == task_id for event in events)
-    assert events[0]["cause"] == "submitted by the admin"
+    assert events[0]["cause"] == "submitted by admin"
     assert "no route" in events[3]["cause"]
     assert [event["seq"] for event in events] == sorted(event["seq"] for event in events)
     assert [each["token"] for each in executions] == [1, 2]
