@@ -235,4 +235,5 @@ def _storable(fields: str) -> str:
 def _is_passing(error: Exception) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         return (getattr(error, "sqlstate", None) or "").startswith(PASSING)
-    return isinstance(error, OSError | asyncpg.InterfaceError)
+    # The last is what the driver says when the server hangs up between two statements.
+    return isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError)
