@@ -126,6 +126,7 @@ def test_history_is_read_as_coarse_as_asked_for_before_it_was_thinned() -> None:
     run_simulated(scene())
 
 
+@pytest.mark.slow
 def test_history_gets_coarser_with_age_and_goes_in_the_end() -> None:
     async def scene() -> None:
         store = MemoryStore()

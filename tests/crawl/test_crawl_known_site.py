@@ -8,6 +8,8 @@ from crawling import POLITE, crawl, told, truth, visits
 from crawlfleet.model.crawl import Limits, Scope
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 
+pytestmark = pytest.mark.slow
+
 SITE = SiteSpec(pages=250, hosts=4, links=12, page_bytes=1500, latency_ms=15, failing=0.06)
 
 

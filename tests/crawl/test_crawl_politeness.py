@@ -13,6 +13,8 @@ from crawlfleet.model.crawl import Politeness
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from crawlfleet.testing.zoo.animal import reply
 
+pytestmark = pytest.mark.slow
+
 NOISE_S = 0.06
 """The server reads its clock when a busy machine lets it: one request may seem late, not all."""
 

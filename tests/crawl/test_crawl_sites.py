@@ -22,6 +22,8 @@ from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Outcome, S
 from crawlfleet.ports.sink import PageRecord, Sink
 from crawlfleet.testing.zoo.animal import reply
 
+pytestmark = pytest.mark.slow
+
 IMPATIENT = msgspec.structs.replace(POLITE, retries=0)
 
 

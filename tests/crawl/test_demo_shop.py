@@ -11,6 +11,8 @@ from crawling import POLITE, crawl, told
 from crawlfleet.model.crawl import Outcome, Scope
 from crawlfleet.testing.demo_shop import CATEGORIES, PRODUCTS, ServedShop
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shop() -> Iterator[ServedShop]:

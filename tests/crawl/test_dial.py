@@ -142,6 +142,7 @@ def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_an_address_that_never_answers_gets_only_its_share_of_the_time() -> None:
     async def scenario() -> None:
         async with site() as (port, _):
@@ -162,6 +163,7 @@ def test_an_address_that_never_answers_gets_only_its_share_of_the_time() -> None
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_a_name_server_that_never_answers_is_a_matter_of_names() -> None:
     class Deaf(Book):
         async def look_up(self, host: str) -> Addresses:

@@ -21,6 +21,8 @@ from crawlfleet.crawl.reading import CUT, PageReader
 from crawlfleet.crawl.searching import find
 from crawlfleet.model.crawl import Outcome
 
+pytestmark = pytest.mark.slow
+
 URL = "https://x.example/"
 PLAN: dict[str, Any] = {
     "title": "h1",

@@ -21,7 +21,7 @@ MAX_BODY_BYTES = 1_000_000
 GROWTH_BYTES = 80_000_000
 """Far less than one bomb (200 MB) or one large page (100 MB) weighs."""
 
-pytestmark = pytest.mark.xdist_group("zoo")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zoo")]
 
 
 class Tour:

@@ -18,6 +18,8 @@ from crawlfleet.ports.execution import Measured
 from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop
 from crawlfleet.testing.executor_suite import ExecutorSuite
 
+pytestmark = pytest.mark.slow
+
 SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
 
 
