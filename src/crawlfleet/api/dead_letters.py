@@ -5,7 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from crawlfleet.api import examples, examples_administration
-from crawlfleet.api.orders import by_ids, summary
+from crawlfleet.api.orders import carry_out_many
 from crawlfleet.api.presenting import instant, moment
 from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
 from crawlfleet.api.selecting import PageSize, check_cursor, invalid, is_id, restricted
@@ -72,22 +72,8 @@ async def find(call: Call) -> DeadLetterPage:
 
 def _many(verb: Verb) -> Handler:
     async def handle(call: Call) -> BulkReply:
-        request: DeadLetterRequest = call.body
         order = Order(verb=verb, by=call.caller.name, project_id=call.project_id)
-        if (request.filter is None) == (not request.ids):
-            raise invalid("ids", "and filter: one of them is needed", "send ids, or a filter")
-        if request.filter is None:
-            return summary(await by_ids(call, order, request.ids), None)
-        filter = restricted(_filter(request.filter), call.project_id)
-        if filter is None:
-            return summary([], None)
-        outcomes, cursor = await call.control.orders.carry_out_where(
-            order,
-            filter,
-            after=check_cursor(request.cursor),
-            limit=request.limit,
-        )
-        return summary(outcomes, cursor)
+        return await carry_out_many(call, order, _filter)
 
     return handle
 

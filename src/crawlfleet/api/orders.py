@@ -1,7 +1,7 @@
 """What can be ordered about tasks: one by its id, or many by their ids or a filter."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from crawlfleet.api.selecting import check_cursor, check_id, invalid, is_id, res
 from crawlfleet.control.orders import Outcome
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import NotFound
+from crawlfleet.model.administration import DeadLetterRequest
 from crawlfleet.model.requests import (
     MAX_BATCH,
     BulkPriorityRequest,
@@ -81,24 +82,27 @@ def _one(verb: Verb) -> Handler:
 
 def _many(verb: Verb) -> Handler:
     async def handle(call: Call) -> BulkReply:
-        request: BulkRequest = call.body
-        order = _order(verb, call)
-        if (request.filter is None) == (not request.ids):
-            raise invalid("ids", "and filter: one of them is needed", "send ids, or a filter")
-        if request.filter is None:
-            return summary(await by_ids(call, order, request.ids), None)
-        filter = restricted(_filter(request.filter), call.project_id)
-        if filter is None:
-            return summary([], None)
-        outcomes, cursor = await call.control.orders.carry_out_where(
-            order,
-            filter,
-            after=check_cursor(request.cursor),
-            limit=request.limit,
-        )
-        return summary(outcomes, cursor)
+        return await carry_out_many(call, _order(verb, call), _filter)
 
     return handle
+
+
+async def carry_out_many(
+    call: Call, order: Order, filter_of: Callable[[Any], TaskFilter]
+) -> BulkReply:
+    """Carry out an order about the tasks that a request names, or that its filter chooses."""
+    request: BulkRequest | DeadLetterRequest = call.body
+    if (request.filter is None) == (not request.ids):
+        raise invalid("ids", "and filter: one of them is needed", "send ids, or a filter")
+    if request.filter is None:
+        return _summary(await _by_ids(call, order, request.ids), None)
+    filter = restricted(filter_of(request.filter), call.project_id)
+    if filter is None:
+        return _summary([], None)
+    outcomes, cursor = await call.control.orders.carry_out_where(
+        order, filter, after=check_cursor(request.cursor), limit=request.limit
+    )
+    return _summary(outcomes, cursor)
 
 
 def _order(verb: Verb, call: Call) -> Order:
@@ -110,7 +114,7 @@ def _order(verb: Verb, call: Call) -> Order:
     )
 
 
-async def by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[Outcome]:
+async def _by_ids(call: Call, order: Order, ids: Sequence[str]) -> list[Outcome]:
     """What an order means for each of these tasks."""
     if len(ids) > MAX_BATCH:
         raise invalid(
@@ -139,7 +143,7 @@ def _filter(selection: TaskSelection) -> TaskFilter:
     )
 
 
-def summary(outcomes: Sequence[Outcome], cursor: str | None) -> BulkReply:
+def _summary(outcomes: Sequence[Outcome], cursor: str | None) -> BulkReply:
     """The answer to an order about many tasks."""
     refused = [(each.task_id, each.refusal) for each in outcomes if each.refusal is not None]
     changed = Counter(each.changed for each in outcomes if each.refusal is None)
