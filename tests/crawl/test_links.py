@@ -106,21 +106,9 @@ def test_links_to_where_a_seed_was_redirected_belong_after_all(location: str) ->
     assert urls(crawl.resolve(f"{SITE}/", [href])) == [href]
 
 
-def test_a_host_that_the_frontier_gives_belongs_though_its_redirect_was_seen_elsewhere() -> None:
-    page, href = "https://www.shop.example/", "/a"
-    later = links()
-    later.admit(SITE)
-    assert later.resolve(page, [href]) == []
-
-    later.admit("https://www.shop.example")
-
-    assert urls(later.resolve(page, [href])) == ["https://www.shop.example/a"]
-
-
-def test_a_host_that_the_frontier_gives_opens_no_folders() -> None:
+def test_where_a_seed_was_redirected_opens_no_other_folders() -> None:
     crawl = links(within="prefix")
     crawl.widen(f"{SITE}/", "https://www.shop.example/en/")
-    crawl.admit("https://www.shop.example")
 
     found = crawl.resolve("https://www.shop.example/en/", ["/en/a", "/de/a"])
 

@@ -115,10 +115,6 @@ class Territory:
             suffixes=self._suffixes,
         )
 
-    def including_host(self, host: str) -> "Territory":
-        """Likewise for all of a host; the same one where folders decide, or nothing does."""
-        return self.including(f"{host}/") if self._within in ("host", "domain") else self
-
     def refusal(self, url: str, host: str) -> Refusal | None:
         """Why the canonical `url` with that host key does not belong; `None` when it does."""
         outside = self._hosts.get(host)

@@ -165,7 +165,6 @@ class Engine:
         host = self._hosts.get(lease.host)
         if host is None:
             self._hosts[lease.host] = host = VisitedHost(lease, self._politeness, self._began)
-            self._links.admit(lease.host)
             self._admittance.welcome(host)
             if lease.state and lease.state.cookies:
                 self._cookies.load(_name(lease.host), lease.state.cookies, self._now())

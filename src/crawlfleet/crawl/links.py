@@ -92,11 +92,6 @@ class Links:
             self._become(self._territory.including(canonical))
         return canonical
 
-    def admit(self, host: str) -> None:
-        """The frontier gave URLs of this host: it belongs, though it may be that only another
-        process, or an earlier life of the crawl, saw the redirect that led there."""
-        self._become(self._territory.including_host(host))
-
     def _become(self, territory: Territory) -> None:
         if territory is not self._territory:
             self._territory = territory
