@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crawlfleet.core.canonical import Canonicaliser, fingerprint
-from crawlfleet.core.politeness import Ledger
+from crawlfleet.core.politeness import HostClock
 from crawlfleet.core.robots_rules import parse
 from crawlfleet.core.scope import Territory
 from crawlfleet.core.traps import Variants
@@ -114,7 +114,7 @@ def crawled(count: int) -> float:
 def measure(count: int) -> list[Cost]:
     hrefs = [pattern.format(n=n) for n in range(count // 8) for pattern in NEW]
     base = f"{SITE}/catalogue/books/page-1.html"
-    ledger = Ledger(FAST, max_in_flight=64)
+    fast_clock = HostClock(FAST)
     rules = parse(
         b"User-agent: *\nDisallow: /cart\nDisallow: /*?sort=\nAllow: /cart/help$\nDisallow: /tmp/",
         "crawlfleet",
@@ -126,16 +126,16 @@ def measure(count: int) -> list[Cost]:
 
     def slots() -> None:
         for number in range(count):
-            ledger.grant(SITE, number * 1e-3, 1)
-            ledger.observe(SITE, Outcome.OK, 200, 0.001, None, number * 1e-3)
+            fast_clock.grant(number * 1e-3, 1)
+            fast_clock.observe(Outcome.OK, 200, 0.001, None, number * 1e-3)
 
     polite = Politeness(adaptive=True)
-    clocks = Ledger(polite, max_in_flight=64)
+    polite_clock = HostClock(polite)
 
     def polite_slots() -> None:
         for number in range(count):
-            clocks.grant(SITE, number * 2.0, 1)
-            clocks.observe(SITE, Outcome.OK, 200, 0.1, None, number * 2.0 + 0.1)
+            polite_clock.grant(number * 2.0, 1)
+            polite_clock.observe(Outcome.OK, 200, 0.1, None, number * 2.0 + 0.1)
 
     figures = {
         "a site of 5,000 pages: 15 links of each page, 8 to other pages": crawled(5000),

@@ -7,7 +7,6 @@ from crawlfleet.core.politeness import (
     LONGEST_RETRY_AFTER_S,
     LOST_AFTER,
     HostClock,
-    Ledger,
 )
 from crawlfleet.model.crawl import FAST, Outcome, Politeness
 from crawlfleet.model.frontier import HostState
@@ -157,55 +156,22 @@ def test_outcomes_without_the_host_teach_nothing() -> None:
     clock = HostClock(GUEST)
     for outcome in (Outcome.ROBOTS, Outcome.REFUSED):
         assert clock.observe(outcome, 0, 100.0, None, 0.0) is None
-    assert clock.state() == HostState(delay_s=1.0)
+    assert clock.state(HostState()) == HostState(delay_s=1.0)
 
 
 def test_who_takes_a_host_over_goes_on_as_it_was_left() -> None:
-    first = Ledger(GUEST, max_in_flight=10)
-    assert first.grant(HOST, 0.0) == 1
-    first.observe(HOST, Outcome.SERVER_ERROR, 503, 0.1, 60.0, 1.0)
-    state = first.hand_over(HOST)
-    assert state == HostState(next_at=61.0, delay_s=2.0)
-    assert len(first) == 0
+    first = HostClock(GUEST)
+    assert first.grant(0.0) == 1
+    first.observe(Outcome.SERVER_ERROR, 503, 0.1, 60.0, 1.0)
+    known = HostState(robots=b"User-agent: *", cookies="a")
+    state = first.state(known)
+    assert state == HostState(next_at=61.0, delay_s=2.0, robots=b"User-agent: *", cookies="a")
 
-    second = Ledger(GUEST, max_in_flight=10)
-    clock = second.take_over(HOST, state, 2.0)
+    second = HostClock(GUEST, state)
 
-    assert clock is not None
-    assert clock.delay_s == 2.0
-    assert second.grant(HOST, 60.0) == 0
-    assert second.grant(HOST, 61.0) == 1
-
-
-def test_a_host_with_requests_under_way_is_not_handed_over() -> None:
-    ledger = Ledger(GUEST, max_in_flight=10)
-    ledger.grant(HOST, 0.0)
-
-    assert ledger.hand_over(HOST) is None
-    ledger.release(HOST)
-    assert ledger.hand_over(HOST) is not None
-
-
-def test_a_process_does_only_so_much_at_once() -> None:
-    ledger = Ledger(FAST, max_in_flight=20)
-
-    assert ledger.grants(iter([("a", 16), ("b", 16), ("c", 1)]), 0.0) == [("a", 16), ("b", 4)]
-    ledger.observe("a", Outcome.OK, 200, 0.1, None, 1.0)
-    assert ledger.grants(iter([("c", 5)]), 1.0) == [("c", 1)]
-
-
-def test_clocks_that_matter_are_not_forgotten_for_new_hosts() -> None:
-    ledger = Ledger(GUEST, max_in_flight=100, max_hosts=10)
-    for number in range(10):
-        assert ledger.grant(f"host-{number}", 0.0) == 1
-    assert ledger.grant("another", 0.5) == 0
-
-    ledger.release("host-3")
-
-    assert ledger.grant("another", 0.5) == 0  # its delay is not over yet
-    assert ledger.grant("another", 1.0) == 1
-    assert len(ledger) == 10
-    assert ledger.clock("host-3") is None
+    assert second.delay_s == 2.0
+    assert second.grant(60.0) == 0
+    assert second.grant(61.0) == 1
 
 
 EVENTS = st.lists(
@@ -229,12 +195,12 @@ POLITENESS = st.builds(
 
 @given(POLITENESS, EVENTS)
 def test_a_host_is_never_asked_more_than_agreed(politeness: Politeness, events) -> None:
-    ledger = Ledger(politeness, max_in_flight=3)
+    clock = HostClock(politeness)
     now, flying, last, quiet_until = 0.0, [], None, 0.0
     for kind, step, want, outcome, status, retry_after in events:
         now += step
         if kind == "grant":
-            slots = ledger.grant(HOST, now, want)
+            slots = clock.grant(now, want)
             assert slots <= want
             if slots:
                 assert now >= quiet_until
@@ -242,15 +208,15 @@ def test_a_host_is_never_asked_more_than_agreed(politeness: Politeness, events) 
                 assert last is None or now - last >= politeness.delay_s - 1e-9
                 last = now
             flying += [now] * slots
-            assert len(flying) <= min(politeness.concurrency, 3)
+            assert len(flying) <= politeness.concurrency
         elif flying and kind == "end":
             latency = now - flying.pop()
-            ledger.observe(HOST, outcome, status, latency, retry_after, now)
+            clock.observe(outcome, status, latency, retry_after, now)
             asked = outcome not in (Outcome.ROBOTS, Outcome.REFUSED, Outcome.OK)
             reached = outcome in (Outcome.BLOCKED, Outcome.SERVER_ERROR)
             if asked and reached and status >= 300 and retry_after:
                 quiet_until = max(quiet_until, now + min(retry_after, LONGEST_RETRY_AFTER_S) - 1e-6)
         elif flying:
             flying.pop()
-            ledger.release(HOST)
-        assert ledger.in_flight == len(flying)
+            clock.release()
+        assert clock.in_flight == len(flying)

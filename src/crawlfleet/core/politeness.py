@@ -1,4 +1,4 @@
-"""When a host may be asked for the next page: one clock for each, and a ledger of them all.
+"""When a host may be asked for the next page: one clock for each.
 
 Every request uses a slot of its host's clock: pages, retries, redirects and robots.txt alike. The
 delay counts from start to start. What can make it longer, each bounded by `max_delay_s`:
@@ -12,8 +12,9 @@ doubles the pause, until the host is given up for a while. Answers to requests t
 when a pause began do not count again: sixteen failures at once are one.
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+import msgspec
 
 from crawlfleet.model.crawl import Outcome, Politeness
 from crawlfleet.model.frontier import HostState
@@ -171,13 +172,11 @@ class HostClock:
         """Whether it was still unreachable after that: what waits for it need not wait on."""
         return self.failures >= LOST_AFTER
 
-    def is_idle(self, now: float) -> bool:
-        """Whether a new clock would do as well as this one."""
-        return not (self.in_flight or self.failures or self._penalty or now < self.next_at)
-
-    def state(self) -> HostState:
-        """What must move with the host; robots.txt and cookies are for others to add."""
-        return HostState(next_at=self.next_at, delay_s=self.delay_s, failures=self.failures)
+    def state(self, before: HostState) -> HostState:
+        """What must move with the host; robots.txt and cookies are as they were before."""
+        return msgspec.structs.replace(
+            before, next_at=self.next_at, delay_s=self.delay_s, failures=self.failures
+        )
 
     def _settle(self) -> None:
         delay = max(self._floor, self._penalty)
@@ -220,95 +219,3 @@ class HostClock:
         self._began = now
         self.next_at = max(self.next_at, now + seconds)
         return Pause(self.next_at, reason)
-
-
-class Ledger:
-    """The clocks of all hosts that a process speaks to, and how much it does at once."""
-
-    def __init__(
-        self, politeness: Politeness, *, max_in_flight: int, max_hosts: int = 100_000
-    ) -> None:
-        self._politeness = politeness
-        self._most = max_in_flight
-        self._max_hosts = max_hosts
-        self._clocks: dict[str, HostClock] = {}
-        self.in_flight = 0
-
-    def __len__(self) -> int:
-        return len(self._clocks)
-
-    def take_over(self, host: str, state: HostState | None, now: float) -> HostClock | None:
-        """The clock of a host, going on as its last owner left it; `None` when there is no room:
-        clocks that must be remembered (in flight, paused) are never forgotten for it."""
-        clock = self._clocks.get(host)
-        if clock is None:
-            if len(self._clocks) >= self._max_hosts and not self._make_room(now):
-                return None
-            clock = self._clocks[host] = HostClock(self._politeness, state)
-        return clock
-
-    def hand_over(self, host: str) -> HostState | None:
-        """Let go of a host; what the next owner must know. Its slots must all be back, else it
-        stays, and the answer is `None`."""
-        clock = self._clocks.get(host)
-        if clock is None:
-            return HostState()
-        if clock.in_flight:
-            return None
-        del self._clocks[host]
-        return clock.state()
-
-    def clock(self, host: str) -> HostClock | None:
-        """The clock of a host that was taken over."""
-        return self._clocks.get(host)
-
-    def grant(self, host: str, now: float, want: int = 1) -> int:
-        """How many requests to the host may start now."""
-        clock = self._clocks.get(host)
-        if clock is None:
-            clock = self.take_over(host, None, now)
-            if clock is None:
-                return 0
-        left = self._most - self.in_flight
-        slots = clock.grant(now, min(left, want))
-        self.in_flight += slots
-        return slots
-
-    def grants(self, wants: Iterator[tuple[str, int]], now: float) -> list[tuple[str, int]]:
-        """A batch: for each host and number asked for, how many may start; only those with any.
-        Stops when the process has enough to do."""
-        granted = []
-        for host, want in wants:
-            if slots := self.grant(host, now, want):
-                granted.append((host, slots))
-            if self.in_flight >= self._most:
-                break
-        return granted
-
-    def observe(
-        self,
-        host: str,
-        outcome: Outcome,
-        status: int,
-        latency_s: float,
-        retry_after_s: float | None,
-        now: float,
-    ) -> Pause | None:
-        """A request to the host has ended so."""
-        clock = self._clocks[host]
-        if clock.in_flight:
-            self.in_flight -= 1
-        return clock.observe(outcome, status, latency_s, retry_after_s, now)
-
-    def release(self, host: str, slots: int = 1) -> None:
-        """Give slots back that were not used."""
-        clock = self._clocks[host]
-        self.in_flight -= min(slots, clock.in_flight)
-        clock.release(slots)
-
-    def _make_room(self, now: float) -> bool:
-        # A tenth at a time, so that a full ledger is not gone through for each new host.
-        idle = [host for host, clock in self._clocks.items() if clock.is_idle(now)]
-        for host in idle[: max(self._max_hosts // 10, 1)]:
-            del self._clocks[host]
-        return bool(idle)

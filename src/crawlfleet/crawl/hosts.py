@@ -71,20 +71,13 @@ class VisitedHost:
         """What happened since the last time; `None` when nothing did."""
         if not (release or self.visits or self.retries or self.returned):
             return None
-        clock = self.clock
         commit = HostCommit(
             host=self.name,
             token=self.token,
             visits=self.visits,
             retries=self.retries,
             returned=self.returned,
-            state=msgspec.structs.replace(
-                self._began,
-                next_at=clock.next_at,
-                delay_s=clock.delay_s,
-                failures=clock.failures,
-                cookies=cookies,
-            ),
+            state=self.clock.state(msgspec.structs.replace(self._began, cookies=cookies)),
             release=release,
         )
         self.visits, self.retries, self.returned = [], [], []
