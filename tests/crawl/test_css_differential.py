@@ -2,6 +2,7 @@
 
 from html import escape
 
+import pytest
 from cssselect import HTMLTranslator
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from crawlfleet.core.selectors import make_plan
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.searching import _by_parts, find
+
+pytestmark = pytest.mark.slow
 
 TAGS = ("div", "span", "section", "b", "i")
 CLASSES = ("x", "y", "z")

@@ -18,6 +18,8 @@ from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.testing.executor_suite import ExecutorSuite
 from crawlfleet.worker.pipe import MAX_RESULT_BYTES
 
+pytestmark = pytest.mark.slow
+
 
 class Quiet:
     task_id, attempt = "task-1", 1

@@ -22,6 +22,8 @@ from crawlfleet.ports.execution import Attempt
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 
 USER_CODE = """

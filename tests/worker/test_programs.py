@@ -12,6 +12,8 @@ from crawlfleet.ports.execution import Attempt
 from crawlfleet.testing.executor_suite import ExecutorSuite, Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples/executors/shell/wait_for_file.sh"
 READY = """read -r hello; printf '{"type":"ready","protocol":1}\\n'; read -r start;"""
 START = """id=${start#*execution_id\\":\\"}; id=${id%%\\"*}; """
@@ -116,7 +118,6 @@ def test_a_result_that_is_too_large_is_an_error(size: int) -> None:
     assert "1,000,000" in error.message
 
 
-@pytest.mark.slow
 def test_a_flood_of_output_is_survived_and_its_end_is_kept() -> None:
     flood = "head -c 20000000 /dev/zero | tr '\\0' '\\n' >&2; echo the end >&2; exit 1"
     error = run(READY + STARTED + flood).error
