@@ -53,6 +53,31 @@ def test_after_a_restart_of_the_master_every_node_gets_a_full_timeout_to_be_hear
     run_simulated(scene())
 
 
+def test_after_a_restart_of_the_master_finished_work_may_come_after_its_time_limit() -> None:
+    async def scene() -> None:
+        store = MemoryStore()
+        settings = RecoverySettings(timeout_grace_s=5.0)
+        async with stage(store, recovery=settings) as on:
+            node = await on.node()
+            handed_in = await on.submit(timeout=30.0, max_retries=0)
+            missing = await on.submit(timeout=30.0, max_retries=0)
+            assignments = await node.take_all()
+            for each in assignments:
+                await node.report(each, ReportKind.STARTED)
+        await asyncio.sleep(300)
+        async with stage(store, recovery=settings) as on:
+            node.turn_to(on)
+            await asyncio.sleep(5)
+            first = next(each for each in assignments if each.task_id == handed_in.id)
+            assert await node.report(first, ReportKind.SUCCEEDED) == ["recorded"]
+            assert (await on.task(missing)).status is TaskStatus.PROCESSING
+            await asyncio.sleep(20)
+            assert (await on.task(handed_in)).status is TaskStatus.COMPLETED
+            assert (await on.task(missing)).status is not TaskStatus.PROCESSING
+
+    run_simulated(scene())
+
+
 def test_a_failed_attempt_waits_before_it_is_tried_again() -> None:
     async def scene() -> None:
         async with stage() as on:

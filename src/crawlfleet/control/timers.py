@@ -2,7 +2,8 @@
 
 Sleeps until the next instant at which something is due, and is woken when a nearer one appears.
 When it wakes much later than planned the whole process was stopped, and heartbeats may wait
-unread: then it declares nobody silent before they had a full timeout to be heard.
+unread: then it declares nobody silent before they had a full timeout to be heard, nor their work
+overdue: who was cut off has kept the time limits all the same, and may bring what is finished.
 """
 
 import asyncio
@@ -59,7 +60,10 @@ class Timers:
         self._retention = retention
         self._history = history
         self._terms = terms
+        self._deaf_until = 0.0
         self._hear_first_until = 0.0
+        self._unheard: list[Lease] = []
+        """Over their time limit, of nodes that had no chance to speak yet."""
         self._next_clear_up = 0.0
         self._orphaned: frozenset[str] = frozenset()
 
@@ -83,13 +87,16 @@ class Timers:
 
     def allow_for_silence(self) -> None:
         """Nobody could be heard for a while: give every node a full timeout to speak."""
-        self._hear_first_until = self._system.now() + self._terms.longest_timeout_s()
+        self._deaf_until = self._system.now()
+        self._hear_first_until = self._deaf_until + self._terms.longest_timeout_s()
 
     def next_due(self) -> float:
         """The next instant at which something may have to be done."""
         instants = [self._next_clear_up]
         if self._state.orphaned_sessions():
             instants.append(self._system.now() + ORPHANS_AFTER_S)
+        if self._unheard:
+            instants.append(self._hear_first_until)
         if self._state.sessions:
             silence = min(session.deadline for session in self._state.sessions.values())
             instants.append(max(silence, self._hear_first_until))
@@ -136,9 +143,25 @@ class Timers:
         session = self._state.sessions.get(session_id)
         return session is not None and session.deadline <= now
 
+    def _overruns(self, now: float) -> list[Lease]:
+        """Leases whose time limit nobody enforces, once their nodes could have said so."""
+        over = self._state.limits.over(now - self._recovery.timeout_grace_s)
+        if now >= self._hear_first_until:
+            waited, self._unheard = self._unheard, []
+            present = (self._state.leases.get(lease.execution.id) for lease in waited)
+            return over + [lease for lease in present if lease is not None]
+        heard: list[Lease] = []
+        for lease in over:
+            (heard if self._was_heard(lease.execution.session_id) else self._unheard).append(lease)
+        return heard
+
+    def _was_heard(self, session_id: str) -> bool:
+        session = self._state.sessions.get(session_id)
+        return session is None or session.last_heartbeat >= self._deaf_until
+
     async def _stop_overruns(self, now: float) -> None:
         over: list[tuple[Lease, Change]] = []
-        for lease in self._state.limits.over(now - self._recovery.timeout_grace_s):
+        for lease in self._overruns(now):
             chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
             change = attempts.overrun(lease, self._recovery, now=now, chance=chance)
             if change is not None:
