@@ -34,6 +34,7 @@ from crawlfleet.ports.store import Store
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.agent import Agent, AgentEnd
 from crawlfleet.worker.identity import IdentityFile
+from crawlfleet.worker.journal import ReportJournal
 from crawlfleet.worker.pool import ProcessPool
 from crawlfleet.worker.usage import UsageMeter, measure_capacity
 
@@ -172,9 +173,15 @@ async def run_worker(
 
     pool = ProcessPool(settings.worker)
     kept = IdentityFile(identity)
+    known = kept.load()
     async with Transport(master_url) as transport:
         agent = Agent(
-            link=HttpControlLink(transport, join_token=join_token, keep=kept.save),
+            link=HttpControlLink(
+                transport,
+                join_token=join_token,
+                node_token=known.node_token if known else "",
+                keep=kept.save,
+            ),
             pool=pool,
             identity=kept,
             system=Machine(),
@@ -182,6 +189,10 @@ async def run_worker(
             measure=UsageMeter().read,
             stop_grace_s=settings.worker.stop_grace_s,
             long_poll_s=settings.session.long_poll_s,
+            keeper=ReportJournal(
+                identity.with_suffix(".reports"),
+                most_bytes=int(settings.worker.report_buffer_mb * 1e6),
+            ),
             log_bytes=int(settings.worker.execution_log_mb * 1e6),
         )
         try:

@@ -9,6 +9,7 @@ from crawlfleet.errors import MasterUnreachable
 from crawlfleet.model.messages import HeartbeatReply, LeaseReply, Registered
 from crawlfleet.model.resources import Usage
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
+from crawlfleet.worker.journal import ReportJournal
 from crawlfleet.worker.session import LEAST_PAUSE_S, SessionEnd, WorkSession
 
 INTERVAL_S = 3.0
@@ -61,6 +62,7 @@ async def work(link: BrokenLink, until: float) -> None:
         stop_grace_s=0.0,
         long_poll_s=LONG_POLL_S,
         stopping=stopping,
+        keeper=ReportJournal(None),
     )
     assert await session.run() is SessionEnd.STOPPED
 

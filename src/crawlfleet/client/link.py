@@ -43,12 +43,18 @@ class HttpControlLink:
     """
 
     def __init__(
-        self, transport: Transport, *, join_token: str, keep: Callable[[Identity], None]
+        self,
+        transport: Transport,
+        *,
+        join_token: str,
+        node_token: str = "",
+        keep: Callable[[Identity], None],
     ) -> None:
         self._transport = transport
         self._join_token = join_token
         self._keep = keep
-        self._node_token = ""
+        self._node_token = node_token
+        """Of an earlier life, to begin with."""
         self._old_token = ""
         """Until the new one was taken somewhere: another master may not have heard of it yet."""
 

@@ -197,6 +197,13 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
         Seconds,
         Meta(description="How long a stopped executor may take before it is killed."),
     ] = 1.0
+    report_buffer_mb: Annotated[
+        Megabytes,
+        Meta(
+            description="How much finished work may wait on this node's disk for a master that "
+            "does not answer; with more, the node takes no new work."
+        ),
+    ] = 64.0
     execution_log_mb: Annotated[
         Megabytes,
         Meta(

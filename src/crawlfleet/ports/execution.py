@@ -1,6 +1,6 @@
 """Doing the work: executors, the pool that runs them, and the node's link to the master."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -122,7 +122,10 @@ class ControlLink(Protocol):
         """Waits up to `wait_s` for work or orders; an empty lease when there were none."""
         ...
 
-    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply: ...
+    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
+        """Say what became of executions; also for a session of an earlier life, before the
+        registration that ends it."""
+        ...
 
     async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
         """Pass on what executions said; a master that is older raises `Refused`."""
@@ -149,4 +152,28 @@ class IdentityKeeper(Protocol):
 
     def save(self, identity: Identity) -> None:
         """Keep it durably, in place of any other."""
+        ...
+
+
+class ReportKeeper(Protocol):
+    """Where finished work waits while no master answers, also between a node's lives."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the node should take no more work for now."""
+        ...
+
+    def waiting(self) -> list[tuple[str, ReportBatch]]:
+        """All that was kept and not forgotten: for each node and session its reports in order."""
+        ...
+
+    async def keep(self, node_id: str, batch: ReportBatch) -> None:
+        """Remember reports; durable when this returns, if that is possible at all.
+
+        Never raises: a node with a full disk works on.
+        """
+        ...
+
+    async def forget(self, execution_ids: Collection[str]) -> None:
+        """These were answered. Unknown ones are no error."""
         ...

@@ -6,28 +6,34 @@ lost, after every executor of that session has been stopped.
 """
 
 import asyncio
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from crawlfleet.errors import Conflict, MasterUnreachable, Refused
-from crawlfleet.model.messages import Registered, Registration
+from crawlfleet.errors import Conflict, MasterFailed, MasterUnreachable, Refused
+from crawlfleet.model.messages import Registered, Registration, Report, ReportOutcome
 from crawlfleet.ports.execution import (
     ControlLink,
     ExecutorPool,
     Identity,
     IdentityKeeper,
+    ReportKeeper,
 )
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.notes import LOG_BYTES
+from crawlfleet.worker.pauses import Pauses
+from crawlfleet.worker.reports import ENDS, portion
 from crawlfleet.worker.session import Measure, SessionEnd, WorkSession
 
 log = logger(Component.WORKER)
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
 LEAVE_DEADLINE_S: Final = 3.0
+MOST_DEFECTS: Final = 5
+"""A master that fails so often over what was finished earlier is not asked again about that."""
 
 
 class AgentEnd(StrEnum):
@@ -49,6 +55,7 @@ class Agent:
         measure: Measure,
         stop_grace_s: float,
         long_poll_s: float,
+        keeper: ReportKeeper,
         log_bytes: int = LOG_BYTES,
     ) -> None:
         self._link = link
@@ -59,8 +66,10 @@ class Agent:
         self._measure = measure
         self._stop_grace_s = stop_grace_s
         self._long_poll_s = long_poll_s
+        self._keeper = keeper
         self._log_bytes = log_bytes
         self._stopping = asyncio.Event()
+        self._defects = 0
 
     def stop(self) -> None:
         """Give back what runs and leave; `run` returns soon. May be called twice."""
@@ -85,6 +94,7 @@ class Agent:
                 stop_grace_s=self._stop_grace_s,
                 long_poll_s=self._long_poll_s,
                 stopping=self._stopping,
+                keeper=self._keeper,
                 log_bytes=self._log_bytes,
             )
             end = await session.run()
@@ -100,17 +110,49 @@ class Agent:
 
         With the answer comes the time at which it was asked for: the session may be as old.
         """
-        pause = FIRST_PAUSE_S
+        pauses = Pauses(self._system, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while not self._stopping.is_set():
-            asked_at = asyncio.get_running_loop().time()
             try:
+                await self._hand_in()
+                asked_at = asyncio.get_running_loop().time()
                 return asked_at, await self._register_once()
             except (MasterUnreachable, Conflict) as error:
-                log.warning("cannot register yet", error=str(error), again_in_s=round(pause, 1))
-            chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
-            await self._pause(pause * (0.5 + chance))
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+                pause_s = pauses.next()
+                log.warning("cannot register yet", error=str(error), again_in_s=round(pause_s, 1))
+            await self._pause(pause_s)
         return None
+
+    async def _hand_in(self) -> None:
+        """Deliver what earlier sessions left, before a registration ends the last of them.
+
+        A master that was away has ended no session, so that work which was finished meanwhile
+        counts. What was given to others is refused, and forgotten.
+        """
+        known = self._identity.load()
+        for node_id, left in self._keeper.waiting():
+            if known is None or known.node_id != node_id:
+                await self._give_up(left.reports, "it is of a node that this one is no longer")
+                continue
+            reports = [*left.reports]
+            while reports:
+                batch = msgspec.structs.replace(left, reports=portion(reports))
+                try:
+                    reply = await self._link.report(node_id, batch)
+                except MasterFailed as error:
+                    self._defects += 1
+                    if self._defects < MOST_DEFECTS:
+                        raise
+                    await self._give_up(batch.reports, str(error))
+                except Refused as error:
+                    await self._give_up(batch.reports, str(error))
+                else:
+                    await self._keeper.forget(_ended(batch.reports))
+                    _tell_outcomes(batch.reports, reply.outcomes)
+                del reports[: len(batch.reports)]
+
+    async def _give_up(self, reports: Sequence[Report], cause: str) -> None:
+        log.warning("finished work is not taken", reports=len(reports), cause=cause)
+        await self._keeper.forget(_ended(reports))
 
     async def _register_once(self) -> Registered:
         known = self._identity.load()
@@ -142,3 +184,24 @@ class Agent:
                 await self._stopping.wait()
         except TimeoutError:
             return
+
+
+def _ended(reports: Sequence[Report]) -> set[str]:
+    return {each.execution_id for each in reports if each.kind in ENDS}
+
+
+def _tell_outcomes(reports: Sequence[Report], outcomes: Sequence[ReportOutcome]) -> None:
+    recorded = 0
+    for report, outcome in zip(reports, outcomes, strict=True):
+        if report.kind not in ENDS:
+            continue
+        if outcome is ReportOutcome.RECORDED:
+            recorded += 1
+        else:
+            log.warning(
+                "finished work is not taken: its lease is over",
+                execution_id=report.execution_id,
+                task_id=report.task_id,
+            )
+    if recorded:
+        log.info("finished work was handed in", executions=recorded)

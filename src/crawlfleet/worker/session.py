@@ -2,13 +2,13 @@
 
 The session is over for this node when its own monotonic clock says that the master may have given
 the work away: a timeout after it *sent* the last message that was answered. It then stops every
-executor, since somebody else may be doing the same work already. Reports are kept until they are
-answered; those that say the same again do no harm.
+executor, since somebody else may be doing the same work already. What ended and was not answered
+is kept for the next session to hand in; those that say the same again do no harm.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -22,33 +22,32 @@ from crawlfleet.model.messages import (
     Heartbeat,
     LeaseRequest,
     Registered,
-    Report,
-    ReportBatch,
     ReportKind,
     ReportOutcome,
     StopOrder,
 )
 from crawlfleet.model.resources import Usage
-from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
-from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool
+from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool, ReportKeeper
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.notes import LOG_BYTES, Notes
 from crawlfleet.worker.pace import Pace
+from crawlfleet.worker.pauses import Pauses
+from crawlfleet.worker.reports import Reports
 
 log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
+LONGEST_PAUSE_S: Final = 1.0
 LEAST_PAUSE_S: Final = 0.5
 """Between two heartbeats, however often connections break."""
 LAST_REPORTS_S: Final = 3.0
-REPORTS_AT_ONCE: Final = 500
-BYTES_AT_ONCE: Final = 2_000_000
-"""Of results in one message: well below what the least generous master takes."""
 REMEMBERED: Final = 10_000
 """Far more than can be under way at once; forgetting one costs a refused report at worst."""
 READY_AT_MOST_S: Final = 1.0
 """What lies ready for longer is given back: another node may have room for it."""
-START_TOLD_WITHIN_S: Final = 0.001
+FULL_PAUSE_S: Final = 0.5
+"""How soon to look again whether there is room for finished work."""
 SAFETY_SHARE: Final = 0.15
 """Stop acting this share of the timeout early, besides the time that stopping takes."""
 
@@ -78,9 +77,11 @@ class WorkSession:
         stop_grace_s: float,
         long_poll_s: float,
         stopping: asyncio.Event,
+        keeper: ReportKeeper,
         log_bytes: int = LOG_BYTES,
     ) -> None:
         self._link = link
+        self._keeper = keeper
         self._pool = pool
         self._system = system
         self._node_id = registered.node_id
@@ -113,10 +114,13 @@ class WorkSession:
             cap_bytes=log_bytes,
         )
         self._seen: dict[str, None] = {}
-        self._reports: list[Report] = []
-        self._begun: dict[str, tuple[Report, float]] = {}
-        """Starts that were not sent yet, and when they were: a quick end takes them along."""
-        self._something_to_report = asyncio.Event()
+        self._reports = Reports(
+            link=link,
+            system=system,
+            keeper=keeper,
+            node_id=registered.node_id,
+            session_id=registered.session_id,
+        )
         self._giving_back: asyncio.TimerHandle | None = None
         if registered.terms is not None:
             self._work_by(registered.terms, asked_at)
@@ -135,17 +139,21 @@ class WorkSession:
             asyncio.create_task(self._expire(), name="expiry"),
             asyncio.create_task(self._await_stop(), name="stop"),
         ]
-        # Not one of the loops: nothing about logs may end a session.
-        telling = asyncio.create_task(self._notes.run(), name="notes")
+        # Not among the loops: nothing about logs or disks may end a session.
+        aside = [
+            asyncio.create_task(self._notes.run(), name="notes"),
+            asyncio.create_task(self._reports.keep_unanswered(), name="keeping"),
+        ]
         try:
             await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
             end = next(loop.result() for loop in loops if loop.done())
         finally:
             await _cancel(loops)
             await self._stop_executors()
-            await _cancel([telling])
+            await _cancel(aside)
         if end is SessionEnd.STOPPED:
             await self._send_last_reports()
+        await self._reports.keep()
         if end is not SessionEnd.LOST:
             await self._notes.finish()
         return end
@@ -216,7 +224,11 @@ class WorkSession:
         self._run_next()
 
     async def _take(self) -> SessionEnd:
+        pauses = self._pauses()
         while True:
+            if self._keeper.is_full:
+                await asyncio.sleep(FULL_PAUSE_S)
+                continue
             request = LeaseRequest(
                 session_id=self._session_id,
                 held=tuple(self._held),
@@ -227,11 +239,12 @@ class WorkSession:
                 lease = await self._link.lease(self._node_id, request)
             except MasterUnreachable:
                 self._beat_soon.set()
-                await asyncio.sleep(RETRY_PAUSE_S)
+                await asyncio.sleep(pauses.next())
                 continue
             except Refused as error:
                 log.warning("lease refused", error=str(error))
                 return SessionEnd.LOST
+            pauses.reset()
             if lease.session_lost:
                 return SessionEnd.DRAINED if lease.draining else SessionEnd.LOST
             self._obey(lease.stop)
@@ -242,17 +255,21 @@ class WorkSession:
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _report(self) -> SessionEnd:
+        pauses = self._pauses()
         while True:
-            await self._something_to_report.wait()
-            self._something_to_report.clear()
-            while self._reports or self._begun:
+            await self._reports.news()
+            while self._reports:
                 try:
                     await self._send_reports()
+                    pauses.reset()
                 except MasterUnreachable:
-                    await asyncio.sleep(RETRY_PAUSE_S)
+                    await asyncio.sleep(pauses.next())
                 except Refused as error:
                     log.warning("report refused", error=str(error))
                     return SessionEnd.LOST
+
+    def _pauses(self) -> Pauses:
+        return Pauses(self._system, first_s=RETRY_PAUSE_S, longest_s=LONGEST_PAUSE_S)
 
     async def _expire(self) -> SessionEnd:
         loop = asyncio.get_running_loop()
@@ -269,27 +286,12 @@ class WorkSession:
         return SessionEnd.STOPPED
 
     async def _send_reports(self) -> None:
-        self._reports += [report for report, _ in self._begun.values()]
-        self._begun.clear()
-        sent = tuple(self._portion())
-        batch = ReportBatch(session_id=self._session_id, reports=sent)
-        reply = await self._link.report(self._node_id, batch)
-        del self._reports[: len(sent)]
-        for report, outcome in zip(sent, reply.outcomes, strict=True):
+        for report, outcome in await self._reports.send():
             if outcome is ReportOutcome.STALE:
                 log.info("report was stale", execution_id=report.execution_id)
                 self._forget(report.execution_id)
             elif report.kind is not ReportKind.STARTED:
                 self._forget(report.execution_id)
-
-    def _portion(self) -> Iterator[Report]:
-        """As many reports as fit into one message, at least one."""
-        size = 0
-        for number, report in enumerate(self._reports[:REPORTS_AT_ONCE]):
-            size += len(memoryview(report.data))
-            if number and size > BYTES_AT_ONCE:
-                return
-            yield report
 
     def _begin(self, assignment: Assignment) -> None:
         id = assignment.execution_id
@@ -323,7 +325,7 @@ class WorkSession:
         if newest in self._ready:
             self._pace.hold_back()
             for assignment in self._ready.values():
-                self._say(assignment, ReportKind.RELEASED)
+                self._reports.say(assignment, ReportKind.RELEASED)
             self._ready.clear()
         elif self._ready:
             self._give_back_later()
@@ -335,75 +337,42 @@ class WorkSession:
             del self._seen[next(iter(self._seen))]
 
     async def _execute(self, assignment: Assignment) -> None:
-        heard = self._notes.observe(assignment.execution_id, lambda: self._say_started(assignment))
+        heard = self._notes.observe(
+            assignment.execution_id, lambda: self._reports.say_started(assignment)
+        )
         try:
             attempt = await self._pool.run(assignment, heard)
         except asyncio.CancelledError:
-            self._say(assignment, ReportKind.STOPPED)
+            self._reports.say(assignment, ReportKind.STOPPED)
             raise
         except Exception as error:
             log.exception("the pool failed", execution_id=assignment.execution_id)
             failure = TaskError(
                 error_class=ErrorClass.CRASH, message=f"the node could not run it: {error!r}"
             )
-            self._say(assignment, ReportKind.FAILED, Attempt(error=failure))
+            self._reports.say(assignment, ReportKind.FAILED, Attempt(error=failure))
         else:
             kind = ReportKind.FAILED if attempt.error else ReportKind.SUCCEEDED
             if measured := heard.metrics():
                 metrics = attempt.metrics | measured
                 attempt = msgspec.structs.replace(attempt, metrics=metrics)
-            self._say(assignment, kind, attempt)
+            self._reports.say(assignment, kind, attempt)
         finally:
             self._running.pop(assignment.execution_id, None)
             self._pace.count_end()
             self._run_next()
-
-    def _say(
-        self, about: Assignment | StopOrder, kind: ReportKind, attempt: Attempt | None = None
-    ) -> None:
-        attempt = attempt or Attempt()
-        _, begun_at = self._begun.pop(about.execution_id, (None, None))
-        ran_s = None if begun_at is None else asyncio.get_running_loop().time() - begun_at
-        self._reports.append(
-            Report(
-                execution_id=about.execution_id,
-                task_id=about.task_id,
-                token=about.token,
-                kind=kind,
-                at=self._system.now(),
-                data=attempt.data if attempt.data is not None else JSON_NULL,
-                error=attempt.error,
-                metrics=attempt.metrics,
-                ran_s=ran_s,
-            )
-        )
-        self._something_to_report.set()
-
-    def _say_started(self, about: Assignment) -> None:
-        """Soon, not at once: work that is done by then needs one report instead of two."""
-        loop = asyncio.get_running_loop()
-        report = Report(
-            execution_id=about.execution_id,
-            task_id=about.task_id,
-            token=about.token,
-            kind=ReportKind.STARTED,
-            at=self._system.now(),
-        )
-        if not self._begun:
-            loop.call_later(START_TOLD_WITHIN_S, self._something_to_report.set)
-        self._begun[about.execution_id] = (report, loop.time())
 
     def _obey(self, orders: tuple[StopOrder, ...]) -> None:
         for order in orders:
             if order.execution_id in self._running:
                 self._stop_one(order.execution_id)
             elif self._ready.pop(order.execution_id, None):
-                self._say(order, ReportKind.STOPPED)
+                self._reports.say(order, ReportKind.STOPPED)
             elif order.execution_id not in self._held:
                 # Ordered to stop before it was ever delivered: it must not begin later.
                 self._remember(order.execution_id)
-                if all(each.execution_id != order.execution_id for each in self._reports):
-                    self._say(order, ReportKind.STOPPED)
+                if not self._reports.mentions(order.execution_id):
+                    self._reports.say(order, ReportKind.STOPPED)
 
     def _drop(self, listed: tuple[str, ...], lost_tasks: frozenset[str]) -> None:
         """Stop those executions of a heartbeat that the master says are no longer ours."""
@@ -428,7 +397,7 @@ class WorkSession:
         if self._giving_back is not None:
             self._giving_back.cancel()
         for assignment in self._ready.values():
-            self._say(assignment, ReportKind.RELEASED)
+            self._reports.say(assignment, ReportKind.RELEASED)
         self._ready.clear()
         await _cancel([*self._running.values()])
 
@@ -436,7 +405,7 @@ class WorkSession:
         """Tell what was given back, so that others can begin with it at once."""
         with contextlib.suppress(MasterUnreachable, Refused, TimeoutError):
             async with asyncio.timeout(LAST_REPORTS_S):
-                while self._reports or self._begun:
+                while self._reports:
                     await self._send_reports()
 
 

@@ -37,6 +37,7 @@ from crawlfleet.testing.simulation.faults import (
 from crawlfleet.testing.simulation.invariants import Violation
 from crawlfleet.testing.simulation.shared import SharedMemory
 from crawlfleet.worker.agent import Agent
+from crawlfleet.worker.journal import ReportJournal
 
 JOIN_TOKEN: Final = "join " * 8
 PEOPLE: Final = "people"
@@ -242,6 +243,7 @@ class _World:
 
     async def _keep_node(self, number: int) -> None:
         identity = KeptIdentity()
+        keeper = ReportJournal(None)
         slow = 10.0 if self._chance.random() < 0.2 else 1.0
         link = FaultyLink(
             masters=lambda: [*self._masters],
@@ -268,6 +270,7 @@ class _World:
                 measure=self._measure,
                 stop_grace_s=self._settings.worker.stop_grace_s,
                 long_poll_s=20.0,
+                keeper=keeper,
             )
             life = asyncio.create_task(agent.run())
             await self._trouble(link, life)
