@@ -23,7 +23,7 @@ async def take(fleet: LocalFleet, shop: str) -> None:
         await client.submit_batch(demo_batch(shop))
         await asyncio.sleep(3)
         console.print("$ crawlfleet up", style="bold")
-        console.print("crawlfleet is up: http://127.0.0.1:8000/#key=…")
+        console.print("crawlfleet is up: http://127.0.0.1:8000/open#…")
         console.print(await LiveTable(client).picture())
     IMAGE.parent.mkdir(exist_ok=True)
     picture = console.export_svg(title="crawlfleet up")

@@ -124,6 +124,7 @@ async def serve_master(
 
     from crawlfleet.api.app import create_app
     from crawlfleet.api.serving import BoundedHeaders, Server
+    from crawlfleet.dashboard import Dashboard
 
     listening = _listen(settings.server.host, settings.server.port)
     store = open_store(config.store_url(settings))
@@ -134,7 +135,7 @@ async def serve_master(
             await control.keys.ensure(join_token, name="join", role=Role.NODE)
         server = Server(
             uvicorn.Config(
-                create_app(control, settings.server),
+                create_app(control, settings.server, pages=Dashboard()),
                 log_config=None,
                 access_log=False,
                 # Whose word is taken for where a client is, is decided by `api.door`.

@@ -235,6 +235,16 @@ class Node:
         self.order("unregister").expect(200)
 
 
+def sign_in(master: Master, key: str) -> dict[str, str]:
+    """What a browser sends that signed in with this key, on our own page."""
+    answer = master.call("POST", "/api/v1/session", {"key": key}, key=None)
+    return {
+        "Cookie": answer.headers["set-cookie"].partition(";")[0],
+        "X-Crawlfleet-Csrf": answer.expect(201)["csrf"],
+        "Origin": f"http://127.0.0.1:{master.fleet.port}",
+    }
+
+
 def dead_task(master: Master, **fields: Any) -> str:
     """A task that was given up."""
     task_type = f"doomed_{secrets.token_hex(4)}"

@@ -9,7 +9,7 @@ import time
 from typing import Any, Final, NamedTuple
 
 import pytest
-from plain_http import Master, Node
+from plain_http import Master, Node, sign_in
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import Route, Scope
@@ -32,11 +32,35 @@ STRANGERS: Final = (
     "expired join token",
     "revoked node's token",
     "renewed node's old token",
+    "session's secret as a key",
+    "revoked key's session",
+    "rotated key's session",
+    "session that was closed",
+    "session that never was",
 )
 """Nobody, or nobody any more."""
+SESSIONS: Final = {
+    "viewer's session": "viewer",
+    "operator's session": "operator",
+    "admin's session": "admin",
+    "shop's viewer's session": "shop's viewer",
+    "shop's operator's session": "shop's operator",
+    "another project's operator's session": "another project's operator",
+    "graced key's session": "rotated key in its grace",
+}
+"""Browsers that signed in, and with which key: they may do what that may."""
+FORGERS: Final = {
+    "admin's session without its csrf token": "admin",
+    "admin's session with another's csrf token": "admin",
+    "admin's session on another page": "admin",
+    "admin's session on no page": "admin",
+}
+"""They may look, as the admin whose browser it is, and change nothing."""
 CALLERS: Final = (
     *STRANGERS,
     *PEOPLE,
+    *SESSIONS,
+    *FORGERS,
     "rotated key in its grace",
     *OF_SHOP,
     *OF_ANOTHER,
@@ -46,7 +70,13 @@ CALLERS: Final = (
     "another node's token",
 )
 
-OPEN: Final = {"/healthz", "/readyz", "/api/openapi.json", "/api/reference"}
+OPEN: Final = {
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/api/openapi.json"),
+    ("GET", "/api/reference"),
+    ("POST", "/api/v1/session"),
+}
 FOR_ADMINS: Final = ("/api/v1/keys", "/api/v1/join-tokens", "/api/v1/audit", "/api/v1/settings")
 ENDS_NODES: Final = (":rotate-token", ":revoke")
 SPOKEN_BY_NODES: Final = (":heartbeat", ":lease", ":report", ":note", ":renew-token")
@@ -58,8 +88,10 @@ FLEET_WIDE: Final = ("/api/v1/nodes", "/api/v1/clusters", "/metrics", *FOR_ADMIN
 
 def allowed(method: str, path: str) -> set[str]:
     """Who may ask for this, as the documentation promises."""
-    if path in OPEN:
+    if (method, path) in OPEN:
         return set(CALLERS)
+    if path.startswith("/api/v1/session"):
+        return {*PEOPLE, *OF_SHOP, *OF_ANOTHER, "rotated key in its grace"}
     if path.startswith(FOR_ADMINS) or path.endswith(ENDS_NODES):
         return {"admin"}
     if path.startswith("/api/v1/clusters") and method != "GET":
@@ -90,6 +122,8 @@ class Cast(NamedTuple):
 
     secrets: dict[str, str | None]
     ids: dict[str, str]
+    browsers: dict[str, dict[str, str]]
+    """What those without a key of their own send instead."""
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +180,33 @@ def cast(master: Master) -> Cast:
         "project_id": "shop",
         "cluster_id": "default",
     }
-    return Cast(secrets, ids)
+    return Cast(secrets, ids, browsers(master, secrets))
+
+
+def browsers(master: Master, secrets: dict[str, str | None]) -> dict[str, dict[str, str]]:
+    """The headers of all who signed in."""
+    found = {
+        caller: sign_in(master, str(secrets[key]))
+        for caller, key in {**SESSIONS, **FORGERS}.items()
+    }
+    found["admin's session without its csrf token"].pop("X-Crawlfleet-Csrf")
+    another = found["operator's session"]["X-Crawlfleet-Csrf"]
+    found["admin's session with another's csrf token"]["X-Crawlfleet-Csrf"] = another
+    found["admin's session on another page"]["Origin"] = "http://evil.example"
+    found["admin's session on no page"].pop("Origin")
+
+    revoked_id, revoked = master.key("revoked-later", "admin")
+    rotated_id, rotated = master.key("rotated-later", "admin")
+    found["revoked key's session"] = sign_in(master, revoked)
+    found["rotated key's session"] = sign_in(master, rotated)
+    master.post(f"/api/v1/keys/{revoked_id}:revoke")
+    master.post(f"/api/v1/keys/{rotated_id}:rotate")
+    closed = found["session that was closed"] = sign_in(master, str(secrets["admin"]))
+    master.call("DELETE", "/api/v1/session", key=None, headers=closed).expect(200)
+    found["session that never was"] = {**closed, "Cookie": f"crawlfleet_session={'0' * 64}"}
+    own = sign_in(master, str(secrets["admin"]))["Cookie"].partition("=")[2]
+    found["session's secret as a key"] = {"Authorization": f"Bearer {own}"}
+    return found
 
 
 @pytest.mark.parametrize("caller", CALLERS)
@@ -158,14 +218,19 @@ def test_a_route_lets_in_whom_it_should_and_nobody_else(
     body = None if route.method == "GET" else {"no such field": 1}
 
     path = route.path.format(**cast.ids)
-    answer = master.call(route.method, path, body, key=cast.secrets[caller])
+    shown = {"key": cast.secrets.get(caller), "headers": cast.browsers.get(caller)}
+    answer = master.call(route.method, path, body, **shown)
 
-    if caller in STRANGERS and route.path not in OPEN:
+    is_forged = caller in FORGERS and route.method != "GET"
+    who = {**SESSIONS, **FORGERS}.get(caller, caller)
+    if caller in STRANGERS and (route.method, route.path) not in OPEN:
         assert answer.expect(401)["type"] == "urn:crawlfleet:problem:unauthenticated"
         assert answer.headers["www-authenticate"] == 'Bearer realm="crawlfleet"'
-    elif caller not in allowed(route.method, route.path):
+    elif (route.method, route.path) in OPEN:
+        assert answer.status in {200, 422}, answer.content
+    elif is_forged or who not in allowed(route.method, route.path):
         assert answer.expect(403)["type"] == "urn:crawlfleet:problem:refused"
-    elif caller in OF_ANOTHER and OF_PROJECTS & set(re.findall(r"{\w+}", route.path)):
+    elif who in OF_ANOTHER and OF_PROJECTS & set(re.findall(r"{\w+}", route.path)):
         assert answer.expect(404)["type"] == "urn:crawlfleet:problem:not-found"
         unknown = master.call(
             route.method,
@@ -173,7 +238,7 @@ def test_a_route_lets_in_whom_it_should_and_nobody_else(
                 task_id="task-none", execution_id="exec-none", project_id="project-none"
             ),
             body,
-            key=cast.secrets[caller],
+            **shown,
         )
         # Nobody learns from the answer whether there is such a thing elsewhere.
         assert {**unknown.expect(404), **ONLY_THE_ID} == {**answer.json, **ONLY_THE_ID}
@@ -183,13 +248,14 @@ def test_a_route_lets_in_whom_it_should_and_nobody_else(
 
 
 def test_nothing_but_liveness_and_descriptions_is_open_to_strangers() -> None:
-    assert {route.path for route in ROUTES if not route.roles} == OPEN
+    assert {(route.method, route.path) for route in ROUTES if not route.roles} == OPEN
+    assert {route.path for route in ROUTES if route.signs_in} == {"/api/v1/session"}
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_a_route_declares_what_it_is_to_the_key_of_a_project(route: Route) -> None:
     assert route.scope is not None
-    assert (route.scope is Scope.PUBLIC) == (route.path in OPEN)
+    assert (route.scope is Scope.PUBLIC) == ((route.method, route.path) in OPEN)
     assert (route.scope is Scope.FLEET) == is_fleet_wide(route.method, route.path)
     assert (route.scope is Scope.PATH) == any(name in route.path for name in OF_PROJECTS)
 
@@ -203,6 +269,12 @@ def test_no_secret_is_in_the_store_or_the_log(master: Master, cast: Cast) -> Non
         if secret is not None and caller != "wrong key":
             assert secret not in kept, caller
             assert secret not in told, caller
+    for caller, headers in cast.browsers.items():
+        assert (
+            caller == "session that never was"
+            or headers.get("Cookie", "none sent")[-64:] not in kept
+        )
+        assert headers.get("Cookie", "none sent")[-64:] not in told, caller
 
 
 def test_no_answer_shows_a_hash(master: Master) -> None:

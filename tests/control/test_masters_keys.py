@@ -67,6 +67,52 @@ def test_a_key_is_known_changed_and_ended_everywhere() -> None:
     run_simulated(scene())
 
 
+def test_a_session_is_known_and_ended_everywhere() -> None:
+    async def scene() -> None:
+        async with acquainted() as on:
+            one, other = on.one.control, on.other.control
+            _, key = await one.keys.create(VIEWER, by="ann")
+            _, link = await one.sign_ins.make_link(await one.authenticate(key))
+            known = await other.authenticate_link(link)
+            caller, secret = await other.sign_ins.open(known, link=link)
+            await asyncio.sleep(SOON_S)
+            assert (await one.authenticate_session(secret)).session_hash == caller.session_hash
+            with pytest.raises(Unauthenticated):
+                await one.authenticate_link(link)
+
+            await one.sign_ins.close(caller)
+            await asyncio.sleep(SOON_S)
+            with pytest.raises(Unauthenticated):
+                await other.authenticate_session(secret)
+            assert not other.keys.is_live(caller), "a stream that it opened ends"
+            await agree(on)
+
+    run_simulated(scene())
+
+
+def test_a_link_opens_one_session_whichever_master_is_quicker() -> None:
+    async def scene() -> None:
+        async with acquainted(delay_s=0.5) as on:
+            masters = (on.one.control, on.other.control)
+            _, key = await masters[0].keys.create(VIEWER, by="ann")
+            _, link = await masters[0].sign_ins.make_link(await masters[0].authenticate(key))
+            await asyncio.sleep(SOON_S)
+            callers = [await each.authenticate_link(link) for each in masters]
+            opened = await asyncio.gather(
+                *(
+                    each.sign_ins.open(caller, link=link)
+                    for each, caller in zip(masters, callers, strict=True)
+                ),
+                return_exceptions=True,
+            )
+            assert sorted(type(each) for each in opened if isinstance(each, tuple)) == [tuple]
+            assert [type(each) for each in opened if not isinstance(each, tuple)] == [
+                Unauthenticated
+            ]
+
+    run_simulated(scene())
+
+
 def test_a_key_that_was_just_made_elsewhere_can_be_revoked_at_once() -> None:
     async def scene() -> None:
         async with acquainted(delay_s=30.0) as on:

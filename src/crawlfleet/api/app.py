@@ -1,5 +1,6 @@
 """The whole application: the route table over a control plane."""
 
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -7,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
@@ -24,6 +25,7 @@ from crawlfleet.api import (
     nodes,
     orders,
     projects,
+    sessions,
     settings,
     system,
     tasks,
@@ -49,6 +51,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *settings.ROUTES,
     *keys.ROUTES,
     *join_tokens.ROUTES,
+    *sessions.ROUTES,
     *events.ROUTES,
     *audit.ROUTES,
     *system.ROUTES,
@@ -57,36 +60,38 @@ ROUTES: Final[tuple[Route, ...]] = (
 )
 
 
-def create_app(control: ControlPlane, server: ServerSettings) -> Starlette:
-    """The API over a running control plane."""
+Pages = Callable[[Request], Awaitable[Response | None]]
+"""What a browser finds beside the API: the answer to a request, `None` where there is none."""
+
+
+def create_app(
+    control: ControlPlane, server: ServerSettings, *, pages: Pages | None = None
+) -> Starlette:
+    """The API over a running control plane, and pages beside it."""
     requests = Requests()
     door = Door(
-        authenticate=control.authenticate,
+        control=control,
         requests=requests,
         wrong_keys_per_minute=server.wrong_keys_per_minute,
     )
     max_body_bytes = int(server.max_body_mb * 1e6)
     app = Starlette(
-        routes=[
-            StarletteRoute("/", _front_door),
-            *mount(ROUTES, control, requests, door, max_body_bytes=max_body_bytes),
-        ],
+        routes=mount(ROUTES, control, requests, door, max_body_bytes=max_body_bytes),
         middleware=[Middleware(Entrance, settings=server, refuse=door.refuse)],
         exception_handlers={HTTPException: _no_such_route, Exception: _defect},
     )
     # A path has one spelling: a redirect would lose bodies and keys on the way.
     app.router.redirect_slashes = False
     app.state.requests = requests
+    app.state.pages = pages
     return app
-
-
-async def _front_door(request: Request) -> Response:
-    """Whoever opens the bare address in a browser finds something to read."""
-    return RedirectResponse("/api/reference")
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    pages: Pages | None = request.app.state.pages
+    if pages is not None and (page := await pages(request)) is not None:
+        return page
     request.app.state.requests.count_strange(error.status_code)
     here, asked = place(request), f"{request.method} {place(request)}"
     if methods := _methods(request):

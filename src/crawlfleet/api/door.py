@@ -8,7 +8,8 @@ nobody gets to guess those, and nobody can keep the nodes behind the same router
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from http import HTTPStatus
 from math import ceil
@@ -17,9 +18,11 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from crawlfleet.api.browser import check_own, check_token, is_secure, session_of
 from crawlfleet.api.problems import place, problem, respond
 from crawlfleet.api.requests import Requests
 from crawlfleet.control.keys import Principal
+from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.clients import (
     Address,
     client_of,
@@ -30,7 +33,7 @@ from crawlfleet.core.clients import (
     parse_networks,
 )
 from crawlfleet.core.lockout import Standing, after_wrong_key, locked_for_s
-from crawlfleet.errors import LockedOut, Unauthenticated
+from crawlfleet.errors import LockedOut, Refused, Unauthenticated
 from crawlfleet.model.settings import ServerSettings
 from crawlfleet.telemetry import Component, logger
 
@@ -40,6 +43,8 @@ CLIENT: Final = "crawlfleet.client"
 MOST_STANDINGS: Final = 10_000
 """Addresses whose wrong keys are remembered; of more, those that were heard longest ago are not."""
 LINES_PER_MINUTE: Final = 20
+SAFE: Final = frozenset({"GET", "HEAD"})
+"""What changes nothing, and needs no proof that it was our own page that asked."""
 
 
 class Client(NamedTuple):
@@ -72,6 +77,8 @@ class Entrance:
         if is_proxy and (forwarded := _forwarded(scope)):
             # Not remembered: a client may write into it what it likes.
             client, _, welcome = self._judge(peer, forwarded)
+        if is_proxy and is_secure(scope):
+            scope["scheme"] = "https"
         scope[CLIENT] = client
         if welcome:
             await self._app(scope, receive, send)
@@ -110,11 +117,11 @@ class Door:
     def __init__(
         self,
         *,
-        authenticate: Callable[..., Awaitable[Principal]],
+        control: ControlPlane,
         requests: Requests,
         wrong_keys_per_minute: int,
     ) -> None:
-        self._authenticate = authenticate
+        self._control = control
         self._requests = requests
         self._per_minute = wrong_keys_per_minute
         self._standings: OrderedDict[str, Standing] = OrderedDict()
@@ -123,12 +130,39 @@ class Door:
         self._unsaid = 0
 
     async def admit(self, request: Request, client: Client) -> Principal:
-        """Who asks; raises `Unauthenticated` or `LockedOut`."""
+        """Who asks; raises `Unauthenticated`, `LockedOut` or `Refused`."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not secret:
+        if scheme.lower() == "bearer" and secret:
+            return await self.know(secret.strip(), client)
+        session = session_of(request)
+        if session is None:
             raise Unauthenticated("send a key: `Authorization: Bearer KEY`", "no_key")
+        address = client.address or "unknown"
+        caller = await self._control.authenticate_session(session, address=address)
+        if request.method not in SAFE:
+            check_own(request, needs_origin=True)
+            check_token(request, caller)
+        return caller
+
+    async def know(self, secret: str, client: Client) -> Principal:
+        """Who holds this key; raises `Unauthenticated` or `LockedOut`."""
+        address = client.address or "unknown"
+        return await self._checked(self._control.authenticate(secret, address=address), client)
+
+    async def sign_in(
+        self, request: Request, client: Client, *, key: str | None, link: str | None
+    ) -> Principal:
+        """Who wants to sign in with this; raises `Unauthenticated`, `LockedOut` or `Refused`."""
+        with self.telling(client, request):
+            # Else a strange page could sign a browser in as somebody else, who then reads on.
+            check_own(request, needs_origin=False)
+            if link is not None:
+                return await self._checked(self._control.authenticate_link(link), client)
+            return await self.know(key or "", client)
+
+    async def _checked(self, asking: Coroutine[Any, Any, Principal], client: Client) -> Principal:
         try:
-            caller = await self._authenticate(secret.strip(), address=client.address or "unknown")
+            caller = await asking
         except Unauthenticated as error:
             if error.reason == "unknown_key" and self._per_minute:
                 self._note_wrong_key(client)
@@ -136,6 +170,21 @@ class Door:
         if caller.is_guessable and self._standings:
             self._check_lock(client)
         return caller
+
+    @contextmanager
+    def telling(self, client: Client, request: Request) -> Iterator[None]:
+        """Count whoever is not let in within this block."""
+        try:
+            yield
+        except Unauthenticated as error:
+            self.refuse(error.reason, client, request)
+            raise
+        except LockedOut:
+            self.refuse("locked_out", client, request)
+            raise
+        except Refused:
+            self.refuse("forged", client, request)
+            raise
 
     def refuse(self, reason: str, client: Client, request: Request, actor: str = "") -> None:
         """Count somebody who was not let in, and say so in the log, though not too often."""

@@ -37,6 +37,8 @@ REASONS: Final = (
     "rotated_key",
     "revoked_token",
     "used_up",
+    "ended_session",
+    "forged",
     "locked_out",
     "role",
     "other_node",

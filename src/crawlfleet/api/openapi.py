@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.api.browser import COOKIE, CSRF
 from crawlfleet.api.etags import header_parameter
 from crawlfleet.api.notes import add_notes, field_notes
 from crawlfleet.api.problems import MEDIA_TYPE
@@ -45,6 +46,7 @@ TAGS: Final = {
     "clusters": "Groups of nodes and their settings",
     "keys": "Who may use this API",
     "join-tokens": "How new nodes are let in",
+    "session": "How people sign in with a browser",
     "events": "What happened, and what happens",
     "audit": "Who changed what",
     "master": "The master itself",
@@ -91,7 +93,15 @@ def describe(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
                     "type": "http",
                     "scheme": "bearer",
                     "description": "`Authorization: Bearer KEY`",
-                }
+                },
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": COOKIE,
+                    "description": "For browsers, from `POST /api/v1/session`. What changes "
+                    f"something also needs `{CSRF}`, with what that answered as `csrf`, and an "
+                    "`Origin` that is this master's.",
+                },
             },
         },
     }
@@ -112,7 +122,7 @@ def _operation(route: Route, schema_of: Mapping[Any, dict[str, Any]]) -> dict[st
             *([header_parameter(route.method)] if route.etag else []),
         ],
         "responses": _responses(route, schema_of[route.response]),
-        "security": [{"key": []}] if route.roles else [],
+        "security": [{"key": []}, {"session": []}] if route.roles else [],
     }
     if route.body is not Nothing:
         operation["requestBody"] = {
@@ -147,7 +157,7 @@ def problems_of(route: Route) -> Iterator[HTTPStatus]:
         yield HTTPStatus.BAD_REQUEST
         yield HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         yield HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    if route.roles:
+    if route.roles or route.signs_in:
         yield HTTPStatus.UNAUTHORIZED
         yield HTTPStatus.FORBIDDEN
         yield HTTPStatus.TOO_MANY_REQUESTS

@@ -5,7 +5,8 @@ description. Paths may end in a verb (`/nodes/{id}:drain`), as the API's own sty
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final
@@ -16,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
+from crawlfleet.api.browser import keep_inert
 from crawlfleet.api.decoding import decode_body, decode_query
 from crawlfleet.api.door import CLIENT, Client, Door
 from crawlfleet.api.problems import (
@@ -32,13 +34,7 @@ from crawlfleet.api.selecting import LONGEST_ID, check_id
 from crawlfleet.control.audit import Trail, leaving
 from crawlfleet.control.keys import Principal
 from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.errors import (
-    CrawlfleetError,
-    LockedOut,
-    NotFound,
-    Refused,
-    Unauthenticated,
-)
+from crawlfleet.errors import CrawlfleetError, NotFound, Refused
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.key import Role
 from crawlfleet.telemetry import Component, logger
@@ -101,6 +97,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What the API has measured of itself."""
     hung_up: Callable[[], Coroutine[Any, Any, None]]
     """Waits until the caller is gone; only for handlers that take long."""
+    sign_in: Callable[..., AbstractAsyncContextManager[Principal]]
+    """Who shows this `key` or `link`: what is changed within the block is in that one's name."""
+    is_secure: bool = False
+    """Whether nobody can listen on the way between the browser and us."""
 
     @property
     def project_id(self) -> str | None:
@@ -157,6 +157,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what is asked may contradict the present state."""
     etag: bool = False
     """Whether the answer has an `ETag`, and the request may name one (see `etags`)."""
+    signs_in: bool = False
+    """Whether it looks at a key or a link that stands in its body."""
     example: Example = Example()
 
 
@@ -205,6 +207,13 @@ def _endpoint(
                 await _check_scope(request, route, control, caller)
             body = await _body(request, route, max_body_bytes)
             query = decode_query(request.query_params.multi_items(), route.query)
+
+            @asynccontextmanager
+            async def sign_in(**shown: str | None) -> AsyncIterator[Principal]:
+                known = await door.sign_in(request, client, **shown)
+                with leaving(_trail(route, known, client)):
+                    yield known
+
             call = Call(
                 control=control,
                 caller=caller,
@@ -214,6 +223,8 @@ def _endpoint(
                 headers=request.headers,
                 requests=requests,
                 hung_up=lambda: _hung_up(request),
+                sign_in=sign_in,
+                is_secure=request.scope["scheme"] == "https",
             )
             if is_audited(route):
                 with leaving(_trail(route, caller, client)):
@@ -234,32 +245,33 @@ def _endpoint(
                     )
                 )
             return respond(problem_of(error, place(request)), headers_of(error))
-        if isinstance(reply, Response):
-            return reply
-        if not isinstance(reply, Reply):
-            reply = Reply(body=reply)
-        body = reply.body
-        return Response(
-            body if isinstance(body, bytes) else msgspec.json.encode(body),
-            status_code=reply.status,
-            media_type=reply.media_type,
-            headers=reply.headers,
-        )
+        response = _response(reply)
+        if caller.session_hash:
+            keep_inert(response)
+        return response
 
     return answer
+
+
+def _response(reply: Any) -> Response:
+    if isinstance(reply, Response):
+        return reply
+    if not isinstance(reply, Reply):
+        reply = Reply(body=reply)
+    body = reply.body
+    return Response(
+        body if isinstance(body, bytes) else msgspec.json.encode(body),
+        status_code=reply.status,
+        media_type=reply.media_type,
+        headers=reply.headers,
+    )
 
 
 async def _admitted(request: Request, route: Route, door: Door, client: Client) -> Principal:
     if not route.roles:
         return Principal(role=Role.VIEWER, name="anyone")
-    try:
+    with door.telling(client, request):
         caller = await door.admit(request, client)
-    except Unauthenticated as error:
-        door.refuse(error.reason, client, request)
-        raise
-    except LockedOut:
-        door.refuse("locked_out", client, request)
-        raise
     if caller.role not in route.roles:
         door.refuse("role", client, request, caller.name)
         needed = " or ".join(sorted(route.roles))

@@ -21,6 +21,7 @@ from crawlfleet import config
 from crawlfleet.cli.connection import Connection, remove_connection, write_connection
 from crawlfleet.cli.credentials import admin_key, join_token
 from crawlfleet.cli.demo import Demo
+from crawlfleet.cli.desktop import show
 from crawlfleet.cli.live import LiveTable
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticated
@@ -41,13 +42,17 @@ MOST_FAILED_STARTS: Final = 3
 class Launcher:
     """A fleet on one machine, for as long as `run` runs."""
 
-    def __init__(self, settings: Settings, flags: list[str], *, demo: bool) -> None:
+    def __init__(
+        self, settings: Settings, flags: list[str], *, demo: bool, opens: bool = False
+    ) -> None:
+        """`opens` shows the dashboard in a browser, where there is one."""
         self._settings = settings
         self._folder = config.data_dir(settings)
         self._port = settings.server.port or _free_port(settings.server.host)
         self._url = f"http://{_address(settings.server.host)}:{self._port}"
         self._flags = [*flags, "--data", str(self._folder)]
         self._demo = demo
+        self._opens = opens
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._failed_starts = 0
         self._stop = asyncio.Event()
@@ -69,9 +74,7 @@ class Launcher:
             async with Client(self._url, key, patience_s=0) as client:
                 await self._until_ready(client)
                 write_connection(self._folder, Connection(url=self._url, key=key, pid=os.getpid()))
-                # Behind the #, so that the key is sent to no server and stands in no server's log.
-                typer.echo(f"crawlfleet is up: {self._url}/#key={key}")
-                typer.echo(f"data in {self._folder}; stop with Ctrl-C")
+                await self._welcome(client)
                 keepers += [
                     asyncio.create_task(
                         self._keep(f"worker-{number}", self._worker_command(number), key)
@@ -82,6 +85,20 @@ class Launcher:
         finally:
             remove_connection(self._folder)
             await self._end(keepers)
+
+    async def _welcome(self, client: Client) -> None:
+        """Say where the dashboard is, with a link that signs in."""
+        try:
+            # Behind the #, so that the link is sent to no server and stands in no server's log.
+            link = self._url + (await client.create_session_link()).path
+            note = "the link is good once, for 10 minutes; `crawlfleet open` makes another"
+        except MasterUnreachable:
+            link, note = self._url, "`crawlfleet open` makes a link that signs in"
+        typer.echo(f"crawlfleet is up: {link}")
+        typer.echo(note)
+        typer.echo(f"data in {self._folder}; stop with Ctrl-C")
+        if self._opens:
+            await show(link)
 
     async def _attend(self, client: Client) -> int:
         """Show what happens until told to stop; without a terminal a demo ends by itself."""

@@ -23,7 +23,8 @@ ConfigFile = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command(
-        epilog="Examples: `crawlfleet up` · `crawlfleet up --workers 4 --port 9000 --data ./fleet`"
+        epilog="Examples: `crawlfleet up` · `crawlfleet up --open` · "
+        "`crawlfleet up --workers 4 --port 9000 --data ./fleet`"
     )(up)
     app.command(epilog="Example: `crawlfleet master --port 8000 --data ./fleet`")(master)
     app.command(
@@ -42,6 +43,9 @@ def up(
         bool,
         typer.Option(help="Crawl a demo shop, with other tasks; ends with them if unattended."),
     ] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Open the dashboard in this machine's browser.")
+    ] = False,
 ) -> None:
     """Start a whole fleet on this machine: one master, some workers, one SQLite file."""
     from crawlfleet.cli.launcher import Launcher
@@ -52,7 +56,7 @@ def up(
     )
     _private_folder(settings)
     flags = ["--config", str(config_file.resolve())] if config_file else []
-    raise typer.Exit(asyncio.run(Launcher(settings, flags, demo=demo).run()))
+    raise typer.Exit(asyncio.run(Launcher(settings, flags, demo=demo, opens=open_).run()))
 
 
 def master(

@@ -24,6 +24,7 @@ from crawlfleet.cli import (
     keys,
     logs,
     nodes,
+    opening,
     operate,
     projects,
     reset,
@@ -51,6 +52,7 @@ def create_app() -> typer.Typer:
     app.callback()(_program)
     for part in (
         operate,
+        opening,
         crawl,
         status,
         submit,

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from crawlfleet.client.calls import Calls, segment
+from crawlfleet.model.sign_in import SessionLink, SessionView
 from crawlfleet.model.views import (
     AuditPage,
     AuditView,
@@ -42,6 +43,14 @@ class KeyCalls(Calls):
     async def revoke_key(self, key_id: str) -> KeyView:
         """Make a key worthless at once."""
         return await self._post(f"/keys/{segment(key_id)}:revoke", KeyView)
+
+    async def session(self) -> SessionView:
+        """Who the key of this client is, and what it may do."""
+        return await self._get("/session", SessionView)
+
+    async def create_session_link(self) -> SessionLink:
+        """A link that signs one browser in as this client, once, within 10 minutes."""
+        return await self._post_once("/session:link", SessionLink, None)
 
     async def join_tokens(self) -> list[JoinTokenView]:
         """All join tokens, oldest first, dead ones as well."""

@@ -54,6 +54,10 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The only project that exists for the caller; all of them when not set."""
     is_guessable: bool = False
     """Whether a person may have chosen the secret."""
+    secret_hash: str = ""
+    """Of the key's secret with which the caller, or the caller's session, was let in."""
+    session_hash: str = ""
+    """Of the session's own secret, where a browser shows that instead of the key."""
 
 
 class Keys:
@@ -80,7 +84,10 @@ class Keys:
         changes = [
             _told(core.revoke(key, now=now), "revoked", now=now)
             for key in self._state.keyring.keys.values()
-            if key.name == name and key.revoked_at is None and digest not in key.hashes
+            if key.name == name
+            and key.parent_id is None
+            and key.revoked_at is None
+            and digest not in key.hashes
         ]
         known = self._state.keyring.key(digest)
         wanted = ApiKey(
@@ -109,19 +116,22 @@ class Keys:
             raise Unauthenticated("this key is not known here")
         digest = hash_secret(secret)
         key = self._state.keyring.key(digest)
-        if key is not None and any(hmac.compare_digest(each, digest) for each in key.hashes):
-            now = self._system.now()
-            if (why := core.why_not(key, digest, now=now)) is not None:
+        if (
+            key is not None
+            and key.parent_id is None
+            and any(hmac.compare_digest(each, digest) for each in key.hashes)
+        ):
+            if (why := core.why_not(key, digest, now=self._system.now())) is not None:
                 raise Unauthenticated(f"the key {key.name!r} {_WHY[why]}", why)
             if address:
-                self._used[key.id] = now, address
-                self._news.set()
+                self.note_use(key.id, address)
             return Principal(
                 role=key.role,
                 name=key.name,
                 key_id=key.id,
                 project_id=key.project_id,
                 is_guessable=key.is_configured,
+                secret_hash=digest,
             )
         node = self._state.keyring.node(digest)
         if node is not None:
@@ -134,20 +144,29 @@ class Keys:
             return Principal(role=Role.NODE, name=node.id, node_id=node.id)
         raise Unauthenticated("this key is not known here")
 
+    def note_use(self, key_id: str, address: str) -> None:
+        """Remember that a key was used just now, from there."""
+        self._used[key_id] = self._system.now(), address
+        self._news.set()
+
     def is_live(self, caller: Principal) -> bool:
         """Whether a caller that was let in once would be still."""
         key = self._state.keyring.keys.get(caller.key_id or "")
-        return key is None or core.is_live(key, now=self._system.now())
+        now = self._system.now()
+        if caller.session_hash:
+            session = self._state.keyring.key(caller.session_hash)
+            return session is not None and core.why_over(session, key, now=now) is None
+        return key is None or core.is_live(key, now=now)
 
     def find(self, *, joining: bool) -> list[ApiKey]:
         """All join tokens, or all other keys, oldest first; also those that are dead."""
         keys = (self._seen(key) for _, key in sorted(self._state.keyring.keys.items()))
-        return [key for key in keys if (key.role is Role.NODE) is joining]
+        return [key for key in keys if key.parent_id is None and (key.role is Role.NODE) is joining]
 
     def get(self, key_id: str, *, joining: bool) -> ApiKey:
         """The join token or key, or `NotFound`."""
         key = self._state.keyring.keys.get(key_id)
-        if key is None or (key.role is Role.NODE) is not joining:
+        if key is None or key.parent_id or (key.role is Role.NODE) is not joining:
             raise NotFound("join-token" if joining else "key", key_id)
         return self._seen(key)
 

@@ -8,7 +8,7 @@ Stop: no new work, let running commits finish, save the cursor, resign, close th
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -27,6 +27,7 @@ from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
+from crawlfleet.control.sign_ins import SignIns
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.suspicion import Suspicion
 from crawlfleet.control.tasks import Tasks
@@ -79,6 +80,9 @@ class ControlPlane:
         self.history = NodeHistory(store=store, state=state, system=system)
         self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)
         self.keys = Keys(state=state, system=system, tokens=self.node_tokens)
+        self.sign_ins = SignIns(
+            state=state, system=system, keys=self.keys, settings=settings.server
+        )
         self.audit = AuditLog(store=store)
         self.nodes = Nodes(
             state=state, leases=self.leases, history=self.history, system=system, terms=terms
@@ -177,11 +181,22 @@ class ControlPlane:
 
         Raises `Unauthenticated` if nobody does (any more). With an address the use is remembered.
         """
+        return await self._known(lambda: self.keys.authenticate(secret, address=address))
+
+    async def authenticate_session(self, secret: str, *, address: str = "") -> Principal:
+        """The same for the secret of a browser's session."""
+        return await self._known(lambda: self.sign_ins.authenticate(secret, address=address))
+
+    async def authenticate_link(self, secret: str) -> Principal:
+        """The same for what stands behind the `#` of a link."""
+        return await self._known(lambda: self.sign_ins.authenticate_link(secret))
+
+    async def _known(self, authenticate: Callable[[], Principal]) -> Principal:
         try:
-            return self.keys.authenticate(secret, address=address)
+            return authenticate()
         except Unauthenticated:
             await self._following.look()
-            return self.keys.authenticate(secret, address=address)
+            return authenticate()
 
     def dismiss(self) -> None:
         """Let those who follow events or logs go: the master is about to stop."""

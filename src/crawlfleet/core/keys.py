@@ -36,6 +36,17 @@ def why_not(key: ApiKey, digest: str, *, now: float) -> str | None:
     return None
 
 
+def why_over(held: ApiKey, parent: ApiKey | None, *, now: float) -> str | None:
+    """The one word that says why a session or a link is over, or `None`: it is of its key."""
+    if parent is None or (held.role, held.project_id) != (parent.role, parent.project_id):
+        return "ended_session"
+    if why_not(held, held.secret_hash, now=now) is not None:
+        return "ended_session"
+    if held.parent_hash not in parent.hashes:
+        return "rotated_key"
+    return why_not(parent, held.parent_hash, now=now)
+
+
 def is_live(key: ApiKey, *, now: float) -> bool:
     """Whether somebody may still be let in with it."""
     return why_not(key, key.secret_hash, now=now) is None

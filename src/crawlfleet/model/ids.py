@@ -22,6 +22,8 @@ EXECUTION: Final = "exec"
 KEY: Final = "key"
 JOINER: Final = "join"
 AUDIT: Final = "audit"
+BROWSER: Final = "web"
+LINK: Final = "link"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""

@@ -42,12 +42,21 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     max_uses: int | None = None
     """How many nodes may join with it."""
     uses: int = 0
+    parent_id: str | None = None
+    """The key that signed in, where this is a session of a browser, or a link to open one."""
+    parent_hash: str = ""
+    """Of the secret of that key with which it did: what ends that, ends this."""
     version: int = 1
 
     @property
     def is_configured(self) -> bool:
         """Whether it comes from the master's configuration: a person may have chosen its secret."""
         return self.name in CONFIGURED
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a link that opens a session, once."""
+        return self.parent_id is not None and self.max_uses is not None
 
     @property
     def hashes(self) -> tuple[str, ...]:

@@ -54,6 +54,10 @@ class ServerSettings(Section, frozen=True, kw_only=True):
             "limit.",
         ),
     ] = 10
+    sign_in_hours: Annotated[
+        float,
+        Meta(gt=0, le=8784, description="A browser that signed in has to do so again after that."),
+    ] = 24.0
 
 
 class SessionSettings(Section, frozen=True, kw_only=True):

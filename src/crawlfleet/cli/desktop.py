@@ -1,0 +1,18 @@
+"""The browser of this machine, if somebody sits in front of it."""
+
+import asyncio
+import os
+import sys
+import webbrowser
+
+
+def has_desktop() -> bool:
+    """Whether a browser could show itself to whoever runs this."""
+    if sys.platform == "darwin":
+        return "SSH_CONNECTION" not in os.environ
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+async def show(url: str) -> bool:
+    """Open a page, where there is a desktop; whether that worked."""
+    return has_desktop() and await asyncio.to_thread(webbrowser.open, url)
