@@ -263,6 +263,11 @@ def started(folder: Path, **settings: str) -> Iterator[Master]:
     master.prepare()
     with running(master.fleet):
         asyncio.run(master.fleet.until_ready())
+        until = time.monotonic() + ANSWER_WITHIN_S
+        # By then it has made the link that it prints, which is in the audit log.
+        while "crawlfleet is up" not in (folder / "up.log").read_text("utf-8"):
+            assert time.monotonic() < until, "it does not say that it is up"
+            time.sleep(0.02)
         try:
             yield master
         finally:

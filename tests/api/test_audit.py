@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 import pytest
-from plain_http import Master, Node, dead_task
+from plain_http import Master, Node, dead_task, sign_in
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import is_audited
@@ -45,6 +45,12 @@ def changing(master: Master, name: str) -> Request:
             return "/api/v1/keys", {"name": "made-here", "role": "viewer"}, set(), None
         case "create_join_token":
             return "/api/v1/join-tokens", {}, set(), None
+        case "open_session":
+            return "/api/v1/session", {"key": master.fleet.key}, set(), None
+        case "close_session":
+            return "/api/v1/session", {}, set(), None
+        case "create_session_link":
+            return "/api/v1/session:link", {}, set(), None
         case "roll_back_cluster":
             return administration(master, "rollback", "cluster")
     order = {
@@ -112,10 +118,13 @@ def node_order(master: Master, verb: str, kind: str) -> Request:
 )
 def test_a_request_that_changes_something_is_one_entry(name: str, master: Master) -> None:
     path, body, subjects, key = changing(master, name)
+    shown: dict[str, Any] = {"key": key or master.fleet.key}
+    if name == "close_session":
+        shown = {"key": None, "headers": sign_in(master, master.fleet.key)}
     before = newest(master)
 
     (method,) = {route.method for route in ROUTES if route.name == name}
-    answer = master.call(method, path, body, key=key or master.fleet.key)
+    answer = master.call(method, path, body, **shown)
 
     assert answer.status in {200, 201}, answer.content
     (entry,) = [each for each in master.audit() if each["id"] > before]
