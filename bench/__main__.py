@@ -8,6 +8,7 @@ PARTS = (
     "placement",
     "store",
     "latency",
+    "fleet",
     "reading",
     "tasks",
     "urls",

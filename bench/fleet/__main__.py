@@ -1,0 +1,5 @@
+"""`python -m bench.fleet`."""
+
+from bench.fleet.run import main
+
+main()
