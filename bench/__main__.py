@@ -9,6 +9,7 @@ PARTS = (
     "store",
     "latency",
     "fleet",
+    "day",
     "reading",
     "tasks",
     "urls",

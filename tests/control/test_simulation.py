@@ -19,7 +19,13 @@ from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.recovery import Retry
 from crawlfleet.model.change import Change
 from crawlfleet.ports.store import Refusal, RefusalKind
-from crawlfleet.testing.simulation import Scenario, Violation, simulate
+from crawlfleet.testing.simulation import (
+    A_BAD_DAY,
+    Scenario,
+    Violation,
+    share_of_a_day,
+    simulate,
+)
 from crawlfleet.testing.simulation.clock import Stalled
 from crawlfleet.worker.session import WorkSession
 
@@ -44,6 +50,16 @@ def test_every_promise_holds_with_two_masters(first: int) -> None:
     for seed in range(first, first + PORTION):
         outcome = simulate(seed, TWO_DEAF_MASTERS if seed % 4 == 0 else TWO_MASTERS)
         assert sum(outcome.by_status.values()) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_a_bad_day_of_a_large_fleet_loses_nothing() -> None:
+    """A million tasks on a thousand nodes in the soak; a small part of that otherwise."""
+    scenario = A_BAD_DAY if os.environ.get("CRAWLFLEET_SOAK") else share_of_a_day(0.05)
+    outcome = simulate(1, scenario)
+    assert sum(outcome.by_status.values()) == scenario.tasks
+    assert outcome.by_status["completed"] > scenario.tasks / 2
 
 
 def test_a_rough_world_with_two_masters_loses_nothing() -> None:

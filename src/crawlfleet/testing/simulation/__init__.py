@@ -4,6 +4,12 @@
 """
 
 from crawlfleet.testing.simulation.invariants import Violation
-from crawlfleet.testing.simulation.world import Outcome, Scenario, simulate
+from crawlfleet.testing.simulation.scenario import (
+    A_BAD_DAY,
+    Outcome,
+    Scenario,
+    share_of_a_day,
+)
+from crawlfleet.testing.simulation.world import simulate
 
-__all__ = ["Outcome", "Scenario", "Violation", "simulate"]
+__all__ = ["A_BAD_DAY", "Outcome", "Scenario", "Violation", "share_of_a_day", "simulate"]

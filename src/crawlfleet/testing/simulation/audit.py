@@ -58,9 +58,9 @@ class Audit:
         self._watch = watch
         self._masters = masters
 
-    async def run(self, chance: random.Random) -> None:
+    async def run(self, chance: random.Random, every_s: float) -> None:
         while True:
-            await asyncio.sleep(chance.uniform(0.5, 5.0))
+            await asyncio.sleep(chance.uniform(every_s / 10, every_s))
             self._check_bookkeeping()
             await self._check_nothing_idles()
 

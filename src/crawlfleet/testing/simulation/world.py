@@ -35,59 +35,15 @@ from crawlfleet.testing.simulation.faults import (
     change_terms,
 )
 from crawlfleet.testing.simulation.invariants import Violation
+from crawlfleet.testing.simulation.scenario import Outcome, Scenario
 from crawlfleet.testing.simulation.shared import SharedMemory
 from crawlfleet.worker.agent import Agent
 from crawlfleet.worker.journal import ReportJournal
 
 JOIN_TOKEN: Final = "join " * 8
 PEOPLE: Final = "people"
-SETTLE_S: Final = 900.0
+LOOK_EVERY_S: Final = 30.0
 STRATEGIES: Final = ("least_loaded", "round_robin", "random", "bin_pack", None)
-
-
-class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a world is and how rough."""
-
-    masters: int = 1
-    nodes: int = 4
-    tasks: int = 60
-    rough_s: float = 240.0
-    """For so long things fail; then they get time to settle."""
-    rates: Rates = Rates(
-        lost_request=0.05,
-        lost_reply=0.05,
-        repeated=0.05,
-        late=0.02,
-        crash_before_commit=0.004,
-        crash_after_commit=0.004,
-        store_fails_before=0.003,
-        store_fails_after=0.003,
-        slow_answer=0.1,
-        turned=0.05,
-        slow_read=0.1,
-        failed_read=0.01,
-    )
-    node_crash_every_s: float = 60.0
-    cut_every_s: float = 80.0
-    depose_every_s: float = 60.0
-    """A leader loses the lead, and lives on; only where there are several masters."""
-    late_news_s: float = 0.5
-    """How late a master may hear of what another has committed."""
-    freed_late_s: float = 5.0
-    """How long a dead leader may keep the lead."""
-    meddle_every_s: float = 8.0
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a world came to."""
-
-    seed: int
-    by_status: dict[str, int]
-    commits: int
-    master_lives: int
-    simulated_s: float
-    fingerprint: str
-    """The same for the same seed: a hash over all changes in their order."""
 
 
 def simulate(seed: int, scenario: Scenario = Scenario()) -> Outcome:  # noqa: B008 (frozen)
@@ -111,6 +67,7 @@ class _World:
         self._settings = Settings(
             recovery=RecoverySettings(max_losses=6, timeout_grace_s=5.0),
             retention=RetentionSettings(tasks_days=0, events_days=0),
+            session=scenario.session,
         )
         self._store = MemoryStore()
         self._watch = Recorder(max_losses=self._settings.recovery.max_losses)
@@ -137,7 +94,9 @@ class _World:
             asyncio.create_task(self._depose(), name="depose"),
             asyncio.create_task(self._submit(), name="submit"),
             asyncio.create_task(self._meddle(), name="meddle"),
-            asyncio.create_task(self._audit.run(self._fork()), name="audit"),
+            asyncio.create_task(
+                self._audit.run(self._fork(), self._scenario.audit_every_s), name="audit"
+            ),
             *(
                 asyncio.create_task(self._keep_node(number), name=f"node {number}")
                 for number in range(self._scenario.nodes)
@@ -148,8 +107,8 @@ class _World:
         await self._pass_time(5.0, people)
         await self._resume_all()
         settled = False
-        for _ in range(int(SETTLE_S / 30)):
-            await self._pass_time(30.0, people)
+        for _ in range(int(self._scenario.settle_s / LOOK_EVERY_S)):
+            await self._pass_time(LOOK_EVERY_S, people)
             settled = settled or await self._is_settled()
             if settled:
                 break
@@ -269,7 +228,7 @@ class _World:
                 ),
                 measure=self._measure,
                 stop_grace_s=self._settings.worker.stop_grace_s,
-                long_poll_s=20.0,
+                long_poll_s=self._settings.session.long_poll_s,
                 keeper=keeper,
             )
             life = asyncio.create_task(agent.run())
@@ -306,8 +265,8 @@ class _World:
     async def _submit(self) -> None:
         left = self._scenario.tasks
         while left:
-            await asyncio.sleep(self._chance.uniform(0.0, 8.0))
-            number = min(self._chance.choice((1, 2, 5, 30)), left)
+            await asyncio.sleep(self._chance.uniform(0.0, self._scenario.submit_every_s))
+            number = min(self._chance.choice(self._scenario.batches), left)
             outcomes = await self._submit_batch([self._request() for _ in range(number)])
             if outcomes is not None:
                 left -= number
@@ -316,7 +275,7 @@ class _World:
     def _request(self) -> TaskRequest:
         chance = self._chance
         outcome = chance.choices(("ok", "error", "bad", "hang"), (70, 20, 5, 5))[0]
-        work = Work(seconds=chance.choice((0.1, 1.0, 5.0, 30.0)), outcome=outcome)
+        work = Work(seconds=chance.choice(self._scenario.work_s), outcome=outcome)
         return TaskRequest(
             task_type="work",
             parameters=msgspec.Raw(msgspec.json.encode(work)),
@@ -325,8 +284,10 @@ class _World:
             schedule_strategy=chance.choice(STRATEGIES),
             max_retries=chance.randint(0, 3),
             retry_policy=RetryPolicy(initial_delay_s=chance.choice((0.0, 1.0)), max_delay_s=20.0),
-            timeout=chance.choice((None, 3.0, 10.0)),
-            dedup_key=chance.choice((None, None, None, f"key {chance.randint(1, 9)}")),
+            timeout=chance.choice(self._scenario.limits_s),
+            dedup_key=chance.choice((None, None, None, f"key {chance.randint(1, 9)}"))
+            if self._scenario.dedup
+            else None,
             dedup_window=30.0,
         )
 
@@ -343,7 +304,7 @@ class _World:
                 node = self._chance.choice(sorted(self._watch.nodes))
                 order = self._chance.choice(("drain", "maintain", "resume", "resume"))
                 await self._order_node(order, node)
-            if self._chance.random() < 0.2:
+            if self._scenario.new_terms and self._chance.random() < 0.2:
                 await self._ask(lambda on: change_terms(on, self._chance))
 
     async def _submit_batch(self, requests: Sequence[TaskRequest]) -> Any:
@@ -408,7 +369,8 @@ class _World:
         state = leader.state
         why = explain(requirement_of(task), state.fleet, default_rules())
         return (
-            f"{task.id} is still {task.status} after {SETTLE_S:g} quiet seconds: {why.summary} "
+            f"{task.id} is still {task.status} after {self._scenario.settle_s:g} quiet seconds: "
+            f"{why.summary} "
             f"(queued: {task.id in state.queue}, delayed: {task.id in state.delayed})"
         )
 
