@@ -16,7 +16,7 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 # Debian packages that tests need; put there by `make servers` where missing.
-SERVER_PACKAGES := postgresql strace
+SERVER_PACKAGES := postgresql strace iproute2 libfaketime
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

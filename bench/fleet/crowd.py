@@ -1,23 +1,19 @@
 """Load: a thousand nodes at one master, and what they cost it when nothing happens."""
 
 import asyncio
-import json
 import statistics
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import psutil
 
-from bench.fleet.nodes import TASK_TYPE
-from bench.peers import ROOT
-from bench.tasks.processes import Program
-from crawlfleet.cli.credentials import join_token
 from crawlfleet.client import Client
+from crawlfleet.testing.crowd import TASK_TYPE
+from crawlfleet.testing.crowds import Crowds, crowds
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
 STOCK_SESSION: Final = {
@@ -59,64 +55,6 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     seconds: float
     spreads: dict[str, Spread]
-
-
-class Crowds:
-    """Processes full of simulated nodes."""
-
-    def __init__(self, programs: Sequence[Program]) -> None:
-        self._programs = programs
-        for program in programs:
-            self._read(program)
-
-    def add(self, nodes: int) -> None:
-        """So many nodes in all processes together."""
-        share, rest = divmod(nodes, len(self._programs))
-        for number, program in enumerate(self._programs):
-            self._ask(program, {"do": "add", "nodes": share + (number < rest)})
-
-    def figures(self) -> dict[str, Any]:
-        """Of all processes since it was last asked: times by kind, tasks done, CPU-seconds."""
-        times: dict[str, list[float]] = {}
-        done, cpu_s = 0, 0.0
-        for program in self._programs:
-            answer = self._ask(program, {"do": "figures"})
-            done += answer["done"]
-            cpu_s += answer["cpu_s"]
-            for what, seconds in answer["times"].items():
-                times.setdefault(what, []).extend(seconds)
-        return {"times": times, "done": done, "cpu_s": cpu_s}
-
-    def _ask(self, program: Program, order: dict[str, Any]) -> dict[str, Any]:
-        assert program.process.stdin is not None
-        program.process.stdin.write(json.dumps(order) + "\n")
-        program.process.stdin.flush()
-        return self._read(program)
-
-    def _read(self, program: Program) -> dict[str, Any]:
-        assert program.process.stdout is not None
-        line = program.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the nodes ended:\n{program.complaint()}")
-        return dict(json.loads(line))
-
-
-@contextmanager
-def crowds(fleet: LocalFleet, processes: int) -> Iterator[Crowds]:
-    """Processes for nodes of that fleet's master; gone at the end."""
-    environment = {
-        "BENCH_URL": fleet.url,
-        "BENCH_JOIN": join_token(fleet.folder),
-        "PYTHONPATH": str(ROOT),
-    }
-    with ExitStack() as stack:
-        programs = []
-        for _ in range(processes):
-            command = [sys.executable, "-m", "bench.fleet.nodes"]
-            program = Program(command, folder=fleet.folder, environment=environment, talkative=True)
-            stack.callback(program.kill)
-            programs.append(program)
-        yield Crowds(programs)
 
 
 def measure_idle(folder: Path, *, nodes: int, seconds: float) -> Idle:

@@ -20,7 +20,6 @@ import psutil
 from bench.peers import ROOT
 from bench.tasks.processes import Conversation, Program, free_port
 from bench.tasks.setup import VENV, redis_server
-from crawlfleet.cli.credentials import join_token
 from crawlfleet.testing.local_fleet import LocalFleet, running
 from crawlfleet.testing.servers import PostgresServer
 
@@ -159,7 +158,7 @@ class OurSite:
             command += ["--name", name, "--data", self._fleet.folder / name]
             environment = {
                 "PYTHONPATH": _path(),
-                "CRAWLFLEET_JOIN_TOKEN": join_token(self._fleet.folder),
+                "CRAWLFLEET_JOIN_TOKEN": self._fleet.join_token,
                 "CRAWLFLEET_WORKER_PYTHON_ALLOW": '["work:*"]',
                 "CRAWLFLEET_WORKER_SLOTS": str(self._slots),
             }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.testing.promises import check_completed_once, submit_sleeps
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 TASKS = 5_000 if SOAK else 1_200
@@ -21,37 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 async def _submit(fleet: LocalFleet, tasks: int) -> None:
     await fleet.until_ready()
     async with fleet.client() as client:
-        reply = await client.submit_batch(
-            {
-                "task_type": "sleep",
-                "parameters": {"seconds": SECONDS},
-                "max_retries": 50,
-                "retry_policy": {"initial_delay_s": 0.01, "max_delay_s": 0.1},
-                "idempotency_key": f"task {number}",
-            }
-            for number in range(tasks)
-        )
-    assert all(item.error is None for item in reply.items)
-
-
-def _check(fleet: LocalFleet, tasks: int) -> None:
-    assert fleet.query("select status, count(*) from crawler_tasks group by status") == [
-        ("completed", tasks)
-    ]
-    completed_twice = fleet.query(
-        "select task_id from crawler_task_executions where status = 'completed' "
-        "group by task_id having count(*) <> 1"
-    )
-    assert completed_twice == []
-    told_twice = fleet.query(
-        "select subject from crawler_events where kind = 'task.completed' "
-        "group by subject having count(*) <> 1"
-    )
-    assert told_twice == []
-    assert fleet.query(
-        "select count(*) from crawler_task_executions "
-        "where status in ('assigned', 'running', 'stopping')"
-    ) == [(0,)]
+        await submit_sleeps(client, range(tasks), seconds=SECONDS)
 
 
 def test_killing_the_whole_fleet_again_and_again_loses_and_repeats_nothing(
@@ -73,7 +44,7 @@ def test_killing_the_whole_fleet_again_and_again_loses_and_repeats_nothing(
     with running(fleet):
         asyncio.run(fleet.until_done(TASKS, within_s=300))
         assert fleet.stop() == 0
-    _check(fleet, TASKS)
+    check_completed_once(fleet.query, TASKS)
 
 
 @pytest.mark.parametrize("victim", ["master", "worker", "executor"])
@@ -92,4 +63,4 @@ def test_killing_one_kind_of_process_loses_and_repeats_nothing(victim: str, tmp_
         assert killed >= KILLS
         asyncio.run(fleet.until_done(TASKS, within_s=300))
         assert fleet.stop() == 0
-    _check(fleet, TASKS)
+    check_completed_once(fleet.query, TASKS)

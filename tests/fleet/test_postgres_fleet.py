@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.testing.promises import check_completed_once, submit_sleeps
 from crawlfleet.testing.servers import PostgresServer, postgres_server
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
@@ -19,32 +20,10 @@ SECONDS = 0.02
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-EXACTLY_ONCE = {
-    "select status, count(*) from crawler_tasks group by status": [("completed", str(TASKS))],
-    "select task_id from crawler_task_executions where status = 'completed' "
-    "group by task_id having count(*) <> 1": [],
-    "select subject from crawler_events where kind = 'task.completed' "
-    "group by subject having count(*) <> 1": [],
-    "select id from crawler_task_executions "
-    "where status in ('assigned', 'running', 'stopping')": [],
-    "select count(*) from crawler_events where kind = 'task.completed'": [(str(TASKS),)],
-    "select count(*) = max(seq) - min(seq) + 1 from crawler_events": [("t",)],
-}
-
 
 async def _submit(fleet: LocalFleet) -> None:
     async with fleet.client() as client:
-        reply = await client.submit_batch(
-            {
-                "task_type": "sleep",
-                "parameters": {"seconds": SECONDS},
-                "max_retries": 50,
-                "retry_policy": {"initial_delay_s": 0.01, "max_delay_s": 0.1},
-                "idempotency_key": f"task {number}",
-            }
-            for number in range(TASKS)
-        )
-    assert all(item.error is None for item in reply.items)
+        await submit_sleeps(client, range(TASKS), seconds=SECONDS)
 
 
 def _unfinished(server: PostgresServer) -> int:
@@ -73,6 +52,5 @@ def test_killing_masters_and_the_server_loses_and_repeats_nothing(tmp_path: Path
             asyncio.run(fleet.until_done(TASKS, within_s=300))
             assert fleet.stop() == 0
         assert struck >= len(blows) // 2, "the blows must come while there is work"
-        for query, wanted in EXACTLY_ONCE.items():
-            assert server.execute(query) == wanted, query
+        check_completed_once(server.execute, TASKS)
         assert not (tmp_path / "fleet" / "crawlfleet.db").exists()

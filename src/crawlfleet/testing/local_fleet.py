@@ -83,6 +83,11 @@ class LocalFleet:
             self.kill("all")
             raise
 
+    @property
+    def join_token(self) -> str:
+        """What a further worker joins with, once it has started."""
+        return (self.folder / "join.key").read_text().strip()
+
     def client(self) -> Client:
         return Client(self.url, self.key, patience_s=0)
 

@@ -7,7 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -21,12 +21,18 @@ class SeveralMasters:
     """Masters `master-1` … and workers `worker-1` …, which know all masters."""
 
     def __init__(
-        self, folder: Path, *, store: str, masters: int = 2, workers: int = 2, **settings: str
+        self,
+        folder: Path,
+        *,
+        store: str,
+        masters: int = 2,
+        workers: int = 2,
+        host: str = "127.0.0.1",
+        **settings: str,
     ) -> None:
         self._folder = folder
         self.urls = {
-            f"master-{number}": f"http://127.0.0.1:{free_port()}"
-            for number in range(1, masters + 1)
+            f"master-{number}": f"http://{host}:{free_port()}" for number in range(1, masters + 1)
         }
         self.workers = [f"worker-{number}" for number in range(1, workers + 1)]
         self._key = secrets.token_hex(32)
@@ -43,27 +49,50 @@ class SeveralMasters:
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str) -> None:
-        """Start a master or a worker; returns at once."""
-        folder = self._folder / name
+    def start(
+        self,
+        name: str,
+        *,
+        within: Sequence[str] = (),
+        masters: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start a master or a worker; returns at once.
+
+        `within` is a program that starts it somewhere else, such as `ip netns exec x`; `masters`
+        are the addresses that a worker knows, if not those of all masters.
+        """
+        folder = self.folder(name)
         folder.mkdir(parents=True, exist_ok=True)
         if name in self.urls:
-            port = self.urls[name].rpartition(":")[2]
-            command = ["master", "--port", port, "--data", str(folder)]
+            host, _, port = self.urls[name].partition("//")[2].rpartition(":")
+            command = ["master", "--host", host, "--port", port, "--data", str(folder)]
         else:
-            # Each begins with another master.
-            first = self.workers.index(name) % len(self.urls)
-            urls = [*self.urls.values()]
-            masters = [flag for url in urls[first:] + urls[:first] for flag in ("--master", url)]
-            command = ["worker", *masters, "--name", name, "--data", str(folder)]
-        with (folder / "output.log").open("ab") as log:
+            urls = masters or self._masters_of(name)
+            flags = [flag for url in urls for flag in ("--master", url)]
+            command = ["worker", *flags, "--name", name, "--data", str(folder)]
+        with (self._folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(  # noqa: S603 (our own program)
-                [sys.executable, "-m", "crawlfleet", *command],
-                env=self._environment,
+                [*within, sys.executable, "-m", "crawlfleet", *command],
+                env={**self._environment, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
+
+    def folder(self, name: str) -> Path:
+        """Where a master or a worker keeps its things."""
+        return self._folder / name
+
+    def log(self, name: str) -> str:
+        """What it has said so far."""
+        return (self._folder / f"{name}.log").read_text(errors="replace")
+
+    def _masters_of(self, worker: str) -> list[str]:
+        """All masters; each worker begins with another."""
+        first = self.workers.index(worker) % len(self.urls)
+        urls = [*self.urls.values()]
+        return urls[first:] + urls[:first]
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Send a signal to a process, by default `kill -9`; waits for the end of one killed."""
@@ -82,6 +111,10 @@ class SeveralMasters:
     def client(self, *names: str) -> Client:
         """A client of these masters, or of all."""
         return Client(",".join(self.urls[name] for name in names or self.urls), self._key)
+
+    def client_at(self, url: str) -> Client:
+        """A client that speaks to a master by another address."""
+        return Client(url, self._key)
 
     async def leader(self, *, other_than: str = "", within_s: float = 180.0) -> str:
         """Wait until a master says that it leads; its name."""

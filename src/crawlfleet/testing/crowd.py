@@ -1,8 +1,8 @@
 """Many nodes in one process: real agents on the real wire, whose executors only sleep.
 
-`python -m bench.fleet.nodes` reads orders from its standard input, one JSON object a line, and
-answers each with one: `{"do": "add", "nodes": 100}`, `{"do": "figures"}`, which also forgets them.
-The environment names the master (`BENCH_URL`) and the join token (`BENCH_JOIN`).
+`Crowds` starts such processes, which read orders from their standard input, one JSON object a line,
+and answer each with one: `{"do": "add", "nodes": 100}`, `{"do": "figures"}`, which also forgets
+them. The environment names the master (`CROWD_URL`) and the join token (`CROWD_JOIN`).
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from crawlfleet.model.messages import (
 from crawlfleet.model.resources import Usage
 from crawlfleet.ports.execution import Attempt, Identity, Observer
 from crawlfleet.worker.agent import Agent
+from crawlfleet.worker.journal import ReportJournal
 
 SLOTS: Final = 4
 TASK_TYPE: Final = "load"
@@ -142,9 +143,9 @@ class Crowd:
                 raise SystemExit(f"no order {other!r}")
 
     async def _live(self, name: str) -> None:
-        async with Transport(os.environ["BENCH_URL"]) as transport:
+        async with Transport(os.environ["CROWD_URL"]) as transport:
             kept = KeptInMemory()
-            link = TimedLink(transport, join_token=os.environ["BENCH_JOIN"], keep=kept.save)
+            link = TimedLink(transport, join_token=os.environ["CROWD_JOIN"], keep=kept.save)
             link.figures = self._figures
             agent = Agent(
                 link=link,
@@ -159,6 +160,7 @@ class Crowd:
                 measure=_measure,
                 stop_grace_s=1.0,
                 long_poll_s=20.0,
+                keeper=ReportJournal(None),
             )
             await agent.run()
 
