@@ -8,6 +8,7 @@ ARGS ?=
 
 BIN := .venv/bin
 READY := .venv/.ready
+PAGE_READY := dashboard/node_modules/.ready
 UV := $(BIN)/uv
 UV_INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 # Trust what the machine trusts, where it has certificates of its own; uv brings others.
@@ -57,6 +58,18 @@ fmt: $(READY) ## Format the code, and mend what can be mended
 lock: $(READY) ## Choose the versions of all packages anew (ARGS=--upgrade for the newest)
 	$(UV) pip compile pyproject.toml --group dev --all-extras --universal --generate-hashes \
 		--no-emit-index-url --no-header -p 3.11 -q -o requirements.lock $(ARGS)
+
+# The page is built ahead and committed, so that who installs the package needs no node.
+.PHONY: dashboard
+dashboard: $(READY) $(PAGE_READY) ## Check the sources of the dashboard, and build it into the package (needs node)
+	$(BIN)/python dashboard/scripts/openapi.py dashboard/generated/openapi.json
+	@for step in types land lint check test build; do \
+		echo "npm run $$step"; npm --prefix dashboard run --silent $$step || exit 1; done
+
+$(PAGE_READY): dashboard/package-lock.json dashboard/package.json dashboard/.npmrc
+	@command -v npm >/dev/null || { echo 'the dashboard is built with node 20.19 or newer, and npm'; exit 1; }
+	cd dashboard && npm ci --no-progress --loglevel=error
+	@touch $@
 
 .PHONY: check-format check-lint check-types check-layers check-tests
 check-format:

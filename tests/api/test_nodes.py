@@ -160,6 +160,17 @@ def test_a_heartbeat_moves_the_deadline_and_shows_usage(node: Worker, master: Ma
     assert view["last_heartbeat"]
 
 
+def test_a_node_is_on_the_map_where_its_region_is_known(node: Worker) -> None:
+    def location(region: str | None) -> Any:
+        node.return_(region=region)
+        return node.view()["location"]
+
+    assert location("eu-central-1") == {"latitude": 50.1, "longitude": 8.7}
+    assert location("de") == {"latitude": 51.0, "longitude": 10.0}
+    assert location("atlantis") is None
+    assert location(None) is None
+
+
 def test_usage_never_takes_away_from_what_can_be_placed(node: Worker) -> None:
     node.beat(resources={"cpu_usage": 1.0, "memory_usage": 1.0}, load=1.0)
 

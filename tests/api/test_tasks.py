@@ -273,6 +273,26 @@ def test_filters_narrow_a_list_and_combine(master: Master, node: Node) -> None:
     assert assignment["task_id"] == three
 
 
+def test_a_brief_list_leaves_out_what_is_long(master: Master, node: Node) -> None:
+    long, short = (
+        item["id"]
+        for item in batch(
+            master,
+            handmade(node, project_id="brief", parameters={"note": "x" * 3000}),
+            handmade(node, project_id="brief", parameters={"note": "y"}),
+        )["items"]
+    )
+    node.report(node.lease()["assignments"][0], "succeeded", data={"pages": 1})
+
+    whole = master.get(f"{TASKS}?project_id=brief")["items"]
+    brief = master.get(f"{TASKS}?project_id=brief&brief=true")["items"]
+
+    assert {task["id"]: task["parameters"] for task in brief} == {short: {"note": "y"}, long: None}
+    assert all(task["parameters"] for task in whole)
+    assert any("result" in task for task in whole)
+    assert not any("result" in task for task in brief)
+
+
 # Waiting
 
 

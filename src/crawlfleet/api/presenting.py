@@ -1,11 +1,14 @@
 """From the model to what the API shows."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
 
 import msgspec
 
 from crawlfleet.control.queries import NodeState
 from crawlfleet.core.keys import status_of
+from crawlfleet.core.regions import locate
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.event import Event
 from crawlfleet.model.history import NodeSample
@@ -18,6 +21,7 @@ from crawlfleet.model.views import (
     ExecutionView,
     JoinTokenView,
     KeyView,
+    Location,
     LogLineView,
     NodeSampleView,
     NodeView,
@@ -25,6 +29,9 @@ from crawlfleet.model.views import (
     TaskReceipt,
     TaskView,
 )
+
+MOST_BRIEF_BYTES: Final = 2000
+"""Of parameters in a brief list."""
 
 
 def instant(at: float | None) -> datetime | None:
@@ -74,6 +81,12 @@ def present_task(task: Task, progress: Progress | None = None) -> TaskView:
         progress=present_progress(progress),
         version=task.version,
     )
+
+
+def present_brief(task: Task) -> TaskView:
+    """A task for a long list: without its result, and without parameters that are long."""
+    parameters = task.parameters if len(bytes(task.parameters)) <= MOST_BRIEF_BYTES else None
+    return msgspec.structs.replace(present_task(task), parameters=parameters, result=None)
 
 
 def present_receipt(task: Task, *, deduplicated: bool = False) -> TaskReceipt:
@@ -162,7 +175,16 @@ def present_node(state: NodeState) -> NodeView:
         updated_at=moment(node.updated_at),
         version=node.version,
         configuration_version=session.configuration_version if session else None,
+        location=_location(node.region),
     )
+
+
+@lru_cache(maxsize=1000)
+def _location(region: str | None) -> Location | None:
+    place = locate(region) if region else None
+    if place is None:
+        return None
+    return Location(latitude=place.latitude, longitude=place.longitude)
 
 
 def present_event(event: Event) -> EventView:

@@ -9,6 +9,7 @@ from crawlfleet.api import examples
 from crawlfleet.api.decoding import decode_body
 from crawlfleet.api.etags import tagged
 from crawlfleet.api.presenting import (
+    present_brief,
     present_event,
     present_execution,
     present_receipt,
@@ -60,6 +61,8 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Only tasks that are, or were last, on this node."""
     dead: bool | msgspec.UnsetType = msgspec.UNSET
     """Only tasks in (or not in) the dead-letter list."""
+    brief: bool = False
+    """Without results, and without parameters of more than 2,000 bytes (then `null`)."""
     cursor: str | None = None
     """The `next_cursor` of the page before."""
     limit: PageSize = 100
@@ -122,7 +125,8 @@ async def find(call: Call) -> TaskPage:
         after=check_cursor(query.cursor),
         limit=query.limit,
     )
-    return TaskPage(items=[present_task(task) for task in tasks], next_cursor=cursor)
+    present = present_brief if query.brief else present_task
+    return TaskPage(items=[present(task) for task in tasks], next_cursor=cursor)
 
 
 async def get(call: Call) -> Reply:

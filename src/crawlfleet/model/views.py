@@ -144,6 +144,13 @@ class NodeHistoryView(msgspec.Struct, frozen=True, kw_only=True):
     items: list[NodeSampleView]
 
 
+class Location(msgspec.Struct, frozen=True, kw_only=True):
+    """A point on the map, in degrees."""
+
+    latitude: float
+    longitude: float
+
+
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """A node: capacity in `resources`, the newest measurement in `usage`."""
 
@@ -171,6 +178,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Grows with each change, but not with heartbeats; the `ETag` begins with it."""
     configuration_version: int | None = None
     """The version of its cluster's settings that it runs, as it says."""
+    location: Location | None = None
+    """The middle of its `region`, where that is known."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,159 @@
+/** What views ask of the master, each under one name, so that news can renew it. */
+import { QueryClient, queryOptions } from "@tanstack/react-query";
+import { throttle } from "../lib/throttle";
+import { call, Problem } from "./client";
+import { contract } from "./contract";
+import { live } from "./live";
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 2000,
+      gcTime: 60_000,
+      refetchOnWindowFocus: true,
+      retry: (failures, error) => failures < 2 && !(error instanceof Problem && error.status < 500),
+    },
+  },
+});
+
+const FRESH_MS = 5000;
+
+export const statistics = queryOptions({
+  queryKey: ["statistics"],
+  queryFn: () => call("get", "/api/v1/statistics"),
+  refetchInterval: FRESH_MS,
+});
+
+export const status = queryOptions({
+  queryKey: ["status"],
+  queryFn: () => call("get", "/api/v1/status"),
+  refetchInterval: 30_000,
+});
+
+export const nodes = queryOptions({
+  queryKey: ["nodes"],
+  queryFn: () => call("get", "/api/v1/nodes"),
+  refetchInterval: FRESH_MS,
+});
+
+export const node = (node_id: string) =>
+  queryOptions({
+    queryKey: ["nodes", node_id],
+    queryFn: () => call("get", "/api/v1/nodes/{node_id}", { path: { node_id } }),
+    refetchInterval: FRESH_MS,
+  });
+
+export const nodeHistory = (
+  node_id: string,
+  resolution: "raw" | "minute" | "hour",
+  limit: number,
+  everyMs = FRESH_MS,
+) =>
+  queryOptions({
+    queryKey: ["history", node_id, resolution, limit],
+    queryFn: () =>
+      call("get", "/api/v1/nodes/{node_id}/history", {
+        path: { node_id },
+        query: { resolution, limit },
+      }),
+    refetchInterval: everyMs,
+  });
+
+export const series = (minutes: number) =>
+  queryOptions({
+    queryKey: ["series", minutes],
+    queryFn: () => contract.series(minutes),
+    refetchInterval: FRESH_MS,
+    placeholderData: (before) => before,
+  });
+
+export const attention = queryOptions({
+  queryKey: ["attention"],
+  queryFn: contract.attention,
+  refetchInterval: FRESH_MS,
+});
+
+export const taskTypes = queryOptions({
+  queryKey: ["task-types"],
+  queryFn: contract.taskTypes,
+  staleTime: 60_000,
+});
+
+export const projects = queryOptions({
+  queryKey: ["projects"],
+  queryFn: () => call("get", "/api/v1/projects", { query: { limit: 1000 } }),
+  staleTime: 10_000,
+});
+
+export const clusters = queryOptions({
+  queryKey: ["clusters"],
+  queryFn: () => call("get", "/api/v1/clusters", { query: { limit: 1000 } }),
+  staleTime: 10_000,
+});
+
+export const task = (task_id: string) =>
+  queryOptions({
+    queryKey: ["task", task_id],
+    queryFn: () => call("get", "/api/v1/tasks/{task_id}", { path: { task_id } }),
+    refetchInterval: ({ state }) => (isOver(state.data?.status) ? false : 2000),
+  });
+
+export const executions = (task_id: string) =>
+  queryOptions({
+    queryKey: ["task", task_id, "executions"],
+    queryFn: () => call("get", "/api/v1/tasks/{task_id}/executions", { path: { task_id } }),
+  });
+
+export const taskEvents = (task_id: string) =>
+  queryOptions({
+    queryKey: ["task", task_id, "events"],
+    queryFn: () =>
+      call("get", "/api/v1/tasks/{task_id}/events", { path: { task_id }, query: { limit: 1000 } }),
+  });
+
+export const explanation = (task_id: string) =>
+  queryOptions({
+    queryKey: ["task", task_id, "explain"],
+    queryFn: () => call("get", "/api/v1/tasks/{task_id}:explain", { path: { task_id } }),
+    refetchInterval: FRESH_MS,
+  });
+
+export const crawl = (id: string) =>
+  queryOptions({
+    queryKey: ["crawl", id],
+    queryFn: () => contract.crawl(id),
+    refetchInterval: ({ state }) => (isOver(state.data?.state) ? false : 1500),
+  });
+
+const OVER = new Set(["completed", "failed", "timeout", "cancelled"]);
+
+export function isOver(state: string | undefined): boolean {
+  return state !== undefined && OVER.has(state);
+}
+
+/** Renew what is shown when something happens; each at its own pace. */
+export function renewByNews(): () => void {
+  const renew = (key: string[], everyMs: number) =>
+    throttle(() => void queryClient.invalidateQueries({ queryKey: key }), everyMs);
+  const numbers = renew(["statistics"], 1000);
+  const attentionList = renew(["attention"], 3000);
+  const fleet = renew(["nodes"], 1000);
+  const byFamily: Record<string, () => void> = {
+    node: fleet,
+    project: renew(["projects"], 2000),
+    cluster: renew(["clusters"], 2000),
+    key: renew(["keys"], 2000),
+  };
+  return live.hear((news) => {
+    if (news.tasks.size > 0) numbers();
+    for (const family of news.others) {
+      byFamily[family]?.();
+      attentionList();
+    }
+    for (const id of news.tasks.keys()) {
+      if (queryClient.getQueryState(["task", id])) {
+        void queryClient.invalidateQueries({ queryKey: ["task", id] });
+      }
+    }
+  });
+}

@@ -1,0 +1,99 @@
+import { useState } from "react";
+import { call } from "../../api/client";
+import { queryClient } from "../../api/queries";
+import { useVisitor } from "../../app/session";
+import type { TaskView } from "../../generated/api";
+import { useT } from "../../i18n";
+import { Link } from "../../lib/router";
+import { Button, Field } from "../../ui/basics";
+import { Confirm } from "../../ui/Dialog";
+import { useToast } from "../../ui/Toasts";
+
+type Verb = "cancel" | "pause" | "resume" | "retry" | "reprioritise";
+
+/** What may be ordered of a task in its state. */
+export function verbsFor(status: string): Verb[] {
+  switch (status) {
+    case "pending":
+    case "waiting":
+      return ["reprioritise", "pause", "cancel"];
+    case "assigned":
+    case "processing":
+      return ["pause", "cancel"];
+    case "paused":
+      return ["resume", "cancel"];
+    case "failed":
+    case "timeout":
+    case "cancelled":
+      return ["retry"];
+    default:
+      return [];
+  }
+}
+
+export function TaskActions({ task }: { task: TaskView }) {
+  const t = useT();
+  const toast = useToast();
+  const { operates } = useVisitor();
+  const [asked, setAsked] = useState<Verb | null>(null);
+  const [priority, setPriority] = useState(task.priority);
+  if (!operates) return null;
+
+  async function order(verb: Verb): Promise<void> {
+    const path = { task_id: task.id };
+    try {
+      if (verb === "reprioritise") {
+        await call("post", "/api/v1/tasks/{task_id}:reprioritise", { path, body: { priority } });
+      } else await call("post", `/api/v1/tasks/{task_id}:${verb}`, { path });
+      toast({ tone: "ok", text: t(`order.${verb}.done`) });
+    } catch (error) {
+      toast({ tone: "bad", text: (error as Error).message });
+    }
+    await queryClient.invalidateQueries({ queryKey: ["task", task.id] });
+  }
+
+  return (
+    <>
+      {verbsFor(task.status).map((verb) => (
+        <Button
+          key={verb}
+          {...(verb === "cancel" ? { look: "danger" as const } : {})}
+          onClick={() =>
+            verb === "cancel" || verb === "reprioritise" ? setAsked(verb) : void order(verb)
+          }
+        >
+          {t(`order.${verb}`)}
+        </Button>
+      ))}
+      <Link className="button" to={`/submit?from=${encodeURIComponent(task.id)}`}>
+        {t("order.clone")}
+      </Link>
+      {asked && (
+        <Confirm
+          title={t(`order.${asked}`)}
+          text={t(`order.${asked}.text`)}
+          verb={t(`order.${asked}`)}
+          danger={asked === "cancel"}
+          onConfirm={() => order(asked)}
+          onClose={() => setAsked(null)}
+        >
+          {asked === "reprioritise" && (
+            <Field label={t("tasks.priority")} hint={t("tasks.priorityHint")}>
+              {(id) => (
+                <input
+                  id={id}
+                  className="input"
+                  type="number"
+                  min={1}
+                  max={10}
+                  value={priority}
+                  onChange={(event) => setPriority(Number(event.target.value))}
+                />
+              )}
+            </Field>
+          )}
+        </Confirm>
+      )}
+    </>
+  );
+}
