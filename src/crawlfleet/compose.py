@@ -9,6 +9,7 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -27,11 +28,12 @@ from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import Registration
-from crawlfleet.model.settings import Settings, WorkerSettings
+from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.store import Store
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.trust import ServerCertificate, Trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
 from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.journal import ReportJournal
@@ -126,9 +128,11 @@ async def serve_master(
     from crawlfleet.api.serving import BoundedHeaders, Server
     from crawlfleet.dashboard import Dashboard
 
+    check_exposure(settings.server)
+    certificate = _certificate(settings.server)
     listening = _listen(settings.server.host, settings.server.port)
     store = open_store(config.store_url(settings))
-    name = _address_of(settings.server.host, listening.getsockname()[1])
+    name = _address_of(settings.server, listening.getsockname()[1])
     async with control_plane(settings, store, origins=origins, name=name) as control:
         await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
         if join_token is not None:
@@ -145,6 +149,7 @@ async def serve_master(
                 ws="none",
                 lifespan="off",
                 timeout_graceful_shutdown=STOP_DEADLINE_S,
+                ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
             )
         )
 
@@ -152,7 +157,7 @@ async def serve_master(
             control.dismiss()
             server.should_exit = True
 
-        with _on_stop_signal(stop):
+        with _on_stop_signal(stop), _renewing(certificate):
             watching = asyncio.create_task(control.watch(), name="watch")
             # A control plane that fails takes the server with it: the process starts anew.
             watching.add_done_callback(lambda _: stop())
@@ -167,19 +172,28 @@ async def run_worker(
 ) -> AgentEnd:
     """Be a node of a master until drained, or told to stop by SIGTERM or SIGINT.
 
-    `master_url` may name several masters, parted by commas.
+    `master_url` may name several masters, parted by commas. A node that has joined before needs no
+    `join_token`.
     """
     from crawlfleet.client.link import HttpControlLink
     from crawlfleet.client.transport import Transport
 
     pool = ProcessPool(settings.worker)
-    kept = IdentityFile(identity)
+    secret, pin = without_pin(join_token)
+    kept = IdentityFile(identity, master_pin=pin)
     known = kept.load()
-    async with Transport(master_url) as transport:
+    if pin and not all(each.startswith("https:") for each in master_url.split(",")):
+        raise ConfigError(
+            f"this join token names the key of its master, but {master_url} is without TLS; "
+            "give --master https://…"
+        )
+    # Whoever names an authority now may have given the master another key since the node joined.
+    trust = _trust(settings.worker, pin if settings.worker.tls_ca else kept.master_pin)
+    async with Transport(master_url, trust) as transport:
         agent = Agent(
             link=HttpControlLink(
                 transport,
-                join_token=join_token,
+                join_token=secret,
                 node_token=known.node_token if known else "",
                 keep=kept.save,
             ),
@@ -204,6 +218,10 @@ async def run_worker(
             await pool.close()
 
 
+def _trust(settings: WorkerSettings, pin: str) -> Trust:
+    return Trust(ca=settings.tls_ca, cert=settings.tls_cert, key=settings.tls_key, pin=pin)
+
+
 async def _registration(settings: WorkerSettings, pool: ProcessPool) -> Registration:
     offered = msgspec.structs.asdict(await measure_capacity(settings))
     return Registration(
@@ -225,11 +243,54 @@ def _parameter_types() -> Mapping[str, type[msgspec.Struct]]:
     }
 
 
-def _address_of(host: str, port: int) -> str:
+def check_exposure(server: ServerSettings) -> None:
+    """Raise `ConfigError` if keys and results would travel in the clear, and nobody said so."""
+    if server.tls_cert or server.plain_http or _is_loopback(server.host):
+        return
+    raise ConfigError(
+        f"server.host = {server.host!r}: others would reach this master without TLS, and could "
+        "read keys and results on the way. Give --tls-cert and --tls-key, or say --plain-http if "
+        "a proxy does TLS, or nobody else is in that network"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine can reach who listens there."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return all(ip_address(each[4][0]).is_loopback for each in found)
+
+
+def _certificate(server: ServerSettings) -> ServerCertificate | None:
+    if not server.tls_cert:
+        return None
+    return ServerCertificate(server.tls_cert, server.tls_key, server.tls_client_ca)
+
+
+@contextlib.contextmanager
+def _renewing(certificate: ServerCertificate | None) -> Iterator[None]:
+    """Read the certificate again when its files change, and when SIGHUP says so."""
+    if certificate is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    watching = asyncio.create_task(certificate.watch(), name="certificate")
+    loop.add_signal_handler(signal.SIGHUP, certificate.reload)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        watching.cancel()
+
+
+def _address_of(server: ServerSettings, port: int) -> str:
     """By what people know a master that listens there."""
+    host, scheme = server.host, "https" if server.tls_cert else "http"
     if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
         host = socket.gethostname()
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _listen(host: str, port: int) -> socket.socket:

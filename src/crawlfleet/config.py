@@ -33,6 +33,9 @@ NOT_SETTINGS: Final = frozenset(
         "CRAWLFLEET_CONFIG",
         "CRAWLFLEET_URL",
         "CRAWLFLEET_KEY",
+        "CRAWLFLEET_CA",
+        "CRAWLFLEET_CERT",
+        "CRAWLFLEET_CERT_KEY",
         "CRAWLFLEET_ADMIN_KEY",
         "CRAWLFLEET_JOIN_TOKEN",
         "CRAWLFLEET_SOAK",
@@ -291,6 +294,15 @@ def _contradictions(values: Mapping[str, Any], given: Mapping[str, _Given]) -> l
         _describe(name, given[name], f"{error}. Use such as 10.0.0.0/8, 203.0.113.7 or fd00::/8")
         for name in ("server.allow_clients", "server.trusted_proxies")
         if (error := _network_error(value(name)))
+    ]
+    complaints += [
+        _describe(name, given[name], f"there is no certificate for it. Set {needed}, too")
+        for name, needed in (
+            ("server.tls_key", "server.tls_cert"),
+            ("server.tls_client_ca", "server.tls_cert"),
+            ("worker.tls_key", "worker.tls_cert"),
+        )
+        if value(name) and not value(needed)
     ]
     timeout, interval = value("session.timeout_s"), value("session.heartbeat_interval_s")
     if timeout > 2 * interval:

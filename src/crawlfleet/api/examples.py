@@ -395,6 +395,7 @@ NEW_JOIN_TOKEN: Final[dict[str, Any]] = {
         "expires_at": "2026-11-16T09:29:05.120000Z",
     },
     "secret": _SHOWN_ONCE,
+    "join": f"{_SHOWN_ONCE}.sha256-47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
 }
 NODE_TOKEN: Final[dict[str, Any]] = {
     "node_id": _NODE_ID,

@@ -10,6 +10,7 @@ from crawlfleet.api.selecting import check_id
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.requests import JoinTokenRequest
 from crawlfleet.model.views import JoinTokenPage, JoinTokenView, NewJoinToken
+from crawlfleet.trust import pin_of, with_pin
 
 
 async def find(call: Call) -> JoinTokenPage:
@@ -19,8 +20,10 @@ async def find(call: Call) -> JoinTokenPage:
 
 async def create(call: Call) -> Reply:
     token, secret = await call.control.keys.create_join_token(call.body, by=call.caller.name)
+    cert = call.control.settings.server.tls_cert
+    join = with_pin(secret, pin_of(cert) if cert else "")
     return Reply(
-        body=NewJoinToken(join_token=_view(call, token), secret=secret),
+        body=NewJoinToken(join_token=_view(call, token), secret=secret, join=join),
         status=HTTPStatus.CREATED,
         headers=NOT_KEPT,
     )

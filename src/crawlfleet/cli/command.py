@@ -63,7 +63,7 @@ def add_fleet_command(
     """Add a command that is given a `Desk`, with the flags that lead to the master."""
 
     def run(**given: Any) -> None:
-        access = Access(url=given.pop("url"), key=given.pop("key"), data=given.pop("data"))
+        access = Access(**{name: given.pop(name) for name in Access.__struct_fields__})
         output = Output(json=given.pop("as_json"))
         asyncio.run(_at_desk(act, access, output, given))
 
@@ -104,7 +104,8 @@ async def _at_desk(act: Act, access: Access, output: Output, given: dict[str, An
 
     connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())
     # People at a terminal want to hear at once that nobody answers.
-    async with Client(connection.url, connection.key, patience_s=0) as fleet:
+    url, key, trust = connection.url, connection.key, connection.trust
+    async with Client(url, key, patience_s=0, trust=trust) as fleet:
         await act(Desk(fleet, output), **given)
 
 
@@ -117,6 +118,28 @@ def _shared_flags(
     ] = None,
     key: Annotated[str | None, typer.Option(help="API key; also CRAWLFLEET_KEY.")] = None,
     data: DataFolder = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="File of the authorities that the master's certificate must be of; "
+            "also CRAWLFLEET_CA.",
+        ),
+    ] = None,
+    cert: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="File of a certificate for a master that asks for one; also CRAWLFLEET_CERT.",
+        ),
+    ] = None,
+    cert_key: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="File of its key, if that is another one; also CRAWLFLEET_CERT_KEY.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The flags of every command that talks to a master; never called."""

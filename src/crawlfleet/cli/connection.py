@@ -15,6 +15,7 @@ import msgspec
 from crawlfleet import config
 from crawlfleet.errors import ConfigError, MasterUnreachable
 from crawlfleet.private_file import write_private
+from crawlfleet.trust import Trust
 
 FILE_NAME: Final = "connection.json"
 
@@ -25,6 +26,8 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     key: str
     pid: int = 0
+    trust: Trust = Trust()
+    """Whose certificate is believed there."""
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +36,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     key: str | None = None
     data: Path | None = None
+    ca: Path | None = None
+    cert: Path | None = None
+    cert_key: Path | None = None
 
 
 def write_connection(folder: Path, connection: Connection) -> None:
@@ -65,8 +71,9 @@ def find_connection(
     """The master that is meant. Raises `MasterUnreachable` when nothing says where it is."""
     url = complete_url(access.url or environ.get("CRAWLFLEET_URL") or "")
     key = access.key or environ.get("CRAWLFLEET_KEY") or environ.get("CRAWLFLEET_ADMIN_KEY") or ""
+    trust = _trust(access, environ)
     if url and key:
-        return Connection(url=url, key=key)
+        return Connection(url=url, key=key, trust=trust)
     loaded = config.load(environ=environ, flags={"data_dir": access.data}, cwd=cwd, home=home)
     folder = config.data_dir(loaded.settings)
     left = read_connection(folder)
@@ -77,7 +84,17 @@ def find_connection(
         )
     if left is None:
         raise MasterUnreachable(f"no fleet is running with its data in {folder}")
+    if trust != Trust():
+        left = msgspec.structs.replace(left, trust=trust)
     return msgspec.structs.replace(left, key=key or left.key)
+
+
+def _trust(access: Access, environ: Mapping[str, str]) -> Trust:
+    return Trust(
+        ca=str(access.ca or environ.get("CRAWLFLEET_CA") or ""),
+        cert=str(access.cert or environ.get("CRAWLFLEET_CERT") or ""),
+        key=str(access.cert_key or environ.get("CRAWLFLEET_CERT_KEY") or ""),
+    )
 
 
 def is_alive(pid: int) -> bool:

@@ -138,7 +138,8 @@ async def _ask(connection: Connection) -> list[Check]:
     from crawlfleet.client import Client
 
     try:
-        async with Client(connection.url, connection.key, patience_s=0) as client:
+        url, key, trust = connection.url, connection.key, connection.trust
+        async with Client(url, key, patience_s=0, trust=trust) as client:
             status = await client.status()
     except (Unauthenticated, Refused) as error:
         remedy = "give a valid key with --key or CRAWLFLEET_KEY"

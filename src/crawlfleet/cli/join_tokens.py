@@ -49,7 +49,7 @@ async def create(
     fields |= {} if name is None else {"name": name}
     fields |= {} if cluster is None else {"cluster_id": cluster}
     made = await desk.fleet.create_join_token(**fields)
-    line = f"crawlfleet worker --master {quote(desk.fleet.url)} --join {made.secret}"
+    line = f"crawlfleet worker --master {quote(desk.fleet.url)} --join {made.join or made.secret}"
     desk.output.show(made, lambda: cell(line))
     desk.output.remark(
         f"{made.join_token.id}: for {uses} new node{'s' if uses > 1 else ''} within {expires}; "

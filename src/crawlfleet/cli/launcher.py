@@ -28,6 +28,7 @@ from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticate
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import hold
 from crawlfleet.testing.demo_shop import ServedShop
+from crawlfleet.trust import Trust, pin_of, with_pin
 from crawlfleet.worker import leash
 
 FIRST_PAUSE_S: Final = 0.1
@@ -49,7 +50,12 @@ class Launcher:
         self._settings = settings
         self._folder = config.data_dir(settings)
         self._port = settings.server.port or _free_port(settings.server.host)
-        self._url = f"http://{_address(settings.server.host)}:{self._port}"
+        self._pin = pin_of(settings.server.tls_cert) if settings.server.tls_cert else ""
+        scheme = "https" if self._pin else "http"
+        self._url = f"{scheme}://{_address(settings.server.host)}:{self._port}"
+        worker = settings.worker
+        # Of this machine's own master the key is known: its certificate may name any machine.
+        self._trust = Trust(cert=worker.tls_cert, key=worker.tls_key, pin=self._pin)
         self._flags = [*flags, "--data", str(self._folder)]
         self._demo = demo
         self._opens = opens
@@ -71,9 +77,10 @@ class Launcher:
             loop.add_signal_handler(each, self._stop.set)
         keepers = [asyncio.create_task(self._keep("master", self._master_command(), key))]
         try:
-            async with Client(self._url, key, patience_s=0) as client:
+            async with Client(self._url, key, patience_s=0, trust=self._trust) as client:
                 await self._until_ready(client)
-                write_connection(self._folder, Connection(url=self._url, key=key, pid=os.getpid()))
+                way = Connection(url=self._url, key=key, pid=os.getpid(), trust=self._trust)
+                write_connection(self._folder, way)
                 await self._welcome(client)
                 keepers += [
                     asyncio.create_task(
@@ -162,17 +169,23 @@ class Launcher:
         return process
 
     def _environment(self, name: str, key: str) -> Mapping[str, str]:
-        environment = {**os.environ, "CRAWLFLEET_JOIN_TOKEN": join_token(self._folder)}
+        joining = join_token(self._folder)
+        environment = {**os.environ, "CRAWLFLEET_JOIN_TOKEN": with_pin(joining, self._pin)}
         environment.pop("CRAWLFLEET_ADMIN_KEY", None)
         if name == "master":
             environment["CRAWLFLEET_ADMIN_KEY"] = key
+            environment["CRAWLFLEET_JOIN_TOKEN"] = joining
         elif self._demo:
             # The shop of the demo is on the loopback, which workers do not visit otherwise.
             environment["CRAWLFLEET_WORKER_ALLOW_PRIVATE"] = "true"
         return environment
 
     def _master_command(self) -> list[str]:
-        listen = ["--host", self._settings.server.host, "--port", str(self._port)]
+        server = self._settings.server
+        listen = ["--host", server.host, "--port", str(self._port)]
+        listen += ["--tls-cert", server.tls_cert] if server.tls_cert else []
+        listen += ["--tls-key", server.tls_key] if server.tls_key else []
+        listen += ["--plain-http"] if server.plain_http else []
         return [sys.executable, "-m", "crawlfleet", "master", *listen, *self._flags]
 
     def _worker_command(self, number: int) -> list[str]:

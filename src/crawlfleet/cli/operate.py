@@ -14,6 +14,26 @@ from crawlfleet.private_file import hold
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on.")]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option("--tls-cert", dir_okay=False, help="Certificate to show (PEM): switches on TLS."),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option("--tls-key", dir_okay=False, help="Its key, if that is in another file."),
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-client-ca",
+        dir_okay=False,
+        help="Authorities: whoever asks anything must show a certificate of theirs.",
+    ),
+]
+PlainHttp = Annotated[
+    bool | None,
+    typer.Option("--plain-http", help="Answer others than this machine without TLS."),
+]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the store, logs and keys.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Settings file (TOML).", dir_okay=False)
@@ -26,10 +46,13 @@ def register(app: typer.Typer) -> None:
         epilog="Examples: `crawlfleet up` · `crawlfleet up --open` · "
         "`crawlfleet up --workers 4 --port 9000 --data ./fleet`"
     )(up)
-    app.command(epilog="Example: `crawlfleet master --port 8000 --data ./fleet`")(master)
+    app.command(
+        epilog="Examples: `crawlfleet master --port 8000 --data ./fleet` · "
+        "`crawlfleet master --host 0.0.0.0 --tls-cert master.pem --tls-key master.key`"
+    )(master)
     app.command(
         epilog="Examples: `crawlfleet worker --master http://127.0.0.1:8000 --join 8c1f…` · "
-        "`crawlfleet worker --master http://one:8000 --master http://two:8000`"
+        "`crawlfleet worker --master https://one:8000 --master https://two:8000 --ca fleet-ca.pem`"
     )(worker)
 
 
@@ -38,6 +61,9 @@ def up(
     port: Port = None,
     data: Data = None,
     config_file: ConfigFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    plain_http: PlainHttp = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes to start.")] = None,
     demo: Annotated[
         bool,
@@ -49,26 +75,56 @@ def up(
 ) -> None:
     """Start a whole fleet on this machine: one master, some workers, one SQLite file."""
     from crawlfleet.cli.launcher import Launcher
+    from crawlfleet.compose import check_exposure
 
     settings = _settings(
         config_file,
-        {"server.host": host, "server.port": port, "data_dir": data, "workers": workers},
+        {
+            "server.host": host,
+            "server.port": port,
+            "server.tls_cert": tls_cert,
+            "server.tls_key": tls_key,
+            "server.plain_http": plain_http,
+            "data_dir": data,
+            "workers": workers,
+        },
     )
+    check_exposure(settings.server)
     _private_folder(settings)
     flags = ["--config", str(config_file.resolve())] if config_file else []
     raise typer.Exit(asyncio.run(Launcher(settings, flags, demo=demo, opens=open_).run()))
 
 
 def master(
-    host: Host = None, port: Port = None, data: Data = None, config_file: ConfigFile = None
+    host: Host = None,
+    port: Port = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    plain_http: PlainHttp = None,
+    data: Data = None,
+    config_file: ConfigFile = None,
 ) -> None:
-    """Start a master: the API, the scheduler and the store."""
-    from crawlfleet.cli.credentials import admin_key, preset
-    from crawlfleet.compose import serve_master
+    """Start a master: the API, the scheduler and the store.
 
-    flags = {"server.host": host, "server.port": port, "data_dir": data}
+    It listens beyond this machine only with TLS, or with --plain-http. A certificate that was
+    replaced is read again within seconds, or at once on SIGHUP.
+    """
+    from crawlfleet.cli.credentials import admin_key, preset
+    from crawlfleet.compose import check_exposure, serve_master
+
+    flags = {
+        "server.host": host,
+        "server.port": port,
+        "server.tls_cert": tls_cert,
+        "server.tls_key": tls_key,
+        "server.tls_client_ca": tls_client_ca,
+        "server.plain_http": plain_http,
+        "data_dir": data,
+    }
     loaded = _loaded(config_file, flags)
     settings = loaded.settings
+    check_exposure(settings.server)
     folder = _private_folder(settings)
     _configure_log(settings, "master.log", telemetry.Component.MASTER)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -102,6 +158,22 @@ def worker(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of this node.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Cluster to join; it must exist.")] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, help="Authorities that the master's certificate must be of (PEM)."
+        ),
+    ] = None,
+    cert: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="Certificate for a master that asks for one (PEM)."),
+    ] = None,
+    cert_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key", "--cert-key", dir_okay=False, help="Its key, if that is in another file."
+        ),
+    ] = None,
     data: Data = None,
     config_file: ConfigFile = None,
 ) -> None:
@@ -111,16 +183,24 @@ def worker(
     from crawlfleet.compose import run_worker
 
     settings = _settings(
-        config_file, {"worker.name": name, "worker.cluster": cluster, "data_dir": data}
+        config_file,
+        {
+            "worker.name": name,
+            "worker.cluster": cluster,
+            "worker.tls_ca": ca,
+            "worker.tls_cert": cert,
+            "worker.tls_key": cert_key,
+            "data_dir": data,
+        },
     )
-    join_token = join or preset("CRAWLFLEET_JOIN_TOKEN")
-    if join_token is None:
-        raise ConfigError(
-            "a worker needs a join token: give --join, or set CRAWLFLEET_JOIN_TOKEN "
-            "(`crawlfleet join-tokens create` makes one)"
-        )
     label = settings.worker.name or "worker"
     identity = _private_folder(settings) / "nodes" / f"{label}.json"
+    join_token = join or preset("CRAWLFLEET_JOIN_TOKEN")
+    if join_token is None and not identity.exists():
+        raise ConfigError(
+            "a new worker needs a join token: give --join, or set CRAWLFLEET_JOIN_TOKEN "
+            "(`crawlfleet join-tokens create` makes one)"
+        )
     busy = f"another worker runs as {label!r} on this data folder; give this one another --name"
     lock = hold(identity.with_suffix(".lock"), busy=busy)
     _configure_log(settings, f"{label}.log", telemetry.Component.WORKER)
@@ -129,7 +209,7 @@ def worker(
             run_worker(
                 settings,
                 master_url=complete_url(",".join(masters)),
-                join_token=join_token,
+                join_token=join_token or "",
                 identity=identity,
             )
         )

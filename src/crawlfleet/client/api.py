@@ -29,7 +29,8 @@ class Client(ExecutionCalls, AdministrationCalls, KeyCalls):
     `url` may name several masters, parted by commas.
 
     A master that does not answer, or says that it is busy, is asked again for up to `patience_s`;
-    0 means never.
+    0 means never. `trust` says whose certificates are believed where they are not those of an
+    authority that the machine trusts: `Client("https://…", key, trust=Trust(ca="ca.pem"))`.
     """
 
     @classmethod

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from crawlfleet.client.patience import persist
 from crawlfleet.client.stream import stream
 from crawlfleet.client.transport import Transport
+from crawlfleet.trust import Trust
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -29,9 +30,16 @@ class Page(Protocol[T_co]):
 class Calls:
     """Sends requests, again if need be. An async context manager."""
 
-    def __init__(self, url: str, key: str, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        trust: Trust = Trust(),  # noqa: B008 (frozen)
+    ) -> None:
         self.url = url
-        self._transport = Transport(url)
+        self._transport = Transport(url, trust)
         self._key = key
         self._patience_s = patience_s
 

@@ -7,6 +7,7 @@ is tried, and stays in use for as long as it answers.
 import asyncio
 import random
 import socket
+import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -28,6 +29,7 @@ from crawlfleet.errors import (
     Unauthenticated,
 )
 from crawlfleet.model.views import Problem
+from crawlfleet.trust import Trust
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -51,9 +53,14 @@ class Transport:
     could not even be sent is tried at the next address at once.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, trust: Trust = Trust()) -> None:  # noqa: B008 (frozen)
         self._addresses = addresses_in(url)
         self._at = 0
+        self._trust = trust
+        self._trusted: tuple[tuple[Any, ...], ssl.SSLContext] | None = None
+        """The files as they were when they were read, and what was read."""
+        self._doubts = False
+        """Whether a call failed since: one of the files may have been replaced."""
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -108,6 +115,7 @@ class Transport:
                         headers=sent,
                         timeout=timeout,
                         allow_redirects=False,
+                        ssl=self._believing(address),
                     ) as response:
                         payload = await response.read()
                     return _decoded(response, payload, type, address)
@@ -138,6 +146,7 @@ class Transport:
                         timeout=timeout,
                         read_bufsize=LONGEST_LINE,
                         allow_redirects=False,
+                        ssl=self._believing(address),
                     ) as response:
                         if response.status >= 400:
                             raise _error(response.status, await response.read(), address)
@@ -167,6 +176,8 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._leave(address)
             detail = str(error) or error.__class__.__name__
+            if isinstance(error, aiohttp.ClientSSLError):
+                detail = f"no trusted connection: {error.os_error or error}"
             not_sent = isinstance(
                 error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
             )
@@ -174,9 +185,21 @@ class Transport:
             raise kind(f"{address} did not answer: {detail}") from error
 
     def _leave(self, address: str) -> None:
+        self._doubts = True
         # Of several calls that fail at once, the first decides.
         if address == self.address:
             self._at = (self._at + 1) % len(self._addresses)
+
+    def _believing(self, address: str) -> ssl.SSLContext | bool:
+        """Whom to believe at an address; reads the files again when one was replaced."""
+        if not address.startswith("https:"):
+            return True
+        if self._trusted is None or self._doubts:
+            self._doubts = False
+            stamp = self._trust.stamp()
+            if self._trusted is None or stamp != self._trusted[0]:
+                self._trusted = (stamp, self._trust.context())
+        return self._trusted[1]
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

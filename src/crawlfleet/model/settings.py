@@ -28,6 +28,27 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     port: Annotated[
         int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     ] = 8000
+    tls_cert: Annotated[
+        str,
+        Meta(description="File of the certificate to show, with its chain (PEM): switches on TLS."),
+    ] = ""
+    tls_key: Annotated[
+        str, Meta(description="File of its key, if that is not in the same file.")
+    ] = ""
+    tls_client_ca: Annotated[
+        str,
+        Meta(
+            description="File of authorities: whoever asks anything must show a certificate of "
+            "theirs."
+        ),
+    ] = ""
+    plain_http: Annotated[
+        bool,
+        Meta(
+            description="Whether others than this machine may be answered without TLS: behind a "
+            "proxy, or in a network where nobody listens."
+        ),
+    ] = False
     max_body_mb: Annotated[
         float,
         Meta(ge=4, description="A larger request is refused before it is read; at least 4."),
@@ -156,6 +177,19 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     cluster: Annotated[
         str, Meta(min_length=1, description="The cluster that the node joins; it must exist.")
     ] = "default"
+    tls_ca: Annotated[
+        str,
+        Meta(
+            description="File of the authorities that the master's certificate must be of; "
+            "those that the machine trusts when empty."
+        ),
+    ] = ""
+    tls_cert: Annotated[
+        str, Meta(description="File of a certificate to show to a master that asks for one.")
+    ] = ""
+    tls_key: Annotated[
+        str, Meta(description="File of its key, if that is not in the same file.")
+    ] = ""
     slots: Annotated[Count, Meta(description="How many executions run at once.")] = 4
     node_type: Annotated[
         str, Meta(min_length=1, description="A kind of node that tasks may ask for.")

@@ -370,6 +370,9 @@ class NewJoinToken(msgspec.Struct, frozen=True, kw_only=True):
 
     join_token: JoinTokenView
     secret: str
+    join: str = ""
+    """What to start a worker with: the secret and, of a master with TLS, the fingerprint of its
+    public key. A worker that was given it talks to nobody else."""
 
 
 class KeyPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -141,6 +141,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     node_id: str
     node_token: str
+    master_pin: str = ""
+    """Fingerprint of the master's public key, where the join token told it."""
 
 
 class IdentityKeeper(Protocol):

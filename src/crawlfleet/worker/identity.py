@@ -9,10 +9,17 @@ from crawlfleet.private_file import write_private
 
 
 class IdentityFile:
-    """Keeps the identity across restarts; a damaged file counts as none."""
+    """Keeps the identity across restarts; a damaged file counts as none.
 
-    def __init__(self, path: Path) -> None:
+    With it the key by which the node knows its master: that of `master_pin`, else of the file.
+    """
+
+    def __init__(self, path: Path, *, master_pin: str = "") -> None:
         self._path = path
+        known = self.load()
+        self.master_pin = master_pin or (known.master_pin if known else "")
+        if known is not None and known.master_pin != self.master_pin:
+            self.save(known)
 
     def load(self) -> Identity | None:
         try:
@@ -21,4 +28,5 @@ class IdentityFile:
             return None
 
     def save(self, identity: Identity) -> None:
-        write_private(self._path, msgspec.json.encode(identity))
+        kept = msgspec.structs.replace(identity, master_pin=self.master_pin)
+        write_private(self._path, msgspec.json.encode(kept))
