@@ -20,6 +20,7 @@ from crawlfleet.backends.machine import Machine
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.run import Crawl, rules_of
@@ -27,7 +28,7 @@ from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import Registration
+from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
 from crawlfleet.ports.frontier import Frontier
@@ -145,6 +146,8 @@ async def serve_master(
                 # Whose word is taken for where a client is, is decided by `api.door`.
                 proxy_headers=False,
                 server_header=False,
+                # In an answer it says what requests may be packed with (RFC 7694).
+                headers=[("Accept-Encoding", ", ".join(ENCODINGS))],
                 http=BoundedHeaders,
                 ws="none",
                 lifespan="off",
@@ -233,6 +236,7 @@ async def _registration(settings: WorkerSettings, pool: ProcessPool) -> Registra
         capabilities=dict(settings.capabilities),
         resources={name: amount for name, amount in offered.items() if amount},
         task_types=pool.task_types,
+        protocol=PROTOCOL,
     )
 
 

@@ -8,8 +8,9 @@ import msgspec
 from starlette.responses import Response
 
 from crawlfleet.api import examples
+from crawlfleet.api.bodies import JSON
 from crawlfleet.api.presenting import present_execution, present_line
-from crawlfleet.api.routing import JSON, READERS, Call, Example, Route, Scope
+from crawlfleet.api.routing import READERS, Call, Example, Route, Scope
 from crawlfleet.api.selecting import EventNumber, PageSize, check_id
 from crawlfleet.api.streaming import STREAM, Stream, resumed, while_live
 from crawlfleet.control.logs import LogNews

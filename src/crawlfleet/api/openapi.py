@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.api.bodies import JSON
 from crawlfleet.api.browser import COOKIE, CSRF
 from crawlfleet.api.etags import header_parameter
 from crawlfleet.api.notes import add_notes, field_notes
 from crawlfleet.api.problems import MEDIA_TYPE
-from crawlfleet.api.routing import JSON, Nothing, Route
+from crawlfleet.api.routing import Nothing, Route
 from crawlfleet.api.selecting import LONGEST_ID
 from crawlfleet.api.streaming import STREAM
 from crawlfleet.model.key import Role

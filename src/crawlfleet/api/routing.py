@@ -17,11 +17,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
+from crawlfleet.api.bodies import JSON, packed, read_body
 from crawlfleet.api.browser import keep_inert
 from crawlfleet.api.decoding import decode_body, decode_query
 from crawlfleet.api.door import CLIENT, Client, Door
 from crawlfleet.api.problems import (
-    Malformed,
     headers_of,
     is_known,
     place,
@@ -46,7 +46,6 @@ OPERATORS: Final = frozenset({Role.OPERATOR, Role.ADMIN})
 NODES: Final = frozenset({Role.NODE, Role.ADMIN})
 ADMINS: Final = frozenset({Role.ADMIN})
 ANYONE: Final[frozenset[Role]] = frozenset()
-JSON: Final = "application/json"
 NOT_KEPT: Final = {"Cache-Control": "no-store"}
 """For answers that show a secret."""
 
@@ -245,7 +244,7 @@ def _endpoint(
                     )
                 )
             return respond(problem_of(error, place(request)), headers_of(error))
-        response = _response(reply)
+        response = _response(request, reply)
         if caller.session_hash:
             keep_inert(response)
         return response
@@ -253,18 +252,15 @@ def _endpoint(
     return answer
 
 
-def _response(reply: Any) -> Response:
+def _response(request: Request, reply: Any) -> Response:
     if isinstance(reply, Response):
         return reply
     if not isinstance(reply, Reply):
         reply = Reply(body=reply)
     body = reply.body
-    return Response(
-        body if isinstance(body, bytes) else msgspec.json.encode(body),
-        status_code=reply.status,
-        media_type=reply.media_type,
-        headers=reply.headers,
-    )
+    content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    content, headers = packed(content, reply.headers, request)
+    return Response(content, status_code=reply.status, media_type=reply.media_type, headers=headers)
 
 
 async def _admitted(request: Request, route: Route, door: Door, client: Client) -> Principal:
@@ -338,28 +334,4 @@ async def _hung_up(request: Request) -> None:
 async def _body(request: Request, route: Route, max_bytes: int) -> Any:
     if route.method == "GET":
         return None
-    announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > max_bytes:
-        raise _too_large(max_bytes)
-    chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > max_bytes:
-            raise _too_large(max_bytes)
-        chunks.append(chunk)
-    content_type = request.headers.get("content-type", JSON).partition(";")[0]
-    if size and content_type.strip().lower() not in {JSON, ""}:
-        raise Malformed(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "unsupported-media-type",
-            f"the body is {content_type!r}; send {JSON}",
-        )
-    return decode_body(b"".join(chunks), route.body)
-
-
-def _too_large(max_bytes: int) -> Malformed:
-    return Malformed(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        "too-large",
-        f"the body is larger than {max_bytes / 1e6:g} MB; send less at once",
-    )
+    return decode_body(await read_body(request, max_bytes=max_bytes), route.body)

@@ -12,10 +12,20 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
+from crawlfleet.core.packing import (
+    ENCODINGS,
+    PACKED_FROM_BYTES,
+    TooLarge,
+    Unpackable,
+    chosen,
+    pack,
+    unpack,
+)
 from crawlfleet.errors import (
     Busy,
     Conflict,
@@ -35,6 +45,9 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 30.0
 LONGEST_LINE: Final = 1 << 20
+LARGEST_ANSWER: Final = 1 << 30
+PACKED: Final = {"Accept-Encoding": ", ".join(ENCODINGS)}
+AS_IT_IS: Final = {"Accept-Encoding": "identity"}
 LONGEST_PAUSE_S: Final = 0.1
 SLOW_S: Final = 1.0
 WATCH: Final = {
@@ -61,6 +74,8 @@ class Transport:
         """The files as they were when they were read, and what was read."""
         self._doubts = False
         """Whether a call failed since: one of the files may have been replaced."""
+        self._taken: dict[str, str] = {}
+        """How each master takes large requests, in its own words."""
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -105,20 +120,22 @@ class Transport:
             total=ANSWER_TIMEOUT_S + wait_s, sock_connect=CONNECT_TIMEOUT_S
         )
         for others in reversed(range(len(self._addresses))):
+            packed, how = self._packed(content, address := self.address)
             try:
-                with self._reaching(address := self.address, is_long=wait_s > 0):
+                with self._reaching(address, is_long=wait_s > 0):
                     async with self._opened().request(
                         method,
                         address + path,
-                        data=content,
+                        data=packed,
                         params=query,
-                        headers=sent,
+                        headers={**sent, **how},
                         timeout=timeout,
                         allow_redirects=False,
                         ssl=self._believing(address),
                     ) as response:
                         payload = await response.read()
-                    return _decoded(response, payload, type, address)
+                    self._taken[address] = response.headers.get("Accept-Encoding", "")
+                    return _decoded(response, _unpacked(response, payload), type, address)
             except _NotSent:
                 if not others:
                     raise
@@ -142,7 +159,7 @@ class Transport:
                     async with self._opened().get(
                         address + path,
                         params=query,
-                        headers={"Authorization": f"Bearer {key}", **headers},
+                        headers={"Authorization": f"Bearer {key}", **AS_IT_IS, **headers},
                         timeout=timeout,
                         read_bufsize=LONGEST_LINE,
                         allow_redirects=False,
@@ -190,6 +207,22 @@ class Transport:
         if address == self.address:
             self._at = (self._at + 1) % len(self._addresses)
 
+    def _packed(
+        self, content: bytes | None, address: str
+    ) -> tuple[bytes | None, Mapping[str, str]]:
+        """A body as a master takes it, with the headers that say so.
+
+        An answer of that master has told how; one of this machine costs no way.
+        """
+        if is_near(address):
+            return content, AS_IT_IS
+        if content is None or len(content) < PACKED_FROM_BYTES:
+            return content, PACKED
+        encoding = chosen(self._taken.get(address, ""))
+        if not encoding:
+            return content, PACKED
+        return pack(content, encoding), {**PACKED, "Content-Encoding": encoding}
+
     def _believing(self, address: str) -> ssl.SSLContext | bool:
         """Whom to believe at an address; reads the files again when one was replaced."""
         if not address.startswith("https:"):
@@ -204,13 +237,20 @@ class Transport:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, socket_factory=_watched_socket)
-            self._session = aiohttp.ClientSession(connector=connector, trust_env=False)
+            self._session = aiohttp.ClientSession(
+                connector=connector, trust_env=False, auto_decompress=False
+            )
         return self._session
 
 
 def addresses_in(url: str) -> tuple[str, ...]:
     """The addresses of masters that are named, one or several parted by commas."""
     return tuple(each.strip().rstrip("/") for each in url.split(",") if each.strip()) or ("",)
+
+
+def is_near(address: str) -> bool:
+    """Whether a master is on this machine."""
+    return urlsplit(address).hostname in {"127.0.0.1", "::1", "localhost"}
 
 
 class _NotSent(MasterUnreachable):
@@ -231,6 +271,16 @@ def _watched_socket(info: Any) -> socket.socket:
         if (option := getattr(socket, name, None)) is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
     return made
+
+
+def _unpacked(response: aiohttp.ClientResponse, payload: bytes) -> bytes:
+    encoding = response.headers.get("Content-Encoding", "")
+    if encoding not in ENCODINGS:
+        return payload
+    try:
+        return unpack(payload, encoding, most_bytes=LARGEST_ANSWER)
+    except (Unpackable, TooLarge) as error:
+        raise MasterUnreachable(f"the answer cannot be unpacked: {error}") from error
 
 
 def _decoded(response: aiohttp.ClientResponse, payload: bytes, type: type[T], address: str) -> T:

@@ -28,7 +28,13 @@ from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.key import ApiKey
-from crawlfleet.model.messages import Heartbeat, HeartbeatReply, Registered, Registration
+from crawlfleet.model.messages import (
+    PROTOCOL,
+    Heartbeat,
+    HeartbeatReply,
+    Registered,
+    Registration,
+)
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.requests import NodeChangeRequest
@@ -132,6 +138,7 @@ class Nodes:
             heartbeat_interval_s=terms.heartbeat_interval_s,
             node_token=token,
             terms=terms,
+            protocol=PROTOCOL,
         )
 
     async def heartbeat(self, node_id: str, heartbeat: Heartbeat) -> HeartbeatReply:

@@ -17,7 +17,7 @@ from crawlfleet.core.admission import (
 )
 from crawlfleet.core.complaints import LONGEST_NAME
 from crawlfleet.errors import FieldProblem
-from crawlfleet.model.messages import Heartbeat, Registration
+from crawlfleet.model.messages import OLDEST_PROTOCOL, Heartbeat, Registration
 
 DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}\Z")
 DESCRIPTION: Final = re.compile(r"[^\x00]{0,2000}\Z")
@@ -56,6 +56,13 @@ def registration_problems(
             registration.cluster_id,
             "is not a cluster",
             f"use one of {', '.join(sorted(clusters))}",
+        )
+    if registration.protocol < OLDEST_PROTOCOL:
+        yield _problem(
+            "protocol",
+            registration.protocol,
+            f"is older than what this master understands, which begins with {OLDEST_PROTOCOL}",
+            "install a newer crawlfleet on this node",
         )
     yield from labels_problems(registration.labels)
     yield from _task_types(registration.task_types)

@@ -5,7 +5,7 @@ fencing token and the session do not allow.
 """
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,12 @@ from crawlfleet.model.log import LogPart, Progress
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources, Usage
 from crawlfleet.model.task import JSON_NULL, TaskError
+
+PROTOCOL: Final = 1
+"""What this version speaks. It grows when a message changes its meaning; new fields alone, which
+have defaults, do not count."""
+OLDEST_PROTOCOL: Final = 1
+"""The oldest that a master still understands."""
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,6 +37,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     resources: dict[str, float] = {}
     task_types: tuple[str, ...] = ()
     node_id: str | None = None
+    protocol: int = 1
+    """The version of this protocol that the node speaks; the first when it does not say."""
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +52,8 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Shown once, when the node is new."""
     terms: NodeTerms | None = None
     """The settings of its cluster to begin with."""
+    protocol: int = 0
+    """The version that the master speaks; a newer one understands older nodes."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,13 @@ from typing import Final
 import msgspec
 
 from crawlfleet.errors import Conflict, MasterFailed, MasterUnreachable, Refused
-from crawlfleet.model.messages import Registered, Registration, Report, ReportOutcome
+from crawlfleet.model.messages import (
+    PROTOCOL,
+    Registered,
+    Registration,
+    Report,
+    ReportOutcome,
+)
 from crawlfleet.ports.execution import (
     ControlLink,
     ExecutorPool,
@@ -83,6 +89,12 @@ class Agent:
                 break
             asked_at, registered = answer
             log.info("session opened", node_id=registered.node_id, session=registered.session_id)
+            if registered.protocol < PROTOCOL:
+                log.warning(
+                    "the master is older than this node: bring masters up to date first",
+                    its_protocol=registered.protocol,
+                    our_protocol=PROTOCOL,
+                )
             session = WorkSession(
                 link=self._link,
                 pool=self._pool,

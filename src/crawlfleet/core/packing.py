@@ -1,0 +1,68 @@
+"""Bodies of requests and answers, made smaller for the way: zstd, or gzip for those without.
+
+A few bytes can stand for gigabytes, so unpacking is told how much may come out.
+"""
+
+import zlib
+from typing import Final
+
+import zstandard
+
+from crawlfleet.errors import CrawlfleetError
+
+PACKED_FROM_BYTES: Final = 4_096
+"""Smaller bodies fit into a few packets anyway."""
+ENCODINGS: Final = ("zstd", "gzip")
+"""Those that are understood, the preferred one first."""
+LEVEL: Final = 1
+"""The quickest: most of the gain for a small part of the time."""
+WINDOW_BYTES: Final = 8 << 20
+
+
+class Unpackable(CrawlfleetError):
+    """The bytes are not what their encoding says."""
+
+
+class TooLarge(CrawlfleetError):
+    """More would come out than was allowed."""
+
+
+def chosen(accepted: str) -> str:
+    """The best encoding among those of an `Accept-Encoding` header; empty when there is none."""
+    offers = [each.partition(";") for each in accepted.lower().replace(" ", "").split(",")]
+    wanted = {name for name, _, weight in offers if weight not in {"q=0", "q=0.0", "q=0.00"}}
+    return next((each for each in ENCODINGS if each in wanted), "")
+
+
+def pack(body: bytes, encoding: str) -> bytes:
+    """The body in one of `ENCODINGS`."""
+    if encoding == "zstd":
+        return zstandard.ZstdCompressor(level=LEVEL).compress(body)
+    return zlib.compress(body, LEVEL, wbits=31)
+
+
+def unpack(body: bytes, encoding: str, *, most_bytes: int) -> bytes:
+    """What was packed; raises `Unpackable`, or `TooLarge` without having unpacked much more."""
+    plain = _unzstd(body, most_bytes) if encoding == "zstd" else _gunzip(body, most_bytes)
+    if len(plain) > most_bytes:
+        raise TooLarge(f"more than {most_bytes} bytes came out")
+    return plain
+
+
+def _unzstd(body: bytes, most_bytes: int) -> bytes:
+    try:
+        reader = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(body)
+        return reader.read(most_bytes + 1)
+    except zstandard.ZstdError as error:
+        raise Unpackable(f"it is not zstd: {error}") from None
+
+
+def _gunzip(body: bytes, most_bytes: int) -> bytes:
+    inner = zlib.decompressobj(31)
+    try:
+        plain = inner.decompress(body, most_bytes + 1)
+    except zlib.error as error:
+        raise Unpackable(f"it is not gzip: {error}") from None
+    if len(plain) <= most_bytes and not inner.eof:
+        raise Unpackable("it is not gzip: its end is missing")
+    return plain

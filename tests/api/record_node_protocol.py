@@ -1,0 +1,209 @@
+"""Records what a node of this version and its master say to each other.
+
+    python tests/api/record_node_protocol.py
+
+writes `recordings/node-protocol-N.json`, N being the version of the protocol. A recording is kept
+for as long as masters understand that version: it is never made again to please a test.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from plain_http import Master, started
+
+from crawlfleet.model.key import Role
+from crawlfleet.model.log import Gap, LogLine, Progress
+from crawlfleet.model.messages import (
+    PROTOCOL,
+    Departure,
+    Heartbeat,
+    LeaseRequest,
+    Note,
+    NoteBatch,
+    Registration,
+    Report,
+    ReportBatch,
+    ReportKind,
+)
+from crawlfleet.model.resources import Usage
+from crawlfleet.model.task import ErrorClass, TaskError
+
+FOLDER: Final = Path(__file__).parent / "recordings"
+NAMED: Final = ("node_id", "session_id", "execution_id", "task_id", "node_token")
+"""What differs from one run to the next; a later one replaces an earlier one of that name."""
+
+
+class Recorder:
+    """Talks to a master, and writes down what was said with names in place of ids."""
+
+    def __init__(self, master: Master) -> None:
+        self._master = master
+        self.exchanges: list[dict[str, Any]] = []
+        self.ids: dict[str, str] = {}
+
+    def say(self, name: str, who: str, path: str, message: Any, *, fill: str = "") -> Any:
+        """One exchange as the admin, with the join key, or as the node."""
+        request = msgspec.to_builtins(message) if message is not None else None
+        if fill:
+            request = json.loads(fill)
+        keys = {
+            "admin": self._master.keys[Role.ADMIN],
+            "join": self._master.keys[Role.NODE],
+            "node": self.ids.get("node_token", ""),
+        }
+        answer = self._master.call("POST", self._with_ids(path), request, key=keys[who])
+        assert answer.status in {200, 201}, answer.content
+        exchange = {"name": name, "who": who, "path": path, "request": self._named(request)}
+        self._learn(answer.json)
+        self.exchanges.append(
+            exchange | {"status": answer.status, "reply": self._named(answer.json)}
+        )
+        return answer.json
+
+    def _with_ids(self, text: str) -> str:
+        for name, id in self.ids.items():
+            text = text.replace("{" + name + "}", id)
+        return text
+
+    def _learn(self, value: Any) -> None:
+        if isinstance(value, dict):
+            for name in NAMED:
+                if isinstance(value.get(name), str):
+                    self.ids[name] = value[name]
+            if str(value.get("id", "")).startswith("task-"):
+                self.ids["task_id"] = value["id"]
+        for each in value.values() if isinstance(value, dict) else value if _many(value) else ():
+            self._learn(each)
+
+    def _named(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._named(each) for name, each in value.items()}
+        if _many(value):
+            return [self._named(each) for each in value]
+        for name, id in self.ids.items():
+            if value == id:
+                return "{" + name + "}"
+        return value
+
+
+def _many(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def record(master: Master) -> list[dict[str, Any]]:
+    """A node's life, in which every message of the protocol is said."""
+    to = Recorder(master)
+    registration = Registration(
+        name="recorded",
+        description="of this version",
+        ip_address="10.0.0.7",
+        port=9000,
+        node_type="standard",
+        region="eu-west",
+        labels={"rack": "7"},
+        capabilities={"content_types": ["html"], "gpu": True},
+        resources={"cpu": 4.0, "memory_mb": 4096.0, "slots": 2.0},
+        task_types=("recorded",),
+        protocol=PROTOCOL,
+    )
+    to.say("register", "join", "/api/v1/nodes:register", registration)
+    beat = Heartbeat(
+        resources=Usage(
+            cpu_usage=0.5, memory_usage=0.25, gpu_usage=0.1, network_io=1000.0, disk_io=10.0
+        ),
+        load=0.5,
+        active_tasks=("task-unknown",),
+        session_id=to.ids["session_id"],
+        configuration_version=0,
+        session_timeout_s=600.0,
+        number=1,
+    )
+    node = "/api/v1/nodes/{node_id}"
+    to.say("heartbeat", "node", f"{node}:heartbeat", beat)
+    task = {"task_type": "recorded", "parameters": {"n": 1}, "timeout": 60, "max_retries": 3}
+
+    def lease(name: str, *held: str) -> Any:
+        request = LeaseRequest(session_id=to.ids["session_id"], held=held, wait_s=5.0, backlog=4)
+        return to.say(name, "node", f"{node}:lease", request)
+
+    def report(name: str, kind: ReportKind, **fields: Any) -> None:
+        report = Report(
+            execution_id=to.ids["execution_id"],
+            task_id=to.ids["task_id"],
+            token=work["token"],
+            kind=kind,
+            at=1000.5,
+            **fields,
+        )
+        batch = ReportBatch(session_id=to.ids["session_id"], reports=(report,))
+        to.say(name, "node", f"{node}:report", None, fill=msgspec.json.encode(batch).decode())
+
+    ends: dict[str, dict[str, Any]] = {
+        "succeeded": {"data": msgspec.Raw(b'{"found":1}'), "metrics": {"pages": 2.0}},
+        "failed": {
+            "error": TaskError(error_class=ErrorClass.NETWORK, message="no", details="at line 1"),
+            "ran_s": 0.25,
+        },
+        "released": {},
+    }
+    for kind, fields in ends.items():
+        to.say(f"submit ({kind})", "admin", "/api/v1/tasks", task)
+        work = lease(f"lease ({kind})")["assignments"][0]
+        if kind == "succeeded":
+            report("report started", ReportKind.STARTED)
+            note = Note(
+                execution_id=to.ids["execution_id"],
+                lines=(LogLine(seq=1, at=1000.5, message="begun", fields={"n": 1}),),
+                left_out=Gap(first=2, last=3),
+                progress=Progress(done=1.0, total=2.0, at=1000.5),
+            )
+            batch = NoteBatch(session_id=to.ids["session_id"], notes=(note,))
+            to.say("note", "node", f"{node}:note", batch)
+        report(f"report {kind}", ReportKind(kind), **fields)
+        if kind == "failed":
+            to.say("cancel (failed)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
+    # What was given back comes again, under another token.
+    work = lease("lease (again)")["assignments"][0]
+    report("report succeeded at last", ReportKind.SUCCEEDED)
+    to.say("submit (stop)", "admin", "/api/v1/tasks", task)
+    work = lease("lease (stop)")["assignments"][0]
+    report("report started (stop)", ReportKind.STARTED)
+    to.say("cancel (stop)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
+    lease("lease with a stop order", to.ids["execution_id"])
+    to.say("heartbeat with a stop order", "node", f"{node}:heartbeat", beat)
+    report("report stopped", ReportKind.STOPPED)
+    report("report stale", ReportKind.SUCCEEDED)
+    to.say("rotate", "admin", f"{node}:rotate-token", None)
+    to.say("heartbeat that orders a new token", "node", f"{node}:heartbeat", beat)
+    to.say("renew the token", "node", f"{node}:renew-token", {})
+    again = msgspec.structs.replace(registration, node_id=to.ids["node_id"])
+    before = to.ids["session_id"]
+    to.say("register again", "node", "/api/v1/nodes:register", again)
+    to.say("leave", "node", f"{node}:unregister", Departure(session_id=to.ids["session_id"]))
+    gone = msgspec.structs.replace(beat, session_id=before)
+    to.say("heartbeat of an ended session", "node", f"{node}:heartbeat", gone)
+    lease("lease of an ended session")
+    return to.exchanges
+
+
+def main() -> None:
+    file = FOLDER / f"node-protocol-{PROTOCOL}.json"
+    if file.exists():
+        sys.exit(f"{file} exists: what nodes of that version say does not change any more")
+    with tempfile.TemporaryDirectory() as folder, started(Path(folder) / "fleet") as master:
+        exchanges = record(master)
+    FOLDER.mkdir(exist_ok=True)
+    document = {"protocol": PROTOCOL, "exchanges": exchanges}
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    print(f"{len(exchanges)} exchanges in {file}")
+
+
+if __name__ == "__main__":
+    main()
