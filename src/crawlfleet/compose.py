@@ -8,10 +8,10 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -40,6 +40,9 @@ from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.journal import ReportJournal
 from crawlfleet.worker.pool import ProcessPool
 from crawlfleet.worker.usage import UsageMeter, measure_capacity
+
+if TYPE_CHECKING:
+    from crawlfleet.client.transport import Transport
 
 log = logger(Component.MASTER)
 BUILT_IN_TASK_TYPES: Final = ("http_fetch", "python", "sleep", "web_crawl")
@@ -164,19 +167,20 @@ async def serve_master(
             watching = asyncio.create_task(control.watch(), name="watch")
             # A control plane that fails takes the server with it: the process starts anew.
             watching.add_done_callback(lambda _: stop())
-            await server.serve(sockets=[listening])
+            async with _announced(settings.server, listening.getsockname()[1]):
+                await server.serve(sockets=[listening])
         if watching.done():
             watching.result()
         watching.cancel()
 
 
 async def run_worker(
-    settings: Settings, *, master_url: str, join_token: str, identity: Path
+    settings: Settings, *, master_url: str | None, join_token: str, identity: Path
 ) -> AgentEnd:
     """Be a node of a master until drained, or told to stop by SIGTERM or SIGINT.
 
-    `master_url` may name several masters, parted by commas. A node that has joined before needs no
-    `join_token`.
+    `master_url` may name several masters, parted by commas; without one they are looked for on the
+    local network. A node that has joined before needs no `join_token`.
     """
     from crawlfleet.client.link import HttpControlLink
     from crawlfleet.client.transport import Transport
@@ -185,14 +189,10 @@ async def run_worker(
     secret, pin = without_pin(join_token)
     kept = IdentityFile(identity, master_pin=pin)
     known = kept.load()
-    if pin and not all(each.startswith("https:") for each in master_url.split(",")):
-        raise ConfigError(
-            f"this join token names the key of its master, but {master_url} is without TLS; "
-            "give --master https://…"
-        )
     # Whoever names an authority now may have given the master another key since the node joined.
     trust = _trust(settings.worker, pin if settings.worker.tls_ca else kept.master_pin)
-    async with Transport(master_url, trust) as transport:
+    _check_trust(trust, master_url)
+    async with Transport(master_url or "", trust) as transport, _masters(master_url, transport):
         agent = Agent(
             link=HttpControlLink(
                 transport,
@@ -222,7 +222,53 @@ async def run_worker(
 
 
 def _trust(settings: WorkerSettings, pin: str) -> Trust:
-    return Trust(ca=settings.tls_ca, cert=settings.tls_cert, key=settings.tls_key, pin=pin)
+    return Trust(
+        ca=settings.tls_ca,
+        cert=settings.tls_cert,
+        key=settings.tls_key,
+        pin=pin,
+        any_name=settings.discover,
+    )
+
+
+def _check_trust(trust: Trust, master_url: str | None) -> None:
+    """Raise `ConfigError` if a join token could fall into the wrong hands."""
+    if master_url is None and not trust.pin and not trust.ca:
+        raise ConfigError(
+            "worker.discover: anybody can announce a master, so this worker must know how to tell "
+            "yours: use a join token that names its key (`crawlfleet join-tokens create` at a "
+            "master with TLS), or give the authority of its certificate with --ca"
+        )
+    urls = (master_url or "").split(",") if master_url else ()
+    if trust.pin and not all(each.startswith("https:") for each in urls):
+        raise ConfigError(
+            f"this join token names the key of its master, but {master_url} is without TLS; "
+            "give --master https://…"
+        )
+
+
+@contextlib.asynccontextmanager
+async def _masters(master_url: str | None, transport: "Transport") -> AsyncIterator[None]:
+    """Know where the masters are: as told, or as long as this is entered by looking for them."""
+    if master_url is not None:
+        yield
+        return
+    from crawlfleet.client.discovery import Discovery
+
+    async with Discovery(transport.use) as discovery:
+        await discovery.anybody()
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _announced(server: ServerSettings, port: int) -> AsyncIterator[None]:
+    if not server.announce:
+        yield
+        return
+    from crawlfleet.client.discovery import Announcement
+
+    async with Announcement(server.host, port):
+        yield
 
 
 async def _registration(settings: WorkerSettings, pool: ProcessPool) -> Registration:

@@ -300,6 +300,7 @@ def _contradictions(values: Mapping[str, Any], given: Mapping[str, _Given]) -> l
         for name, needed in (
             ("server.tls_key", "server.tls_cert"),
             ("server.tls_client_ca", "server.tls_cert"),
+            ("server.announce", "server.tls_cert"),
             ("worker.tls_key", "worker.tls_cert"),
         )
         if value(name) and not value(needed)

@@ -34,6 +34,10 @@ PlainHttp = Annotated[
     bool | None,
     typer.Option("--plain-http", help="Answer others than this machine without TLS."),
 ]
+Announce = Annotated[
+    bool | None,
+    typer.Option("--announce", help="Tell the local network of it, for workers with --discover."),
+]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the store, logs and keys.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Settings file (TOML).", dir_okay=False)
@@ -52,7 +56,8 @@ def register(app: typer.Typer) -> None:
     )(master)
     app.command(
         epilog="Examples: `crawlfleet worker --master http://127.0.0.1:8000 --join 8c1f…` · "
-        "`crawlfleet worker --master https://one:8000 --master https://two:8000 --ca fleet-ca.pem`"
+        "`crawlfleet worker --master https://one:8000 --master https://two:8000 --ca fleet-ca.pem` "
+        "· `crawlfleet worker --discover --join 8c1f….sha256-47DE…`"
     )(worker)
 
 
@@ -102,6 +107,7 @@ def master(
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     plain_http: PlainHttp = None,
+    announce: Announce = None,
     data: Data = None,
     config_file: ConfigFile = None,
 ) -> None:
@@ -120,6 +126,7 @@ def master(
         "server.tls_key": tls_key,
         "server.tls_client_ca": tls_client_ca,
         "server.plain_http": plain_http,
+        "server.announce": announce,
         "data_dir": data,
     }
     loaded = _loaded(config_file, flags)
@@ -140,14 +147,22 @@ def master(
 
 def worker(
     masters: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--master",
             metavar="URL",
             help="URL of the master. Of several, given again or parted by commas, the next is "
             "used when one cannot be reached.",
         ),
-    ],
+    ] = None,
+    discover: Annotated[
+        bool | None,
+        typer.Option(
+            "--discover",
+            help="Look for the master on the local network instead. Needs a join token that names "
+            "the master's key, or --ca.",
+        ),
+    ] = None,
     join: Annotated[
         str | None,
         typer.Option(
@@ -187,12 +202,18 @@ def worker(
         {
             "worker.name": name,
             "worker.cluster": cluster,
+            "worker.discover": discover,
             "worker.tls_ca": ca,
             "worker.tls_cert": cert,
             "worker.tls_key": cert_key,
             "data_dir": data,
         },
     )
+    if bool(masters) == settings.worker.discover:
+        raise ConfigError(
+            "a worker is told where its master is with --master URL, or looks for it on the local "
+            "network with --discover: give one of them"
+        )
     label = settings.worker.name or "worker"
     identity = _private_folder(settings) / "nodes" / f"{label}.json"
     join_token = join or preset("CRAWLFLEET_JOIN_TOKEN")
@@ -208,7 +229,7 @@ def worker(
         runner.run(
             run_worker(
                 settings,
-                master_url=complete_url(",".join(masters)),
+                master_url=complete_url(",".join(masters)) if masters else None,
                 join_token=join_token or "",
                 identity=identity,
             )

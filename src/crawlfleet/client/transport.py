@@ -8,7 +8,7 @@ import asyncio
 import random
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -95,6 +95,12 @@ class Transport:
     def address(self) -> str:
         """The master that is asked next."""
         return self._addresses[self._at]
+
+    def use(self, addresses: Sequence[str]) -> None:
+        """Ask these masters from now on; the present one first, if it is among them."""
+        present = self.address
+        self._addresses = tuple(addresses) or self._addresses
+        self._at = self._addresses.index(present) if present in self._addresses else 0
 
     async def call(
         self,

@@ -49,6 +49,13 @@ class ServerSettings(Section, frozen=True, kw_only=True):
             "proxy, or in a network where nobody listens."
         ),
     ] = False
+    announce: Annotated[
+        bool,
+        Meta(
+            description="Whether to tell the local network of this master (zeroconf), for workers "
+            "with `worker.discover`; needs TLS."
+        ),
+    ] = False
     max_body_mb: Annotated[
         float,
         Meta(ge=4, description="A larger request is refused before it is read; at least 4."),
@@ -190,6 +197,13 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     tls_key: Annotated[
         str, Meta(description="File of its key, if that is not in the same file.")
     ] = ""
+    discover: Annotated[
+        bool,
+        Meta(
+            description="Whether to look for the master on the local network (zeroconf) instead "
+            "of being told where it is."
+        ),
+    ] = False
     slots: Annotated[Count, Meta(description="How many executions run at once.")] = 4
     node_type: Annotated[
         str, Meta(min_length=1, description="A kind of node that tasks may ask for.")
