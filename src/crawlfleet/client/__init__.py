@@ -2,5 +2,6 @@
 
 from crawlfleet.client.api import Client
 from crawlfleet.client.sync import BlockingClient
+from crawlfleet.trust import Trust
 
-__all__ = ["BlockingClient", "Client"]
+__all__ = ["BlockingClient", "Client", "Trust"]
