@@ -67,6 +67,7 @@ class SeveralMasters:
         if name in self.urls:
             host, _, port = self.urls[name].partition("//")[2].rpartition(":")
             command = ["master", "--host", host, "--port", port, "--data", str(folder)]
+            command += ["--plain-http"]
         else:
             urls = masters or self._masters_of(name)
             flags = [flag for url in urls for flag in ("--master", url)]
