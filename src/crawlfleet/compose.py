@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from crawlfleet import config, plugins
+from crawlfleet.backends.frontier.sqlite import stored_receipts
 from crawlfleet.backends.machine import Machine
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
@@ -24,15 +25,17 @@ from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.run import Crawl, rules_of
-from crawlfleet.crawl.sinks import open_sink
+from crawlfleet.crawl.sinks import name_of, open_sink
 from crawlfleet.errors import ConfigError, CrawlfleetError
-from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.crawl import CrawlParameters, SinkSpec
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.store import Store
+from crawlfleet.sinks.page_index import PageIndex
+from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.trust import ServerCertificate, Trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
@@ -107,15 +110,30 @@ def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
     return opened
 
 
-def local_crawl(parameters: CrawlParameters, *, frontier: Path) -> Crawl:
-    """A crawl of this process alone, whose frontier is that file."""
+def local_crawl(
+    parameters: CrawlParameters, *, frontier: Path, index: Path | None = None, round: int = 1
+) -> Crawl:
+    """A crawl of this process alone, whose frontier is that file; for later rounds it notes in
+    `index` which page each item is from."""
     _, plan = checked(parameters)
+    sinks = {name_of(spec): open_sink(spec, plan) for spec in parameters.sinks}
+    if index is not None:
+        sinks[str(index)] = PageIndex(index)
     return Crawl(
         parameters,
         frontier=local_frontier(parameters, frontier),
-        sinks={spec.url: open_sink(spec, plan) for spec in parameters.sinks},
+        sinks=sinks,
         allow_private=parameters.fetching.allow_private,
+        round=round,
     )
+
+
+async def discard_rows(specs: Sequence[SinkSpec], *, frontier: Path) -> None:
+    """Remove from their tables what a crawl with that frontier wrote there."""
+    receipts = await asyncio.to_thread(stored_receipts, frontier)
+    for spec in specs:
+        if spec.format == "table" and (receipt := receipts.get(name_of(spec))) is not None:
+            await discard(spec, receipt)
 
 
 async def serve_master(

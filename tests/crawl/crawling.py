@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
@@ -115,12 +115,17 @@ class Command:
         self._home = folder / "home"
         fields = [f"--css={name}={selector}" for name, selector in SELECTORS.items()]
         self._command = [sys.executable, "-m", "crawlfleet", "crawl", *arguments, *fields]
-        self._command += ["-o", str(self.output), "--allow-private"]
+        self._command.append("--allow-private")
+        self._places = ["-o", str(self.output)]
+
+    def replace_output(self, places: Sequence[str]) -> None:
+        """Write elsewhere; the options that say so."""
+        self._places = [*places]
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "XDG_STATE_HOME": str(self._home), "COLUMNS": "200"}
         return subprocess.Popen(
-            [*self._command, *more],
+            [*self._command, *self._places, *more],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -142,6 +147,8 @@ class Asked(NamedTuple):
     host: str
     path: str
     cookie: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
 
 
 class OddSite:
@@ -156,11 +163,19 @@ class OddSite:
     def url(self, path: str, host: int = 1) -> str:
         return f"http://127.0.0.{host}:{self.port}{path}"
 
-    def page(self, path: str, *links: str, head: str = "", headers: Sequence[str] = ()) -> None:
+    def page(
+        self,
+        path: str,
+        *links: str,
+        head: str = "",
+        headers: Sequence[str] = (),
+        title: str = "",
+    ) -> None:
         """A page with links and a product."""
         anchors = "".join(f'<p><a href="{link}">more</a>' for link in links)
         product = (
-            f'<div class="product"><h2 class="title">{path}</h2><span class="price">1</span></div>'
+            f'<div class="product"><h2 class="title">{title or path}</h2>'
+            '<span class="price">1</span></div>'
         )
         body = f"<html><head>{head}</head><body>{product}{anchors}</body></html>"
         self.answers[path] = reply(body.encode(), *headers)
@@ -174,7 +189,8 @@ class OddSite:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *rest = head.decode("latin-1").split("\r\n")
                 cookie = next((r[8:] for r in rest if r.lower().startswith("cookie: ")), "")
-                asked = Asked(host, first.split(" ")[1], cookie)
+                headers = {n.lower(): v for n, _, v in (line.partition(": ") for line in rest)}
+                asked = Asked(host, first.split(" ")[1], cookie, headers)
                 self.asked.append(asked)
                 answer = self.answers.get(asked.path, reply(b"no", status="404 Not Found"))
                 writer.write(answer(asked) if callable(answer) else answer)

@@ -40,13 +40,14 @@ def register(app: typer.Typer) -> None:
 def crawl(
     urls: Annotated[list[str], typer.Argument(help="Where to begin.", metavar="URL...")],
     output: Annotated[
-        Path,
+        list[str],
         typer.Option(
             "-o",
             "--output",
-            dir_okay=False,
-            help="The file for what is found; its ending tells the format "
-            "(.jsonl, .csv, .warc; each also with .gz or .zst).",
+            metavar="FILE|TABLE",
+            help="Where to put what is found; again for several places. The ending of a file "
+            "tells its format (.jsonl, .csv, .warc; each also with .gz or .zst). Tables: "
+            "sqlite:///shop.db?table=items, postgresql://user@host/db?table=items.",
         ),
     ],
     depth: Annotated[
@@ -104,6 +105,14 @@ def crawl(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, and replace what an earlier run wrote.")
     ] = False,
+    revisit: Annotated[
+        bool,
+        typer.Option(
+            "--revisit",
+            help="When it is finished: go through all pages again. Those that have not changed "
+            "are not sent again, and keep their items.",
+        ),
+    ] = False,
     summary: Annotated[
         Path | None, typer.Option(help="Write the summary there as JSON.", dir_okay=False)
     ] = None,
@@ -122,11 +131,15 @@ def crawl(
     treated politely: robots.txt is obeyed, and a host is asked once a second.
     """
     from crawlfleet.cli.crawl_options import parameters_of
+    from crawlfleet.cli.crawl_outputs import outputs_of
     from crawlfleet.cli.crawl_state import CrawlState
 
+    if fresh and revisit:
+        raise typer.BadParameter("--fresh forgets what --revisit builds on; use one of them")
+    outputs = outputs_of(output)
     parameters = parameters_of(
         urls=urls,
-        output=output,
+        outputs=outputs,
         depth=depth,
         css=css or [],
         xpath=xpath or [],
@@ -148,11 +161,12 @@ def crawl(
         headers=header or [],
         proxy=proxy,
     )
-    state = CrawlState.of(output, parameters)
+    state = CrawlState.of(outputs, parameters)
     if why is not None:
         _explain(parameters, state, why)
         return
-    raise typer.Exit(_run(parameters, state, fresh=fresh, summary=summary, quiet=quiet))
+    start = "fresh" if fresh else "revisit" if revisit else "go on"
+    raise typer.Exit(_run(parameters, state, start=start, summary=summary, quiet=quiet))
 
 
 def _explain(parameters: "CrawlParameters", state: "CrawlState", url: str) -> None:
@@ -170,31 +184,37 @@ def _run(
     parameters: "CrawlParameters",
     state: "CrawlState",
     *,
-    fresh: bool,
+    start: str,
     summary: Path | None,
     quiet: bool,
 ) -> int:
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.operate import loop_factory
-    from crawlfleet.compose import local_crawl
+    from crawlfleet.compose import discard_rows, local_crawl
     from crawlfleet.crawl.garbage import look_seldom
 
     display = Display(quiet=quiet)
     with state.held():
-        if fresh:
+        if start == "fresh":
+            asyncio.run(discard_rows(parameters.sinks, frontier=state.frontier))
             state.clear()
-        elif (earlier := state.finished()) is not None:
-            display.already_done(earlier, state.output)
+        elif start == "go on" and (earlier := state.finished()) is not None:
+            display.already_done(earlier, state.name)
             _write(summary, earlier)
             return 0
-        state.begin()
-        display.begin(parameters, resumed=state.resumed)
-        running = local_crawl(parameters, frontier=state.frontier)
+        state.begin(revisit=start == "revisit")
+        display.begin(parameters, resumed=state.resumed, again=state.round > 1)
+        running = local_crawl(
+            msgspec.structs.replace(parameters, sinks=state.sinks()),
+            frontier=state.frontier,
+            index=state.index,
+            round=state.round,
+        )
         look_seldom()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ended = runner.run(_crawl(running, display))
-        state.end(ended)
-    display.end(ended, state.output)
+        ended = state.end(ended)
+    display.end(ended, state.name)
     _write(summary, ended)
     return 0 if ended.finished else 130 if ended.why == "stopped" else 3
 

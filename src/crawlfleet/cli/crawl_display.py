@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import deque
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group, RenderableType
@@ -35,21 +34,22 @@ class Display:
         self._past: deque[tuple[float, int]] = deque()
         self._most: int | None = None
 
-    def begin(self, parameters: CrawlParameters, *, resumed: bool) -> None:
+    def begin(self, parameters: CrawlParameters, *, resumed: bool, again: bool) -> None:
         """Say what is going to happen."""
         self._most = parameters.limits.max_pages
         if self._quiet:
             return
         seeds = parameters.seeds
         more = f" and {len(seeds) - 1} more" if len(seeds) > 1 else ""
-        how = "going on with" if resumed else "crawling"
+        how = "going on with" if resumed else "revisiting" if again else "crawling"
         self._console.print(Text(f"{how} {seeds[0]}{more}", style="bold"))
 
-    def already_done(self, summary: "Summary", output: Path) -> None:
+    def already_done(self, summary: "Summary", output: str) -> None:
         """The same crawl has been done before."""
         if not self._quiet:
             self._console.print(
-                f"this crawl is finished: {summary.pages} pages, {output}; crawl again with --fresh"
+                f"this crawl is finished: {summary.pages} pages, {output}; --revisit looks what "
+                "has changed since, --fresh begins anew"
             )
 
     async def watch(self, crawl: "Crawl", stop: asyncio.Event) -> None:
@@ -65,7 +65,7 @@ class Display:
                 progress = await crawl.progress()
                 live.update(self._picture(progress, stopping=stop.is_set()))
 
-    def end(self, summary: "Summary", output: Path) -> None:
+    def end(self, summary: "Summary", output: str) -> None:
         """Say how it ended."""
         if self._quiet:
             return
@@ -78,7 +78,7 @@ class Display:
             f"{summary.bytes / 1e6:.1f} MB",
             "outcomes": _outcomes(summary.outcomes),
             "left out": _counts(summary.rejected),
-            "output": str(output),
+            "output": output,
         }
         for name, value in rows.items():
             if value:

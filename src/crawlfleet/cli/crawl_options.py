@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from crawlfleet.cli.crawl_outputs import Output
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl import (
     FAST,
@@ -14,14 +15,13 @@ from crawlfleet.model.crawl import (
     Limits,
     Politeness,
     Scope,
-    SinkSpec,
 )
 
 
 def parameters_of(
     *,
     urls: Sequence[str],
-    output: Path,
+    outputs: Sequence[Output],
     depth: int | None,
     css: Sequence[str],
     xpath: Sequence[str],
@@ -66,7 +66,7 @@ def parameters_of(
             headers=dict(_header(line) for line in headers),
             proxy=proxy,
         ),
-        sinks=(SinkSpec(url=str(output.absolute())),),
+        sinks=tuple(output.spec for output in outputs),
         workers=workers,
     )
 

@@ -14,6 +14,12 @@ _SPREAD: Final = 0.25
 _MAY_PASS: Final = frozenset(
     {Outcome.DNS, Outcome.CONNECT, Outcome.TLS, Outcome.TIMEOUT, Outcome.BAD_RESPONSE}
 )
+_UNREACHED: Final = _MAY_PASS | {
+    Outcome.SERVER_ERROR,
+    Outcome.BLOCKED,
+    Outcome.ROBOTS,
+    Outcome.REFUSED,
+}
 _PASSING_STATUS: Final = frozenset({408, 425, 429})
 _LASTING_SERVER_ERRORS: Final = frozenset({501, 505, 506, 508, 510, 511})
 
@@ -29,6 +35,12 @@ class GiveUp(NamedTuple):
     """It stays as it is."""
 
     reason: str
+
+
+def supersedes(outcome: Outcome) -> bool:
+    """Whether a visit that ended so says what the page gives now, be it nothing. Where it was not
+    changed, or not reached, what it gave before still stands."""
+    return outcome is not Outcome.NOT_MODIFIED and outcome not in _UNREACHED
 
 
 def decide(

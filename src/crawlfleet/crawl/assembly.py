@@ -75,6 +75,7 @@ def engine_of(
     desk: Desk,
     fetcher: Fetcher,
     keep_bodies: bool,
+    revisiting: bool,
     now: Callable[[], float],
 ) -> Engine:
     """An engine that works for a desk."""
@@ -90,6 +91,7 @@ def engine_of(
             reader=PageReader(plan),
             chance=random.random,
             keep_bodies=keep_bodies,
+            revisiting=revisiting,
         ),
         links=links,
         product=product_of(user_agent(parameters.fetching)),

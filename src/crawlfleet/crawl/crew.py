@@ -36,12 +36,16 @@ class Crew:
         *,
         allow_private: bool,
         keep_bodies: bool,
+        revisiting: bool,
         desk_of: Callable[[str], Desk],
         gone: Callable[[str], Awaitable[None]],
     ) -> None:
         """`desk_of` makes the desk of a mate by its name; `gone` is told when one has died."""
         self._errand = Errand(
-            parameters=parameters, allow_private=allow_private, keep_bodies=keep_bodies
+            parameters=parameters,
+            allow_private=allow_private,
+            keep_bodies=keep_bodies,
+            revisiting=revisiting,
         )
         self._size = parameters.workers
         self._desk_of = desk_of

@@ -74,6 +74,7 @@ class Engine:
         self._content_types = _content_types(parameters)
         self._cookies = CookieJar()
         self._use_cookies = parameters.fetching.cookies
+        self._conditional = parameters.fetching.conditional
         eager = not self._politeness.delay_s
         self._portion = self._politeness.concurrency * 8 if eager else PORTION
         self._hosts: dict[str, VisitedHost] = {}
@@ -333,7 +334,7 @@ class Engine:
         headers: tuple[tuple[str, str], ...] = ()
         if self._use_cookies and (cookie := self._cookies.header(waiting.url, self._now())):
             headers = (("cookie", cookie),)
-        if waiting.validator:
+        if waiting.validator and self._conditional:
             name = "if-none-match" if '"' in waiting.validator else "if-modified-since"
             headers += ((name, waiting.validator),)
         return headers

@@ -17,6 +17,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.WORKER)
 LONGEST_NOTE: Final = 300
+LONGEST_VALIDATOR: Final = 500
 GZIP: Final = b"\x1f\x8b"
 
 
@@ -56,8 +57,10 @@ class Judge:
         reader: PageReader,
         chance: Callable[[], float],
         keep_bodies: bool,
+        revisiting: bool = False,
     ) -> None:
-        """`chance` spreads retries; `keep_bodies` is whether a sink wants them."""
+        """`chance` spreads retries; `keep_bodies` is whether a sink wants them; `revisiting` is
+        whether pages may have been visited in an earlier round."""
         self._politeness = parameters.politeness
         self._max_redirects = parameters.limits.max_redirects
         self._obey_tags = parameters.scope.obey_meta_robots
@@ -67,6 +70,8 @@ class Judge:
         self._reader = reader
         self._chance = chance
         self._keep_bodies = keep_bodies
+        self._revisiting = revisiting
+        self._conditional = parameters.fetching.conditional
 
     def judge(
         self,
@@ -80,6 +85,22 @@ class Judge:
     ) -> Judged:
         """What the answer means for the URL; `new_cookies`: whether it came with some; `lost`:
         whether its host is not to be waited for any more."""
+        judged = self._judge(waiting, fetched, now, retry_after_s, new_cookies, lost)
+        if not self._revisiting or judged.visit is None or judged.page is not None:
+            return judged
+        if not refetch.supersedes(judged.visit.outcome):
+            return judged
+        return judged._replace(page=PageRecord(id=waiting.id, url=waiting.url, at=now, gone=True))
+
+    def _judge(
+        self,
+        waiting: Waiting,
+        fetched: Fetched,
+        now: float,
+        retry_after_s: float | None,
+        new_cookies: bool,
+        lost: bool,
+    ) -> Judged:
         outcome = fetched.outcome
         if outcome is Outcome.OK:
             try:
@@ -92,7 +113,8 @@ class Judge:
         if outcome is Outcome.REDIRECT:
             return self._redirected(waiting, fetched, now, new_cookies)
         if outcome is Outcome.NOT_MODIFIED:
-            return Judged(Visit(waiting.id, outcome, fetched.status, now))
+            kept = self._validator(fetched) or waiting.validator
+            return Judged(Visit(waiting.id, outcome, fetched.status, now, validator=kept))
         verdict = refetch.decide(
             outcome,
             fetched.status,
@@ -137,9 +159,21 @@ class Judge:
             now,
             links,
             counts=reading.outcome in FETCHED,
+            validator=self._validator(fetched) if reading.outcome is Outcome.OK else None,
             note=reading.note[:LONGEST_NOTE],
         )
         return Judged(visit, page=page)
+
+    def _validator(self, fetched: Fetched) -> str | None:
+        """What to ask with the next time: the entity tag, or else the date."""
+        dated = None
+        if self._conditional:
+            for name, value in fetched.headers:
+                if name == "etag" and '"' in value and len(value) <= LONGEST_VALIDATOR:
+                    return value
+                if name == "last-modified" and '"' not in value:
+                    dated = value[:LONGEST_VALIDATOR]
+        return dated
 
     def _passes_over(self, found: Found) -> bool:
         return found.kind in self._unwanted_kinds or (found.nofollow and self._heed_nofollow)

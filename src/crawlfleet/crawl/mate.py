@@ -26,6 +26,7 @@ async def work(connection: socket.socket) -> None:
         desk=desk,
         fetcher=fetcher,
         keep_bodies=errand.keep_bodies,
+        revisiting=errand.revisiting,
         now=time.time,
     )
     try:

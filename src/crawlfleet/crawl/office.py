@@ -26,14 +26,17 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
     """What is true of all lives of a crawl, and in no table of the frontier."""
 
     items: int = 0
+    """Of this round."""
     widened: tuple[str, ...] = ()
+    round: int = 1
 
 
 class Office:
     """Takes in what engines bring, one step after another."""
 
-    def __init__(self, frontier: Frontier, sinks: Mapping[str, Sink]) -> None:
+    def __init__(self, frontier: Frontier, sinks: Mapping[str, Sink], *, round: int = 1) -> None:
         self._frontier = frontier
+        self._round = round
         self._sinks = sinks
         self._receipts: dict[str, Any] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -46,6 +49,9 @@ class Office:
         """Go on where the last life ended, or begin."""
         receipts = await self._frontier.open()
         self.notes = msgspec.convert(receipts.get(NOTES) or {}, Notes)
+        if self.notes.round != self._round:
+            await self._frontier.begin_round(self._round)
+            self.notes = Notes(widened=self.notes.widened, round=self._round)
         for name, sink in self._sinks.items():
             await sink.open(receipts.get(name))
         self._receipts = {name: receipts[name] for name in self._sinks if name in receipts}
@@ -122,7 +128,7 @@ class Office:
         known = self.notes.widened
         new = tuple(url for url in dict.fromkeys(handed.widened) if url not in known)
         items = sum(len(page.items) for page in handed.pages)
-        return Notes(items=self.notes.items + items, widened=known + new)
+        return Notes(items=self.notes.items + items, widened=known + new, round=self.notes.round)
 
     def _stepped(self, step: asyncio.Task[Sequence[str]]) -> None:
         self._steps.discard(step)

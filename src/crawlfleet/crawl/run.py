@@ -90,9 +90,12 @@ class Crawl:
         frontier: Frontier,
         sinks: Mapping[str, Sink],
         allow_private: bool,
+        round: int = 1,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`allow_private` is what the node allows and the crawl asks for, both."""
+        """`allow_private` is what the node allows and the crawl asks for, both. In a later `round`
+        all that was visited before is visited again, and asked for with conditions; the sinks
+        get what has changed, and which pages are gone."""
         self._parameters = parameters
         self._seeds, _ = checked(parameters)
         self._frontier = frontier
@@ -101,7 +104,8 @@ class Crawl:
         self._began = now()
         self._keep_bodies = any(sink.wants_bodies for sink in sinks.values())
         self._allow_private = allow_private
-        self._office = Office(frontier, sinks)
+        self._round = round
+        self._office = Office(frontier, sinks, round=round)
 
     async def run(self, stop: asyncio.Event) -> Summary:
         """Crawl until nothing is left, a limit is reached, or `stop` is set."""
@@ -161,6 +165,7 @@ class Crawl:
                 parameters,
                 allow_private=self._allow_private,
                 keep_bodies=self._keep_bodies,
+                revisiting=self._round > 1,
                 desk_of=self._office.desk,
                 gone=self._frontier.forget,
             )
@@ -172,6 +177,7 @@ class Crawl:
             desk=self._office.desk("local"),
             fetcher=fetcher,
             keep_bodies=self._keep_bodies,
+            revisiting=self._round > 1,
             now=self._now,
         )
         try:

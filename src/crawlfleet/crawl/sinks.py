@@ -29,6 +29,18 @@ def open_sink(spec: SinkSpec, plan: Plan) -> Sink:
     return sink
 
 
+def name_of(spec: SinkSpec) -> str:
+    """What a sink is called in receipts and summaries: its place, without what may be a secret."""
+    scheme, separator, rest = spec.url.partition("://")
+    if not separator or scheme == "file":
+        return spec.url
+    authority, slash, path = rest.partition("/")
+    place, question, query = path.partition("?")
+    table = "&".join(each for each in query.split("&") if each.startswith("table="))
+    host = authority.rpartition("@")[2]
+    return f"{scheme}://{host}{slash}{place}{question if table else ''}{table}"
+
+
 def planned(spec: SinkSpec, plan: Plan) -> SinkSpec:
     """The specification with what follows from the fields of the crawl."""
     kinds = spec.kinds or bool(plan.flat) + len(plan.groups) + bool(plan.page) + plan.structured > 1

@@ -23,6 +23,7 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     parameters: CrawlParameters
     allow_private: bool
     keep_bodies: bool
+    revisiting: bool
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):

@@ -14,7 +14,7 @@ import msgspec
 from crawlfleet import plugins
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.run import Crawl, Summary, rules_of
-from crawlfleet.crawl.sinks import open_sink
+from crawlfleet.crawl.sinks import name_of, open_sink
 from crawlfleet.errors import CrawlfleetError, InvalidRequest, SinkUnusable, StoreUnavailable
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.settings import WorkerSettings
@@ -104,7 +104,9 @@ class WebCrawl:
         open_frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")
         try:
             _, plan = checked(parameters)
-            sinks: dict[str, Sink] = {spec.url: open_sink(spec, plan) for spec in parameters.sinks}
+            sinks: dict[str, Sink] = {
+                name_of(spec): open_sink(spec, plan) for spec in parameters.sinks
+            }
             return Crawl(
                 parameters,
                 frontier=open_frontier(path=frontier, rules=rules_of(parameters)),

@@ -35,6 +35,12 @@ class Frontier(Protocol):
         """Take in seeds at depth 0, durably; how many were new. Seeds are always exact."""
         ...
 
+    async def begin_round(self, round: int) -> None:
+        """Let everything that was visited wait again, with the validator that its visit left,
+        durably; nothing when the round was begun before. The first round needs no beginning; of
+        a later one, `counts` speak of that round. Only while nothing is leased."""
+        ...
+
     async def lease(
         self,
         worker: str,

@@ -20,6 +20,8 @@ class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     """As it came, with its transfer and content encodings undone."""
     address: str = ""
+    gone: bool = False
+    """Of a page that was visited before: it is there no more, and gives nothing."""
 
 
 class Sink(Protocol):

@@ -80,6 +80,7 @@ class PostgresTable:
         self._crawl = ""
         self._fence = self._sequence = self._items = 0
         names = {"table": quoted(table), "index": quoted(_index_name(table))}
+        self._quoted = names["table"]
         self._tables = [text.format(**names) for text in _TABLES]
         self._columns = f"SELECT {', '.join(COLUMNS)} FROM {names['table']} LIMIT 0"
         self._remove = (
@@ -130,6 +131,9 @@ class PostgresTable:
             )
 
     async def finish(self) -> Mapping[str, Any]:
+        async with self._turn:
+            if self._opened:
+                self._items = await self._in_transaction(self._count)
         await self.close()
         return {
             "path": self._place,
@@ -142,6 +146,23 @@ class PostgresTable:
         async with self._turn:
             self._opened = False
             await self._let_go()
+
+    async def discard(self, crawl: str) -> None:
+        """Remove all rows of a crawl; nothing when there are none."""
+
+        async def remove(connection: Connection) -> None:
+            for name, table in ((self._table, self._quoted), (CRAWLS, CRAWLS)):
+                if await connection.fetchval("SELECT to_regclass($1)::text", quoted(name)):
+                    await connection.execute(f"DELETE FROM {table} WHERE crawl = $1", crawl)
+
+        async with self._turn:
+            await self._in_transaction(remove)
+            await self._let_go()
+
+    async def _count(self, connection: Connection) -> int:
+        """Pages that came again have replaced their rows: what is there counts."""
+        count = f"SELECT count(*) FROM {self._quoted} WHERE crawl = $1"
+        return int(await connection.fetchval(count, self._crawl))
 
     async def _begin(self, connection: Connection, crawl: str) -> None:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", PREPARING)

@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,6 +72,7 @@ class SqliteTable:
         self._crawl = ""
         self._fence = self._sequence = self._items = 0
         names = {"table": quoted(table), "index": quoted(f"{table}_by_stage")}
+        self._quoted = names["table"]
         self._tables = [text.format(**names) for text in _TABLES]
         self._columns = f"SELECT {', '.join(COLUMNS)} FROM {names['table']} LIMIT 0"
         marks = ", ".join("?" * len(COLUMNS))
@@ -87,6 +88,7 @@ class SqliteTable:
         return msgspec.to_builtins(await asyncio.to_thread(self._do, lambda: self._stage(pages)))
 
     async def finish(self) -> Mapping[str, Any]:
+        await asyncio.to_thread(self._do, self._count)
         await self.close()
         return {
             "path": str(self._path),
@@ -97,6 +99,26 @@ class SqliteTable:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._do, self._close)
+
+    async def discard(self, crawl: str) -> None:
+        """Remove all rows of a crawl; nothing when there are none."""
+        if self._path.exists():
+            await asyncio.to_thread(self._do, lambda: self._discard(crawl))
+
+    def _discard(self, crawl: str) -> None:
+        with closing(sqlite3.connect(self._path, timeout=BUSY_S)) as connection, connection:
+            for table in (self._quoted, CRAWLS):
+                try:
+                    connection.execute(f"DELETE FROM {table} WHERE crawl = ?", (crawl,))
+                except sqlite3.OperationalError as error:
+                    if "no such table" not in str(error):
+                        raise
+
+    def _count(self) -> None:
+        """Pages that came again have replaced their rows: what is there counts."""
+        if self._connection is not None:
+            count = f"SELECT count(*) FROM {self._quoted} WHERE crawl = ?"
+            (self._items,) = self._connection.execute(count, (self._crawl,)).fetchone()
 
     def _do(self, work: Callable[[], Any]) -> Any:
         with self._turn:

@@ -63,6 +63,13 @@ def from_spec(spec: SinkSpec) -> Sink:
     return PostgresTable(url, table)
 
 
+async def discard(spec: SinkSpec, receipt: Any) -> None:
+    """Remove the crawl that a receipt speaks of from its table; nothing when it is not there."""
+    sink: Any = from_spec(spec)
+    url, table = table_of(spec.url)
+    await sink.discard(read_receipt(receipt, table, shown(url)).crawl)
+
+
 def table_of(url: str) -> tuple[str, str]:
     """The URL of a database without `?table=`, and the name of the table."""
     place, _, query = url.partition("?")

@@ -51,9 +51,10 @@ class Archive:
 
     def encode(self, pages: Sequence[PageRecord]) -> tuple[list[bytes], int]:
         records: list[bytes] = []
-        for page in pages:
+        kept = [page for page in pages if not page.gone]
+        for page in kept:
             records += records_of(page)
-        return records, len(pages)
+        return records, len(kept)
 
 
 def records_of(page: PageRecord) -> tuple[bytes, bytes]:

@@ -57,7 +57,7 @@ class Books:
         self._schedule = Schedule()
         self._leased = 0
         self._now = 0.0
-        life, tally, self._filtered = tables.begin_life()
+        life, tally, self._filtered, self._round = tables.begin_life()
         self._last_token = life << LIFE_SHIFT
         self._tally = msgspec.json.decode(tally, type=Tally)
         self._load()
@@ -75,6 +75,16 @@ class Books:
         new = intake.seed(seeds, at)
         self._carry_out(intake, {})
         return new
+
+    def begin_round(self, round: int) -> None:
+        if round <= self._round:
+            return
+        assert not self._leased, "a round begins before anything is leased"
+        tally = msgspec.structs.replace(self._tally, done=0, pages=0, outcomes={})
+        self._tables.begin_round(round, msgspec.json.encode(tally))
+        self._round, self._tally = round, tally
+        self._hosts, self._schedule = {}, Schedule()
+        self._load()
 
     def lease(
         self, worker: str, *, hosts: int, urls: int, held: Mapping[str, int], now: float
@@ -218,7 +228,8 @@ class Books:
             depth = entry.depth
             if self._exact:
                 depth = depth_of(seen[entry.id & UNSIGNED] or 0)
-            taken.append(Waiting(entry.id, entry.url, depth, entry.attempts + 1, entry.hops))
+            _, _, id, url, _, hops, attempts, validator = entry
+            taken.append(Waiting(id, url, depth, attempts + 1, hops, validator))
         self._leased += len(taken)
         return taken
 

@@ -23,6 +23,8 @@ class Entry(NamedTuple):
     hops: int
     attempts: int = 0
     """Visits that ended in a retry; such a URL is in the table `delayed`, not in `queue`."""
+    validator: str | None = None
+    """Of the round before."""
 
 
 class Head:

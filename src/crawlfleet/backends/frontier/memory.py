@@ -51,6 +51,9 @@ class MemoryFrontier:
     async def add(self, seeds: Sequence[Link], at: float) -> int:
         return self._opened().add(seeds, at)
 
+    async def begin_round(self, round: int) -> None:
+        self._opened().begin_round(round)
+
     async def lease(
         self, worker: str, *, hosts: int, urls: int, held: Mapping[str, int], now: float
     ) -> list[HostLease]:

@@ -7,9 +7,12 @@ alone reads, writes and moves the log into the file, so that the log stays short
 import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+
+import msgspec
 
 from crawlfleet.backends.frontier.books import Books
 from crawlfleet.backends.frontier.tables import PRAGMAS, Tables
@@ -32,6 +35,19 @@ Job = Callable[[Books], Any]
 WAITING_JOBS: Final = 64
 BUSY_S: Final = 5.0
 """How long to wait for a tool that has locked the file, such as the `sqlite3` shell."""
+
+
+def stored_receipts(path: Path) -> Mapping[str, Any]:
+    """The receipts of the last commit, by sink, of a frontier that nobody has open; none when
+    there is no such file."""
+    if not path.exists():
+        return {}
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            rows = connection.execute("SELECT sink, receipt FROM receipts").fetchall()
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    return {sink: msgspec.json.decode(receipt) for sink, receipt in rows}
 
 
 class _Opened:
@@ -128,6 +144,9 @@ class SqliteFrontier:
     async def add(self, seeds: Sequence[Link], at: float) -> int:
         new: int = await self._ask(partial(Books.add, seeds=seeds, at=at))
         return new
+
+    async def begin_round(self, round: int) -> None:
+        await self._ask(partial(Books.begin_round, round=round))
 
     async def lease(
         self, worker: str, *, hosts: int, urls: int, held: Mapping[str, int], now: float

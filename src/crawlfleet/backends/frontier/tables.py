@@ -15,13 +15,19 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.backends.frontier.hosts import NEVER, Entry
-from crawlfleet.backends.frontier.numbers import PLACE, PLACE_BITS, host_range
+from crawlfleet.backends.frontier.numbers import (
+    HIGHEST,
+    HOST_SHIFT,
+    PLACE,
+    PLACE_BITS,
+    host_range,
+)
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.frontier import FrontierRules
 
 MARK: Final = 0x63726177
 """SQLite's `application_id` of our files."""
-VERSION: Final = 1
+VERSION: Final = 2
 LARGEST_CHUNK: Final = 256
 READ_AT_ONCE: Final = 10_000
 PRAGMAS: Final = (
@@ -45,6 +51,7 @@ CREATE INDEX delayed_due ON delayed (host, due, place);
 CREATE TABLE visits (
     place INTEGER PRIMARY KEY, outcome TEXT NOT NULL, status INTEGER NOT NULL, at REAL NOT NULL,
     attempts INTEGER NOT NULL, counts INTEGER NOT NULL, validator TEXT, note TEXT);
+CREATE TABLE earlier (place INTEGER PRIMARY KEY, validator TEXT NOT NULL);
 CREATE TABLE links (place INTEGER PRIMARY KEY, ids BLOB, far BLOB, redirect INTEGER);
 CREATE TABLE hosts (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL, next_at REAL NOT NULL,
@@ -55,20 +62,34 @@ CREATE TABLE filter (
     bits BLOB NOT NULL);
 CREATE TABLE books (
     one INTEGER PRIMARY KEY, life INTEGER NOT NULL, rules BLOB NOT NULL, tally BLOB NOT NULL,
-    filtered INTEGER NOT NULL);
+    filtered INTEGER NOT NULL, round INTEGER NOT NULL);
 PRAGMA application_id = {MARK};
 PRAGMA user_version = {VERSION}
 """.split(";")
 
 QUEUED: Final = f"""
-SELECT key, place, id, url, depth, hops, 0 FROM queue JOIN urls ON place = key & {PLACE}
+SELECT key, place, id, url, depth, hops, 0, NULL FROM queue JOIN urls ON place = key & {PLACE}
+WHERE key > ? AND key < ? ORDER BY key LIMIT ?"""
+QUEUED_AGAIN: Final = f"""
+SELECT key, urls.place, id, url, depth, hops, 0, validator FROM queue
+JOIN urls ON urls.place = key & {PLACE} LEFT JOIN earlier ON earlier.place = urls.place
 WHERE key > ? AND key < ? ORDER BY key LIMIT ?"""
 DUE: Final = """
-SELECT key, place, id, url, depth, hops, attempts, due FROM delayed JOIN urls USING (place)
+SELECT key, place, id, url, depth, hops, attempts, validator, due
+FROM delayed JOIN urls USING (place) LEFT JOIN earlier USING (place)
 WHERE delayed.host = ? AND due <= ? AND (due, place) > (?, ?) ORDER BY due, place LIMIT ?"""
 NEXT_DUE: Final = "SELECT min(due) FROM delayed WHERE host = ? AND (due, place) > (?, ?)"
 UNQUEUE: Final = "DELETE FROM queue WHERE key IN (SELECT value FROM json_each(?))"
 REMOVE_DELAYED: Final = "DELETE FROM delayed WHERE place IN (SELECT value FROM json_each(?))"
+REVISIT: Final = (
+    "DELETE FROM earlier WHERE place IN (SELECT place FROM visits)",
+    "INSERT INTO earlier SELECT place, validator FROM visits WHERE validator IS NOT NULL",
+    (
+        f"INSERT INTO queue SELECT host << {HOST_SHIFT} | {HIGHEST << PLACE_BITS} | place "
+        "FROM visits JOIN urls USING (place) ORDER BY 1"
+    ),
+    "DELETE FROM visits",
+)
 RECORD: Final = """
 SELECT u.url, h.name, u.depth, u.found_at, p.url, d.due, coalesce(v.attempts, d.attempts),
     coalesce(v.outcome, d.outcome), coalesce(v.status, d.status), coalesce(v.at, d.at),
@@ -85,6 +106,7 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._queued = QUEUED
         self.execute = connection.execute
 
     def prepare(self, rules: FrontierRules, name: str) -> None:
@@ -99,7 +121,7 @@ class Tables:
                 for statement in SCHEMA:
                     self.execute(statement)
                 values = (msgspec.json.encode(rules), b"{}")
-                self.execute("INSERT INTO books VALUES (1, 0, ?, ?, 0)", values)
+                self.execute("INSERT INTO books VALUES (1, 0, ?, ?, 0, 1)", values)
         elif mark != MARK or version != VERSION:
             raise ConfigError(
                 f"{name} is not a frontier of this version of crawlfleet; name another file, or "
@@ -109,15 +131,24 @@ class Tables:
             (stored,) = self.execute("SELECT rules FROM books").fetchone()
             _check_rules(stored, rules, name)
 
-    def begin_life(self) -> tuple[int, bytes, int]:
-        """The number of this life of the frontier, the tally, and which URLs the saved filter
-        has."""
+    def begin_life(self) -> tuple[int, bytes, int, int]:
+        """The number of this life of the frontier, the tally, which URLs the saved filter has,
+        and the round."""
         with self.transaction():
             self.execute("UPDATE books SET life = life + 1")
-        row: tuple[int, bytes, int] = self.execute(
-            "SELECT life, tally, filtered FROM books"
+        row: tuple[int, bytes, int, int] = self.execute(
+            "SELECT life, tally, filtered, round FROM books"
         ).fetchone()
+        self._queued = QUEUED if row[3] == 1 else QUEUED_AGAIN
         return row
+
+    def begin_round(self, round: int, tally: bytes) -> None:
+        """Let all that was visited wait again, in the order of discovery."""
+        with self.transaction():
+            for statement in REVISIT:
+                self.execute(statement)
+            self.execute("UPDATE books SET round = ?, tally = ?", (round, tally))
+        self._queued = QUEUED_AGAIN
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -162,14 +193,16 @@ class Tables:
     def queued(self, host: int, after: int, limit: int) -> list[Entry]:
         """The next of the host's queue behind the key `after`."""
         first, end = host_range(host)
-        return list(map(Entry._make, self.execute(QUEUED, (max(after, first - 1), end, limit))))
+        return list(
+            map(Entry._make, self.execute(self._queued, (max(after, first - 1), end, limit)))
+        )
 
     def due(
         self, host: int, now: float, after: tuple[float, int], limit: int
     ) -> list[tuple[Entry, float]]:
         """The next delayed ones of the host whose time has come, and that time."""
         rows = self.execute(DUE, (host, now, *after, limit)).fetchall()
-        return [(Entry._make(row[:7]), row[7]) for row in rows]
+        return [(Entry._make(row[:8]), row[8]) for row in rows]
 
     def next_due(self, host: int, after: tuple[float, int]) -> float:
         """When the first delayed one behind `after` is due; `NEVER` when there is none."""

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+import zlib
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, NamedTuple
@@ -32,6 +33,8 @@ class Answer(NamedTuple):
     status: int = 200
     kind: str = "text/html; charset=utf-8"
     location: str = ""
+    tag: str = ""
+    """Changes when the page does; the session in its links does not count."""
 
 
 class Shop:
@@ -52,7 +55,8 @@ class Shop:
             return self._image(path)
         title, body, status = self._content(path, {name: each[0] for name, each in query.items()})
         session = f"{next(self._sessions):032x}"
-        return Answer(pages.page(title, body, session=session), status)
+        tag = f'"{zlib.crc32(f"{title}{body}".encode()):08x}"' if status == 200 else ""
+        return Answer(pages.page(title, body, session=session), status, tag=tag)
 
     def _content(self, path: str, query: dict[str, str]) -> tuple[str, str, int]:
         if path in BY_PATH:
@@ -123,10 +127,15 @@ class Counter(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         answer = self.shop.answer(self.path)
+        if answer.tag and self.headers.get("If-None-Match") == answer.tag:
+            answer = Answer("", 304, tag=answer.tag)
         body = answer.body.encode()
         self.send_response(answer.status)
-        self.send_header("Content-Type", answer.kind)
-        self.send_header("Content-Length", str(len(body)))
+        if answer.status != 304:
+            self.send_header("Content-Type", answer.kind)
+            self.send_header("Content-Length", str(len(body)))
+        if answer.tag:
+            self.send_header("ETag", answer.tag)
         if answer.location:
             self.send_header("Location", answer.location)
         self.end_headers()

@@ -16,9 +16,12 @@ from crawlfleet.testing.frontier_suite.intake import IntakeTests
 from crawlfleet.testing.frontier_suite.leases import LeaseTests
 from crawlfleet.testing.frontier_suite.limits import LimitTests
 from crawlfleet.testing.frontier_suite.restarts import RestartTests
+from crawlfleet.testing.frontier_suite.rounds import RoundTests
 
 
-class BloomFrontierSuite(IntakeTests, LeaseTests, CommitTests, LimitTests, RestartTests):
+class BloomFrontierSuite(
+    IntakeTests, LeaseTests, CommitTests, LimitTests, RestartTests, RoundTests
+):
     """What holds without the exact knowledge of all depths."""
 
     DEDUP = "bloom"
