@@ -18,6 +18,8 @@ NAMING_KINDS: Final = ("jsonl", "csv")
 """Where the kind of an item stands among its fields."""
 ADDRESS: Final = "url"
 STRUCTURED_FIELDS: Final = ("json_ld", "open_graph", "microdata")
+TOLD: Final = ("table", "host", "port")
+"""Parameters of a URL that tell places apart and are no secrets."""
 SCHEMES: Final = {"sqlite": "table", "postgresql": "table", "postgres": "table"}
 
 
@@ -36,9 +38,9 @@ def name_of(spec: SinkSpec) -> str:
         return spec.url
     authority, slash, path = rest.partition("/")
     place, question, query = path.partition("?")
-    table = "&".join(each for each in query.split("&") if each.startswith("table="))
+    told = "&".join(each for each in query.split("&") if each.partition("=")[0] in TOLD)
     host = authority.rpartition("@")[2]
-    return f"{scheme}://{host}{slash}{place}{question if table else ''}{table}"
+    return f"{scheme}://{host}{slash}{place}{question if told else ''}{told}"
 
 
 def planned(spec: SinkSpec, plan: Plan) -> SinkSpec:
