@@ -33,7 +33,7 @@ class RoundTests(Harness):
         await commit(
             frontier, more, visit("b", outcome=Outcome.CLIENT_ERROR), visit("c", validator="date")
         )
-        await commit(frontier, given[B], visit("x"))
+        await commit(frontier, given[B], visit("x", B))
         await frontier.forget("worker-1")
         assert (await frontier.counts()).outstanding == 0
 
