@@ -228,14 +228,15 @@ class Dialler:
         return protocol
 
 
-@lru_cache(maxsize=2)
-def tls_context(*, verify: bool) -> ssl.SSLContext:
-    """How TLS is spoken; shared, since the certificates of all authorities are in it."""
+@lru_cache(maxsize=4)
+def tls_context(*, verify: bool, http2: bool = False) -> ssl.SSLContext:
+    """How TLS is spoken, and whether HTTP/2 is offered; shared, since the certificates of all
+    authorities are in it."""
     context = ssl.create_default_context()
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(["h2", "http/1.1"] if http2 else ["http/1.1"])
     return context
 
 

@@ -7,6 +7,7 @@ Redirects are not followed and nothing is tried twice, but for a kept connection
 to be dead: the server closed it while the request was on its way, so it goes again on a new one.
 """
 
+import asyncio
 import ssl
 import time
 from typing import Final, Self
@@ -22,6 +23,11 @@ from crawlfleet.crawl.request import Manner, Target, header_problem, read_target
 from crawlfleet.crawl.watch import TICK_S, Watch
 from crawlfleet.crawl.wire import Answer, Connection, Wanted
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
+
+try:
+    from crawlfleet.crawl import http2
+except ImportError:  # without the extra `http2`
+    http2 = None  # type: ignore[assignment]
 
 CONNECTIONS: Final = 1000
 PER_HOST: Final = 64
@@ -64,11 +70,12 @@ class Fetcher:
         self._limits = limits
         self._manner = Manner(fetching)
         self._proxy = fetching.proxy
+        self._http2 = fetching.http2 and http2 is not None
         self._dialler = Dialler(
             allow_private=allow_private,
             connect_s=limits.connect_s,
             names=names,
-            tls=tls or tls_context(verify=fetching.verify_tls),
+            tls=tls or tls_context(verify=fetching.verify_tls, http2=self._http2),
         )
         self._pool = Pool(size=connections, per_host=per_host, keep_s=keep_s)
         shortest = min(limits.first_byte_s, limits.idle_s, limits.total_s)
@@ -118,7 +125,11 @@ class Fetcher:
             try:
                 if connection is None:
                     connection = await self._connect(target, proxy)
-                answer = await connection.ask(data, wanted, began + self._limits.total_s)
+                ends_at = began + self._limits.total_s
+                if connection.speaks_http2:
+                    answer = await self._ask_http2(connection, request, target, wanted, ends_at)
+                else:
+                    answer = await connection.ask(data, wanted, ends_at)
             except AddressRefused as error:
                 return _refused(request, error.reason)
             except NoConnection as error:
@@ -138,11 +149,30 @@ class Fetcher:
             fresh = True
 
     async def _connect(self, target: Target, proxy: Proxy | None) -> Connection:
-        connection, address = await self._dialler.open(
-            target.origin, proxy, lambda: Connection(self._limits, self._watch)
-        )
+        if self._http2 and target.origin.tls:
+            choice, address = await self._dialler.open(
+                target.origin, proxy, lambda: http2.Choice(self._limits, self._watch)
+            )
+            connection = choice.chosen
+        else:
+            connection, address = await self._dialler.open(
+                target.origin, proxy, lambda: Connection(self._limits, self._watch)
+            )
         connection.address = address
         return connection
+
+    def _ask_http2(
+        self,
+        connection: Connection,
+        request: FetchRequest,
+        target: Target,
+        wanted: Wanted,
+        ends_at: float,
+    ) -> asyncio.Future[Answer]:
+        assert isinstance(connection, http2.Http2Connection)
+        authority = target.origin.authority
+        fields = self._manner.fields(request.method, target.path, authority, request.headers)
+        return connection.ask_for(fields, wanted, ends_at)
 
     def _encode(self, request: FetchRequest, target: Target, proxy: Proxy | None) -> bytes:
         origin, path, extra = target.origin, target.path, request.headers

@@ -17,6 +17,8 @@ ACCEPT: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8
 ENCODINGS: Final = "gzip, deflate, br, zstd"
 OURS: Final = frozenset({"host", "connection", "content-length", "transfer-encoding", "upgrade"})
 """Headers that belong to the connection, which nobody else may set."""
+OF_HTTP_1: Final = frozenset({"keep-alive", "proxy-connection", "te"})
+"""Headers that have no place in HTTP/2."""
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 _ORIGIN: Final = re.compile(
@@ -118,6 +120,18 @@ class Manner:
         self.problem = header_problem(self._headers.items())
         self._names = frozenset(name.lower() for name in self._headers)
         self._common = "".join(f"{name}: {value}\r\n" for name, value in self._headers.items())
+
+    def fields(
+        self, method: str, path: str, authority: str, extra: tuple[tuple[str, str], ...]
+    ) -> list[tuple[bytes, bytes]]:
+        """The request as fields of HTTP/2, over TLS; `extra` as for `encode`."""
+        fields = {":method": method, ":scheme": "https", ":authority": authority, ":path": path}
+        for name, value in (*self._headers.items(), *extra):
+            if (lower := name.lower()) not in OF_HTTP_1:
+                fields[lower] = value
+        return [
+            (name.encode(), value.encode("latin-1", "replace")) for name, value in fields.items()
+        ]
 
     def encode(
         self, method: str, path: str, authority: str, extra: tuple[tuple[str, str], ...]

@@ -91,6 +91,8 @@ class Answer:
 class Connection(asyncio.Protocol):
     """Use `ask` for one request after another, and `close` in the end."""
 
+    speaks_http2 = False
+
     def __init__(self, limits: Limits, watch: Watch) -> None:
         self.address = ""
         self.asked = 0

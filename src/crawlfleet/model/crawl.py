@@ -129,6 +129,8 @@ class Fetching(Part, frozen=True, kw_only=True):
     allow_private: bool = False
     """Whether addresses of private networks may be visited, where the node allows it."""
     verify_tls: bool = True
+    http2: bool = True
+    """Whether HTTP/2 is offered, where the extra `http2` is installed."""
     conditional: bool = True
     """Whether pages seen before are asked for with If-None-Match and If-Modified-Since."""
 

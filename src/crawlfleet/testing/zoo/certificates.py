@@ -39,15 +39,16 @@ class Certificates:
         """To be trusted by visitors."""
         return self._folder / "authority.pem"
 
-    def server_context(self, kind: str) -> ssl.SSLContext:
+    def server_context(self, kind: str, *, http2: bool = False) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self._folder / f"{kind}.pem", self._folder / f"{kind}.key")
+        context.set_alpn_protocols(["h2"] if http2 else ["http/1.1"])
         return context
 
     def client_context(self) -> ssl.SSLContext:
         """Trusts the authority and nobody else."""
         context = ssl.create_default_context(cafile=str(self.authority))
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols(["h2", "http/1.1"])
         return context
 
     def _prepare(self) -> None:
@@ -57,7 +58,7 @@ class Certificates:
         self._issue("authority", "Zoo authority", "basicConstraints=critical,CA:TRUE")
         self._issue("self-signed", "localhost", "subjectAltName=DNS:localhost,IP:127.0.0.1")
         good, wrong = (
-            "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "subjectAltName=DNS:localhost,IP:127.0.0.1,DNS:*.zoo.localhost",
             "subjectAltName=DNS:other.example",
         )
         self._sign("good", good, "20000101000000Z", "21000101000000Z")

@@ -14,12 +14,13 @@ from typing import Final
 from crawlfleet.testing.zoo.animal import PAGE, Animal, Behaviour, Visitor, reply
 from crawlfleet.testing.zoo.certificates import KINDS, Certificates
 from crawlfleet.testing.zoo.contents import CONTENTS, prepare
+from crawlfleet.testing.zoo.frames import FRAMES, talk_frames
 from crawlfleet.testing.zoo.framing import FRAMING
 from crawlfleet.testing.zoo.patience import PATIENCE
 from crawlfleet.testing.zoo.places import PLACES
 from crawlfleet.testing.zoo.statuses import STATUSES
 
-ANIMALS: Final = (*FRAMING, *STATUSES, *CONTENTS, *PATIENCE, *PLACES)
+ANIMALS: Final = (*FRAMING, *STATUSES, *CONTENTS, *PATIENCE, *PLACES, *FRAMES)
 """All kinds of misbehaviour, each with the outcome that it should have."""
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -50,6 +51,8 @@ class Zoo:
         await self._serve(stack, "plain", self._visit)
         for kind in KINDS:
             await self._serve(stack, kind, self._visit, self.certificates.server_context(kind))
+        http2 = self.certificates.server_context("good", http2=True)
+        await self._serve(stack, "http2", talk_frames, http2)
         await self._serve(stack, "garbage", _send_garbage)
         await self._serve(stack, "hangs-up", _hang_up)
         await self._serve(stack, "silent", _say_nothing)
