@@ -7,6 +7,8 @@ from crawlfleet.core.politeness import (
     LONGEST_RETRY_AFTER_S,
     LOST_AFTER,
     HostClock,
+    Share,
+    share_of,
 )
 from crawlfleet.model.crawl import FAST, Outcome, Politeness
 from crawlfleet.model.frontier import HostState
@@ -220,3 +222,19 @@ def test_a_host_is_never_asked_more_than_agreed(politeness: Politeness, events) 
             flying.pop()
             clock.release()
         assert clock.in_flight == len(flying)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "workers", "expected"),
+    [
+        (4, 1, Share(0.25, 8)),
+        (4, 2, Share(0.5, 4)),
+        (8, 1, Share(0.125, 16)),
+        (1, 16, Share(16.0, 1)),
+        (None, 1, None),
+    ],
+)
+def test_each_process_gets_its_part_of_what_neighbours_take(
+    hosts: int | None, workers: int, expected: Share | None
+) -> None:
+    assert share_of(Politeness(concurrency=2), hosts, workers) == expected

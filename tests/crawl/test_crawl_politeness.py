@@ -1,15 +1,22 @@
 """Manners as the sites see them: the server's own log is the judge."""
 
 import asyncio
+import time
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
-from crawling import POLITE, crawl, odd_site, parameters_for, visits
+from crawling import POLITE, OddSite, crawl, odd_site, parameters_for, visits
 
 from crawlfleet.compose import local_crawl
-from crawlfleet.model.crawl import Politeness
+from crawlfleet.crawl import run
+from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.names import Addresses, Names, SystemDirectory
+from crawlfleet.crawl.neighbourhood import Neighbourhood
+from crawlfleet.crawl.suffixes import bundled
+from crawlfleet.model.crawl import CrawlParameters, Politeness
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from crawlfleet.testing.zoo.animal import reply
 
@@ -140,3 +147,115 @@ def _timed(at: list[float], answer: bytes) -> object:
         return answer
 
     return give
+
+
+class Book(SystemDirectory):
+    """Names that are made up, spread over the addresses of an odd site."""
+
+    def __init__(self, addresses: int) -> None:
+        super().__init__()
+        self._addresses = addresses
+
+    async def look_up(self, host: str) -> Addresses:
+        number = int(host.partition(".")[0].removeprefix("h"))
+        return Addresses((f"127.0.0.{1 + number % self._addresses}",), 60.0)
+
+
+def crawl_neighbours(
+    folder: Path,
+    site: OddSite,
+    monkeypatch: pytest.MonkeyPatch,
+    hosts: list[str],
+    addresses: int,
+    **limits: int | None,
+) -> list[float]:
+    """When each request came, of a crawl of hosts that are asked once a second each."""
+    at: list[float] = []
+    rules = reply(b"User-agent: *\nAllow: /\n", content_type="text/plain")
+    site.answers["/robots.txt"] = _timed(at, rules)
+    moved = reply(b"", "Location: /a", status="301 Moved Permanently")
+    site.answers["/"] = _timed(at, moved)
+    site.page("/a")
+    site.answers["/a"] = _timed(at, site.answers["/a"])
+
+    def fetcher_of(parameters: CrawlParameters, *, allow_private: bool) -> Fetcher:
+        return Fetcher(
+            limits=parameters.limits,
+            fetching=parameters.fetching,
+            allow_private=allow_private,
+            names=Names(Book(addresses)),
+        )
+
+    monkeypatch.setattr(run, "fetcher_of", fetcher_of)
+    seeds = [f"http://{host}:{site.port}/" for host in hosts]
+    politeness = Politeness(delay_s=1.0, adaptive=False, **limits)
+    crawled = crawl(folder, *seeds, politeness=politeness)
+    assert crawled.summary.pages == len(hosts)
+    assert len(at) == 3 * len(hosts)
+    return at
+
+
+def assert_at_most(times: list[float], wanted: float) -> None:
+    """No burst, and no more in all. Connections are made in between, each in its own time: on a
+    busy machine two requests may come nearer than they were sent."""
+    assert times[-1] - times[0] >= (len(times) - 1) * wanted - NOISE_S
+    assert min(c - a for a, c in zip(times, times[2:], strict=False)) >= wanted
+
+
+def test_hosts_of_one_domain_share_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = [f"h{number}.shop.example" for number in range(8)]
+    with odd_site() as site:
+        limits = {"per_domain": 5, "per_address": None}
+        at = crawl_neighbours(tmp_path, site, monkeypatch, hosts, 3, **limits)
+    assert_at_most(at, 0.2)
+
+
+def test_hosts_on_one_server_share_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = [f"h{number}.shop{number}.example" for number in range(8)]
+    with odd_site() as site:
+        limits = {"per_domain": 1, "per_address": 5}
+        at = crawl_neighbours(tmp_path, site, monkeypatch, hosts, 1, **limits)
+    assert_at_most(at, 0.2)
+
+
+def test_without_these_limits_only_each_host_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = [f"h{number}.shop.example" for number in range(8)]
+    with odd_site() as site:
+        limits = {"per_domain": None, "per_address": None}
+        at = crawl_neighbours(tmp_path, site, monkeypatch, hosts, 1, **limits)
+    assert at[-1] - at[0] < (len(at) - 1) * 0.2
+
+
+def test_neighbours_are_asked_so_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(workers: int) -> tuple[int, int]:
+        async def address_of(name: str) -> str:
+            return "192.0.2.1"
+
+        neighbourhood = Neighbourhood(
+            Politeness(delay_s=0.0, concurrency=2, per_domain=2, per_address=3),
+            workers=workers,
+            address_of=address_of,
+            suffixes=bundled,
+            now=time.time,
+        )
+        busy: Counter[str] = Counter()
+        most: Counter[str] = Counter()
+
+        async def ask(domain: str, number: int) -> None:
+            async with neighbourhood.turn(f"https://h{number}.{domain}"):
+                for key in (domain, "all"):
+                    busy[key] += 1
+                    most[key] = max(most[key], busy[key])
+                await asyncio.sleep(0.005)
+                for key in (domain, "all"):
+                    busy[key] -= 1
+
+        domains = ["a.example", "b.example"]
+        await asyncio.gather(*(ask(domain, n) for domain in domains for n in range(30)))
+        return max(most[domain] for domain in domains), most["all"]
+
+    assert asyncio.run(scenario(1)) == (4, 6)
+    assert asyncio.run(scenario(2)) == (2, 3)
+    assert asyncio.run(scenario(50)) == (1, 1)

@@ -64,6 +64,8 @@ def tour(
         obey_robots=request.param == "robots.txt obeyed",
         delay_s=0.0,
         concurrency=POLITE.concurrency,
+        per_domain=None,
+        per_address=None,
         adaptive=False,
         retries=0,
     )

@@ -52,6 +52,25 @@ class Pause(NamedTuple):
     reason: str
 
 
+class Share(NamedTuple):
+    """How much of a domain or an address one process may ask."""
+
+    delay_s: float
+    """From start to start."""
+    concurrency: int
+
+
+def share_of(politeness: Politeness, hosts: int | None, workers: int) -> Share | None:
+    """What a process may ask of neighbours that are treated as so many hosts, when `workers` of
+    them crawl; `None` when there is no limit. Each gets its part: together they ask no oftener."""
+    if hosts is None:
+        return None
+    return Share(
+        delay_s=politeness.delay_s / hosts * workers,
+        concurrency=max(1, politeness.concurrency * hosts // workers),
+    )
+
+
 class HostClock:
     """The clock of one host. It has one owner, and changes in place: a slot must cost about as
     much as a look at it."""

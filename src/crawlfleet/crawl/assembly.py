@@ -14,6 +14,7 @@ from crawlfleet.crawl.engine import Engine
 from crawlfleet.crawl.fetch import Fetcher
 from crawlfleet.crawl.judgement import Judge
 from crawlfleet.crawl.links import Links
+from crawlfleet.crawl.neighbourhood import Neighbourhood
 from crawlfleet.crawl.reading import PageReader
 from crawlfleet.crawl.request import user_agent
 from crawlfleet.crawl.robots import product_of
@@ -94,6 +95,13 @@ def engine_of(
             revisiting=revisiting,
         ),
         links=links,
+        neighbourhood=Neighbourhood(
+            parameters.politeness,
+            workers=parameters.workers,
+            address_of=fetcher.address_of,
+            suffixes=bundled,
+            now=now,
+        ),
         product=product_of(user_agent(parameters.fetching)),
         now=now,
     )

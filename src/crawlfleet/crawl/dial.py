@@ -121,6 +121,15 @@ class Dialler:
         except ValueError as error:  # names that cannot be put into a handshake
             raise NoConnection(Outcome.CONNECT, f"could not {stage}: {error}", address) from None
 
+    async def address_of(self, host: str) -> str | None:
+        """The first address of a host, which is the first that is tried; `None`: it has none, or
+        nobody says in time."""
+        try:
+            async with asyncio.timeout(self._connect_s):
+                return (await self._names.addresses(host))[0]
+        except (NameUnknown, TimeoutError):
+            return None
+
     async def close(self) -> None:
         """Let go of what it made itself; `names` that were given may serve others."""
         if self._owns_names:

@@ -24,6 +24,7 @@ from crawlfleet.crawl.fetch import Fetcher
 from crawlfleet.crawl.hosts import VisitedHost
 from crawlfleet.crawl.judgement import Judge, Judged, asked_to_wait, disallowed
 from crawlfleet.crawl.links import Links
+from crawlfleet.crawl.neighbourhood import Neighbourhood
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import HostCommit, HostLease, Link, Visit, Waiting
@@ -58,6 +59,7 @@ class Engine:
         fetcher: Fetcher,
         judge: Judge,
         links: Links,
+        neighbourhood: Neighbourhood,
         product: str,
         now: Callable[[], float],
     ) -> None:
@@ -69,6 +71,7 @@ class Engine:
         self._fetcher = fetcher
         self._judge = judge
         self._links = links
+        self._neighbourhood = neighbourhood if neighbourhood.is_bounded else None
         self._now = now
         self._began = now()
         self._content_types = _content_types(parameters)
@@ -311,8 +314,12 @@ class Engine:
     async def _ask(self, name: str, clock: HostClock, request: FetchRequest) -> Fetched:
         """Fetch with a slot of the clock of that host, and tell the clock how it went."""
         try:
-            async with self._in_flight:
-                fetched = await self._fetcher.fetch(request)
+            if self._neighbourhood is None:
+                async with self._in_flight:
+                    fetched = await self._fetcher.fetch(request)
+            else:
+                async with self._neighbourhood.turn(name), self._in_flight:
+                    fetched = await self._fetcher.fetch(request)
         except BaseException:
             clock.release()
             raise

@@ -94,6 +94,11 @@ class Fetcher:
         self._watch.close()
         await self._dialler.close()
 
+    async def address_of(self, host: str) -> str | None:
+        """Where requests to a host go, as far as names tell; `None` when they do not, or when a
+        proxy sees to it."""
+        return None if self._proxy else await self._dialler.address_of(host)
+
     async def fetch(self, request: FetchRequest) -> Fetched:
         """Ask for one page. Raises nothing that a site, a proxy or the network could cause."""
         target = read_target(request.url)

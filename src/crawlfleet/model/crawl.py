@@ -103,6 +103,11 @@ class Politeness(Part, frozen=True, kw_only=True):
     """A longer Crawl-delay is shortened to this."""
     concurrency: Annotated[int, Meta(ge=1, le=1000)] = 1
     """Requests to one host at once."""
+    per_domain: Annotated[int, Meta(ge=1, le=1000)] | None = 4
+    """However many hosts a registered domain has, together they are asked no more than so many;
+    `None` for no such limit."""
+    per_address: Annotated[int, Meta(ge=1, le=1000)] | None = 8
+    """Likewise the hosts on one IP address."""
     adaptive: bool = True
     """Whether slow answers, 429 and 503 slow us down (Retry-After is always obeyed)."""
     retries: Annotated[int, Meta(ge=0, le=100)] = 3
@@ -111,7 +116,14 @@ class Politeness(Part, frozen=True, kw_only=True):
     """Before the first of them; doubles with each."""
 
 
-FAST: Final = Politeness(obey_robots=False, delay_s=0.0, concurrency=16, adaptive=False)
+FAST: Final = Politeness(
+    obey_robots=False,
+    delay_s=0.0,
+    concurrency=16,
+    per_domain=None,
+    per_address=None,
+    adaptive=False,
+)
 """For one's own sites."""
 
 

@@ -1,0 +1,132 @@
+"""Hosts that are one to somebody: of the same registered domain, or on the same server.
+
+Each host has a clock of its own; what is here bounds all of a domain and all of an address
+together, so that a site with a thousand subdomains is not asked a thousand times a second. Every
+request of an engine comes through here: pages, retries, redirects and robots.txt.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+from urllib.parse import urlsplit
+
+from crawlfleet.core.politeness import Share, share_of
+from crawlfleet.core.suffixes import Suffixes
+from crawlfleet.model.crawl import Politeness
+
+MOST_IDLE: Final = 10_000
+"""Domains and addresses that are remembered while nobody asks them."""
+
+
+class _Neighbours:
+    """One domain or one address."""
+
+    __slots__ = ("delay_s", "line", "next_at", "slots", "users")
+
+    def __init__(self, share: Share) -> None:
+        self.delay_s = share.delay_s
+        self.next_at = 0.0
+        self.slots = asyncio.Semaphore(share.concurrency)
+        self.line = asyncio.Lock()
+        """Its first waits for `next_at`, the others for the first."""
+        self.users = 0
+
+
+class Neighbourhood:
+    """Gives requests their turn among those of the neighbours of their host."""
+
+    def __init__(
+        self,
+        politeness: Politeness,
+        *,
+        workers: int,
+        address_of: Callable[[str], Awaitable[str | None]],
+        suffixes: Callable[[], Suffixes],
+        now: Callable[[], float],
+    ) -> None:
+        """`address_of` tells where the requests to a host name go, `None` when that is unknown or
+        a proxy's matter; `suffixes` is asked for once there are two names."""
+        self._domain_share = share_of(politeness, politeness.per_domain, workers)
+        self._address_share = share_of(politeness, politeness.per_address, workers)
+        self._address_of = address_of
+        self._load_suffixes = suffixes
+        self._suffixes: Suffixes | None = None
+        self._first = ""
+        self._now = now
+        self._names: dict[str, str] = {}
+        self._known: dict[Hashable, _Neighbours] = {}
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is any limit to hold to."""
+        return self._domain_share is not None or self._address_share is not None
+
+    @asynccontextmanager
+    async def turn(self, host: str) -> AsyncIterator[None]:
+        """Wait until one more request to this host key is all right for its neighbours."""
+        joined = await self._joined(self._name(host))
+        try:
+            async with AsyncExitStack() as slots:
+                for neighbours in joined:
+                    await slots.enter_async_context(neighbours.slots)
+                await self._wait(joined)
+                yield
+        finally:
+            for neighbours in joined:
+                neighbours.users -= 1
+
+    async def _wait(self, joined: Sequence[_Neighbours]) -> None:
+        async with AsyncExitStack() as lines:
+            for neighbours in joined:
+                if neighbours.delay_s:
+                    await lines.enter_async_context(neighbours.line)
+            # From when it really starts: who wakes late must not come close to the next.
+            pause_s = max((n.next_at for n in joined), default=0.0) - self._now()
+            if pause_s > 0.0:
+                await asyncio.sleep(pause_s)
+            now = self._now()
+            for neighbours in joined:
+                neighbours.next_at = now + neighbours.delay_s
+
+    async def _joined(self, name: str) -> list[_Neighbours]:
+        """Those of a host; the address last, since it has the most to do."""
+        joined = []
+        if self._domain_share:
+            joined.append(self._neighbours(("domain", self._domain(name)), self._domain_share))
+        if self._address_share and (address := await self._address_of(name)):
+            joined.append(self._neighbours(("address", address), self._address_share))
+        for neighbours in joined:
+            neighbours.users += 1
+        return joined
+
+    def _domain(self, name: str) -> str:
+        """The registered domain; of a single host, its name will do until there is another."""
+        if self._suffixes is None:
+            if not self._first or name == self._first:
+                self._first = name
+                return name
+            self._suffixes = self._load_suffixes()
+            if alone := self._known.pop(("domain", self._first), None):
+                self._known["domain", self._suffixes.registrable(self._first)] = alone
+        return self._suffixes.registrable(name)
+
+    def _neighbours(self, key: Hashable, share: Share) -> _Neighbours:
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_IDLE:
+                self._forget_idle()
+            found = self._known[key] = _Neighbours(share)
+        return found
+
+    def _forget_idle(self) -> None:
+        now = self._now()
+        self._known = {
+            key: each for key, each in self._known.items() if each.users or each.next_at > now
+        }
+
+    def _name(self, host: str) -> str:
+        name = self._names.get(host)
+        if name is None:
+            name = self._names[host] = urlsplit(host).hostname or host
+        return name
