@@ -9,13 +9,13 @@ from crawlfleet.core.scope import Territory
 from crawlfleet.core.scope import problems as scope_problems
 from crawlfleet.core.selectors import make_plan
 from crawlfleet.core.traps import Variants
+from crawlfleet.crawl.careful import reader_of
 from crawlfleet.crawl.desk import Desk
 from crawlfleet.crawl.engine import Engine
 from crawlfleet.crawl.fetch import Fetcher
 from crawlfleet.crawl.judgement import Judge
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.neighbourhood import Neighbourhood
-from crawlfleet.crawl.reading import PageReader
 from crawlfleet.crawl.request import user_agent
 from crawlfleet.crawl.robots import product_of
 from crawlfleet.crawl.suffixes import bundled
@@ -89,7 +89,7 @@ def engine_of(
         judge=Judge(
             parameters,
             links=links,
-            reader=PageReader(plan),
+            reader=reader_of(plan),
             chance=random.random,
             keep_bodies=keep_bodies,
             revisiting=revisiting,
