@@ -32,6 +32,15 @@ def assert_apart(times: list[float], wanted: float) -> None:
     assert times[-1] - times[0] >= (len(times) - 1) * wanted - NOISE_S
 
 
+def assert_retry_after(hits: list[Hit], failing: set[int], wanted: float) -> None:
+    """Of one host: after each first answer of a failing page, nothing is asked for a while."""
+    refused: set[int] = set()
+    for before, after in pairwise(hits):
+        if before.page in failing and before.page not in refused:
+            refused.add(before.page)
+            assert after.at - before.at >= wanted - NOISE_S
+
+
 def by_host(hits: list[Hit]) -> dict[int, list[Hit]]:
     hosts: dict[int, list[Hit]] = {}
     for hit in hits:
@@ -42,7 +51,7 @@ def by_host(hits: list[Hit]) -> dict[int, list[Hit]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_no_host_is_asked_sooner_than_it_wants(tmp_path: Path, workers: int) -> None:
-    """Pages, retries, redirects and robots.txt alike."""
+    """Pages, retries, redirects and robots.txt alike; and a host that asks for time gets it."""
     delays = tuple(0.2 + 0.1 * (host % 4) if host % 5 else 0.0 for host in range(20))
     spec = SiteSpec(
         pages=120,
@@ -51,10 +60,12 @@ def test_no_host_is_asked_sooner_than_it_wants(tmp_path: Path, workers: int) -> 
         latency_ms=30,
         crawl_delay_s=delays,
         failing=0.1,
+        retry_after_s=1,
         moved=0.1,
     )
     politeness = Politeness(delay_s=0.1, adaptive=False, retry_delay_s=0.1)
     with ServedSite(spec) as site:
+        failing = {page for page in range(spec.pages) if site.spec.fails_first(page)}
         crawled = crawl(tmp_path, site.spec.url(0), politeness=politeness, workers=workers)
 
         assert crawled.summary.pages == spec.pages
@@ -65,6 +76,12 @@ def test_no_host_is_asked_sooner_than_it_wants(tmp_path: Path, workers: int) -> 
             assert hits[0].page == -1, "robots.txt comes first"
             assert_apart([hit.at for hit in hits], wanted)
             assert max(hit.busy for hit in hits) == 1
+            assert_retry_after(hits, failing, 1.0)
+        every = Counter(hit.page for hit in site.hits())
+        assert {page for page, count in every.items() if page >= 0 and count == 2} == failing
+        assert failing, "some were tried again"
+        assert every[-1] == spec.hosts
+        assert every[-2] == sum(map(site.spec.is_moved, range(spec.pages))) > 0, "some were led on"
 
 
 def test_no_more_requests_at_once_than_allowed(tmp_path: Path) -> None:
@@ -86,11 +103,7 @@ def test_a_site_that_asks_for_time_gets_it(tmp_path: Path) -> None:
 
         assert visits(site) == {page: 1 + (page in failing) for page in range(spec.pages)}
         for hits in by_host(site.hits()).values():
-            refused: set[int] = set()
-            for before, after in pairwise(hits):
-                if before.page in failing and before.page not in refused:
-                    refused.add(before.page)
-                    assert after.at - before.at >= 1.0 - NOISE_S
+            assert_retry_after(hits, set(failing), 1.0)
 
 
 def test_manners_survive_a_death(tmp_path: Path) -> None:

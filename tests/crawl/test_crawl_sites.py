@@ -155,6 +155,79 @@ def test_sitemaps_are_a_source_of_links_when_asked_for(
     assert ("/hidden" in site.paths()) is wanted
 
 
+def test_a_sitemap_on_another_host_does_not_widen_the_scope(site: OddSite, tmp_path: Path) -> None:
+    """Where robots.txt names it, it is read; what it lists belongs only if it would anyway."""
+    text = f"User-agent: *\nAllow: /\nSitemap: {site.url('/sitemap.xml', 2)}\n"
+    site.answers["/robots.txt"] = reply(text.encode(), content_type="text/plain")
+    listed = [site.url("/hidden"), site.url("/theirs", 2), site.url("/others", 3)]
+    urls = "".join(f"<url><loc>{url}</loc></url>" for url in listed)
+    index = f"<sitemapindex><sitemap><loc>{site.url('/more.xml', 3)}</loc></sitemap></sitemapindex>"
+    site.answers["/sitemap.xml"] = reply(
+        f"<urlset>{urls}</urlset>".encode(), content_type="application/xml"
+    )
+    site.answers["/more.xml"] = reply(index.encode(), content_type="application/xml")
+    site.page("/")
+    for path in ("/hidden", "/theirs", "/others"):
+        site.page(path, site.url("/behind", 2))
+    scope = Scope(within="host", sitemaps=True)
+    crawled = crawl(tmp_path, site.url("/"), scope=scope, politeness=POLITE)
+
+    assert {item["title"] for item in crawled.items} == {"/", "/hidden"}
+    pages = {(asked.host, asked.path) for asked in site.asked if "robots" not in asked.path}
+    assert pages == {
+        ("127.0.0.1", "/"),
+        ("127.0.0.1", "/hidden"),
+        ("127.0.0.2", "/sitemap.xml"),
+    }
+
+
+@pytest.mark.parametrize("sets", ["at the door", "at the desk"])
+def test_a_wall_that_leads_back_with_a_cookie_is_passed(
+    site: OddSite, tmp_path: Path, sets: str
+) -> None:
+    """A leads to B, which leads back to A; the cookie comes with one of them."""
+    site.page("/", "/a", "/other")
+    site.page("/a", "/behind")
+    site.page("/other")
+    site.page("/behind")
+    cookie = ["Set-Cookie: seen=1; Path=/"]
+    door, desk = (cookie, []) if sets == "at the door" else ([], cookie)
+    for path in ("/", "/a", "/other", "/behind"):
+        page = site.answers[path]
+        wall = reply(b"", f"Location: /wall?to={path}", *door, status="302 Found")
+        site.answers[path] = lambda asked, page=page, wall=wall: (
+            page if "seen=1" in asked.cookie else wall
+        )
+        back = reply(b"", f"Location: {path}", *desk, status="302 Found")
+        site.answers[f"/wall?to={path}"] = back
+    politeness = msgspec.structs.replace(HASTY, concurrency=1)
+    crawled = crawl(tmp_path, site.url("/"), politeness=politeness)
+
+    assert {item["title"] for item in crawled.items} == {"/", "/a", "/other", "/behind"}
+    assert crawled.summary.pages == 4
+    assert len(crawled.items) == 4
+    assert site.paths().count("/") == 2
+
+
+def test_a_wall_without_a_way_through_ends(site: OddSite, tmp_path: Path) -> None:
+    number = 0
+
+    def door(asked: object) -> bytes:
+        nonlocal number
+        number += 1
+        return reply(
+            b"", "Location: /wall", f"Set-Cookie: try={number}; Path=/", status="302 Found"
+        )
+
+    site.answers["/"] = door
+    site.answers["/wall"] = reply(b"", "Location: /", status="302 Found")
+    crawled = crawl(tmp_path, site.url("/"))
+
+    assert crawled.summary.finished
+    assert crawled.summary.pages == 0
+    assert len(site.asked) <= 6
+
+
 def test_a_page_that_only_says_not_found_is_no_item(site: OddSite, tmp_path: Path) -> None:
     site.page("/", "/gone")
     sorry = b"<html><head><title>404 Not Found</title></head><body><p>Page not found.</p></body>"

@@ -21,8 +21,8 @@ from crawlfleet.crawl.admittance import LONG_PAUSE_S, Admittance
 from crawlfleet.crawl.cookies import CookieJar
 from crawlfleet.crawl.desk import Desk, Handed, HostMeasure, Leased, Pausing
 from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.hosts import VisitedHost
-from crawlfleet.crawl.judgement import Judge, Judged, asked_to_wait, disallowed
+from crawlfleet.crawl.hosts import VisitedHost, name_of
+from crawlfleet.crawl.judgement import Judge, Judged, asked_to_wait, disallowed, wanted_types
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.neighbourhood import Neighbourhood
 from crawlfleet.crawl.page import Fetched, FetchRequest
@@ -74,7 +74,7 @@ class Engine:
         self._neighbourhood = neighbourhood if neighbourhood.is_bounded else None
         self._now = now
         self._began = now()
-        self._content_types = _content_types(parameters)
+        self._content_types = wanted_types(parameters)
         self._cookies = CookieJar()
         self._use_cookies = parameters.fetching.cookies
         self._conditional = parameters.fetching.conditional
@@ -171,7 +171,7 @@ class Engine:
             self._hosts[lease.host] = host = VisitedHost(lease, self._politeness, self._began)
             self._admittance.welcome(host)
             if lease.state and lease.state.cookies:
-                self._cookies.load(_name(lease.host), lease.state.cookies, self._now())
+                self._cookies.load(name_of(lease.host), lease.state.cookies, self._now())
             self._spawn(self._prepare(host))
             return
         host.queue.extend(lease.urls)
@@ -275,6 +275,22 @@ class Engine:
                 self._hand_in_if_starved()
 
     async def _visit(self, host: VisitedHost, waiting: Waiting) -> None:
+        fetched, judged = await self._try(host, waiting)
+        if judged.through is not None and await self._may_ask(host.clock):
+            fetched, judged = await self._try(host, judged.through)
+        self._conclude(host, judged)
+        if host.clock.lost:
+            self._turn_away(host, fetched)
+
+    async def _may_ask(self, clock: HostClock) -> bool:
+        """Wait for a slot; whether there is one before long."""
+        while not clock.grant(now := self._now()):
+            if clock.next_at - now > LONG_PAUSE_S:
+                return False
+            await asyncio.sleep(max(clock.next_at - now, 0.001))
+        return True
+
+    async def _try(self, host: VisitedHost, waiting: Waiting) -> tuple[Fetched, Judged]:
         request = FetchRequest(
             url=waiting.url,
             headers=self._headers(waiting),
@@ -288,7 +304,7 @@ class Engine:
             raise
         now = self._now()
         new_cookies = self._use_cookies and self._cookies.take(waiting.url, fetched.headers, now)
-        judged = self._judge.judge(
+        return fetched, self._judge.judge(
             waiting,
             fetched,
             now,
@@ -296,9 +312,6 @@ class Engine:
             new_cookies=new_cookies,
             lost=host.clock.lost,
         )
-        self._conclude(host, judged)
-        if host.clock.lost:
-            self._turn_away(host, fetched)
 
     def _conclude(self, host: VisitedHost, judged: Judged) -> None:
         if judged.page is not None:
@@ -414,7 +427,7 @@ class Engine:
         return True
 
     def _news(self, host: VisitedHost, *, release: bool = False) -> HostCommit | None:
-        return host.news(self._cookies.dump(_name(host.name), self._now()), release=release)
+        return host.news(self._cookies.dump(name_of(host.name), self._now()), release=release)
 
     async def _without(self, handed: Handed, lost: Any) -> None:
         """Some leases are not ours any more: hand in the rest, and forget those hosts."""
@@ -427,18 +440,6 @@ class Engine:
         handed.hosts = [part for part in handed.hosts if part.host not in gone]
         handed.pages = [page for page in handed.pages if page.id not in ids]
         await self._desk.hand_in(handed)
-
-
-def _content_types(parameters: CrawlParameters) -> tuple[str, ...]:
-    scope, wanted = parameters.scope, parameters.limits.content_types
-    if scope.sitemaps or scope.feeds:
-        wanted += ("application/xml", "text/xml", "application/*+xml", "application/gzip")
-    return wanted
-
-
-def _name(host_key: str) -> str:
-    """The name of the host alone, without scheme and port."""
-    return host_key.partition("://")[2].rpartition(":")[0] or host_key.partition("://")[2]
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

@@ -13,6 +13,13 @@ from crawlfleet.model.frontier import HostCommit, HostLease, HostState, Retry, V
 FRESH: Final = HostState()
 
 
+def name_of(host_key: str) -> str:
+    """The name of the host alone, without scheme and port."""
+    authority = host_key.partition("://")[2]
+    name, _, port = authority.rpartition(":")
+    return name if port.isdigit() else authority
+
+
 class VisitedHost:
     """One lease, from the first portion to its release."""
 

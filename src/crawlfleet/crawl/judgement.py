@@ -1,5 +1,6 @@
 """What a visit comes to: a page with its links and items, a way on, another try, or the end."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +19,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.WORKER)
 LONGEST_NOTE: Final = 300
 LONGEST_VALIDATOR: Final = 500
+MOST_LED: Final = 1000
 GZIP: Final = b"\x1f\x8b"
 
 
@@ -30,6 +32,9 @@ class Judged(NamedTuple):
     """What the sinks get."""
     widened: str | None = None
     """Where a seed led, out of the scope: it belongs to the crawl from now on."""
+    through: Waiting | None = None
+    """The page behind a wall: it led here and from here back to it, with cookies to come back
+    with. What it gives now counts as what this visit gives."""
 
 
 def _unwanted_kinds(scope: Scope) -> frozenset[Kind]:
@@ -72,6 +77,8 @@ class Judge:
         self._keep_bodies = keep_bodies
         self._revisiting = revisiting
         self._conditional = parameters.fetching.conditional
+        self._led: OrderedDict[int, tuple[Waiting, bool]] = OrderedDict()
+        """By where redirects led of late: from where, and whether with new cookies."""
 
     def judge(
         self,
@@ -219,6 +226,14 @@ class Judge:
                 )
             note = "leads to itself"
             return self._end(waiting, Outcome.REDIRECT_LOOP, fetched, now, note)
+        before, cookies_before = self._led.pop(waiting.id, (None, False))
+        through = None
+        if before is None or target.id != before.id:
+            self._led[target.id] = waiting, new_cookies
+            if len(self._led) > MOST_LED:
+                self._led.popitem(last=False)
+        elif new_cookies or cookies_before:
+            through = waiting._replace(url=before.url)
         return Judged(
             Visit(
                 waiting.id,
@@ -230,6 +245,7 @@ class Judge:
                 note=f"to {target.url}"[:LONGEST_NOTE],
             ),
             widened=widened,
+            through=through,
         )
 
     def _end(
@@ -239,6 +255,14 @@ class Judge:
             waiting.id, outcome, fetched.status, now, counts=False, note=note[:LONGEST_NOTE]
         )
         return Judged(visit)
+
+
+def wanted_types(parameters: CrawlParameters) -> tuple[str, ...]:
+    """The content types that a crawl reads."""
+    scope, wanted = parameters.scope, parameters.limits.content_types
+    if scope.sitemaps or scope.feeds:
+        wanted += ("application/xml", "text/xml", "application/*+xml", "application/gzip")
+    return wanted
 
 
 def disallowed(waiting: Waiting, reason: str, now: float) -> Visit:
