@@ -115,8 +115,11 @@ class Command:
         self._home = folder / "home"
         fields = [f"--css={name}={selector}" for name, selector in SELECTORS.items()]
         self._command = [sys.executable, "-m", "crawlfleet", "crawl", *arguments, *fields]
-        self._command.append("--allow-private")
+        self._private = ["--allow-private"]
         self._places = ["-o", str(self.output)]
+
+    def allow_private(self, allowed: bool) -> None:
+        self._private = ["--allow-private"] if allowed else []
 
     def replace_output(self, places: Sequence[str]) -> None:
         """Write elsewhere; the options that say so."""
@@ -125,7 +128,7 @@ class Command:
     def start(self, *more: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "XDG_STATE_HOME": str(self._home), "COLUMNS": "200"}
         return subprocess.Popen(
-            [*self._command, *self._places, *more],
+            [*self._command, *self._private, *self._places, *more],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

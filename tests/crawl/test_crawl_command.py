@@ -1,6 +1,7 @@
 """What `crawlfleet crawl` does with its output and its options, run as people run it."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,3 +65,51 @@ def test_an_unfinished_crawl_keeps_its_file(site: ServedSite, tmp_path: Path) ->
     code, said = Command(tmp_path, site.spec.url(0), "--fast", "--scope", "any").run()
     assert code == 0
     assert "going on with" in said
+
+
+def test_crawls_into_files_of_the_same_name_do_not_hinder_each_other(
+    site: ServedSite, tmp_path: Path
+) -> None:
+    slow = ("--fast", "--delay", "1", "--scope", "any")
+    other = tmp_path / "other"
+    other.mkdir()
+    command = Command(tmp_path, site.spec.url(0), *slow)
+    with command.start() as running:
+        while not command.output.exists() and running.poll() is None:
+            time.sleep(0.02)
+        command.replace_output(["-o", str(other / "items.jsonl")])
+        code, said = command.run("--max-pages", "1")
+        running.terminate()
+        running.communicate()
+
+    assert code == 0, said
+
+
+def test_a_crawl_that_gets_nothing_says_why_and_can_be_tried_again(
+    site: ServedSite, tmp_path: Path
+) -> None:
+    command = Command(tmp_path, site.spec.url(0), "--fast", "--depth", "0")
+    command.allow_private(False)
+    code, said = command.run("--quiet")
+    assert code == 4
+    assert "no page could be fetched" in said
+    assert "loopback address" in said
+    assert "--allow-private" in said
+
+    command.allow_private(True)
+    code, said = command.run("--quiet")
+    assert (code, said) == (0, "")
+
+
+@pytest.mark.parametrize("options", [["--css", "a=b["], ["--allow", "("], ["-o", "x.xml"]])
+def test_what_is_wrong_is_told_before_anything_is_left_behind(
+    site: ServedSite, tmp_path: Path, options: list[str]
+) -> None:
+    command = Command(tmp_path, site.spec.url(0), "--fast", "--depth", "0")
+    code, said = command.run(*options)
+    assert code == 1
+    assert "→" in said
+    assert not any(command.output.parent.iterdir())
+
+    code, said = command.run()
+    assert code == 0, said

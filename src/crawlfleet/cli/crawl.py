@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from crawlfleet.model.crawl import CrawlParameters
 
 
+NOTHING_FETCHED: Final = 4
+MOST_FATES: Final = 3
 EXAMPLE: Final = (
     "crawlfleet crawl https://shop.example --depth 2 --css 'product=div.product' "
     "--css 'title=h2.title' --css 'price=span.price' -o items.jsonl"
@@ -194,6 +196,7 @@ def _run(
     from crawlfleet.crawl.garbage import look_seldom
 
     display = Display(quiet=quiet)
+    local_crawl(parameters, frontier=state.frontier)  # what is wrong is told before anything begins
     with state.held():
         if start == "fresh":
             asyncio.run(discard_rows(parameters.sinks, frontier=state.frontier))
@@ -213,10 +216,29 @@ def _run(
         look_seldom()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ended = runner.run(_crawl(running, display))
-        ended = state.end(ended)
+        barren = ended.finished and not ended.pages
+        if barren:
+            told = asyncio.run(_fates(parameters, state))
+        else:
+            ended = state.end(ended)
     display.end(ended, state.name)
     _write(summary, ended)
+    if barren:
+        display.nothing_fetched(told)
+        if state.round == 1:
+            state.forget()
+        return NOTHING_FETCHED
     return 0 if ended.finished else 130 if ended.why == "stopped" else 3
+
+
+async def _fates(parameters: "CrawlParameters", state: "CrawlState") -> "list[UrlRecord]":
+    """What became of the addresses where the crawl began."""
+    from crawlfleet.compose import local_frontier
+    from crawlfleet.crawl.run import explain
+
+    frontier = local_frontier(parameters, state.frontier)
+    fates = [await explain(parameters, frontier, url) for url in parameters.seeds[:MOST_FATES]]
+    return [fate.record for fate in fates if fate.record is not None]
 
 
 async def _crawl(running: "Crawl", display: "Display") -> "Summary":
@@ -242,3 +264,4 @@ if TYPE_CHECKING:
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.crawl_state import CrawlState
     from crawlfleet.crawl.run import Crawl, Summary
+    from crawlfleet.model.frontier import UrlRecord

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import deque
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -13,16 +14,27 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlfleet.cli.output import answer_console
-from crawlfleet.model.crawl import FETCHED, CrawlParameters
+from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome
 
 if TYPE_CHECKING:
     from crawlfleet.crawl.run import Crawl, Explanation, Progress, Summary
+    from crawlfleet.model.frontier import UrlRecord
 
 REFRESH_S: Final = 0.5
 RATE_OVER_S: Final = 10.0
 LINE_EVERY_S: Final = 5.0
 """Without a terminal a line is written so often."""
 SLOW_HOSTS: Final = 3
+REMEDIES: Final[Mapping[str, str]] = {
+    Outcome.REFUSED: "loopback and private networks are visited with --allow-private",
+    Outcome.ROBOTS: "the site's robots.txt keeps crawlers out; ask its owner",
+    Outcome.BLOCKED: "the site does not want to be crawled like this; ask its owner",
+    Outcome.DNS: "check the spelling of the name",
+    Outcome.CONNECT: "check the address and the port, and whether the site is up",
+    Outcome.TLS: "check that the site speaks https; else begin its address with http://",
+    Outcome.UNWANTED: "only HTML and JSON are read",
+}
+"""For a crawl that got nothing at all."""
 
 
 class Display:
@@ -43,6 +55,15 @@ class Display:
         more = f" and {len(seeds) - 1} more" if len(seeds) > 1 else ""
         how = "going on with" if resumed else "revisiting" if again else "crawling"
         self._console.print(Text(f"{how} {seeds[0]}{more}", style="bold"))
+        if not (parameters.selectors or parameters.structured) and any(
+            spec.format != "warc" for spec in parameters.sinks
+        ):
+            self._console.print(
+                "nothing says what to take from the pages, so that there will be no items: give "
+                "--css or --structured, or keep whole pages with -o pages.warc.gz",
+                style="yellow",
+                soft_wrap=True,
+            )
 
     def already_done(self, summary: "Summary", output: str) -> None:
         """The same crawl has been done before."""
@@ -89,15 +110,28 @@ class Display:
         if not summary.finished:
             self._console.print("the same command goes on from here")
 
+    def nothing_fetched(self, fates: "list[UrlRecord]") -> None:
+        """Say why there was nothing to crawl; not even quiet crawls keep that to themselves."""
+        for fate in fates:
+            outcome = f"{fate.outcome}".replace("_", " ")
+            note = f" ({fate.note})" if fate.note else ""
+            line = f"error: no page could be fetched: {fate.url}: {outcome}{note}"
+            self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+            if remedy := REMEDIES.get(fate.outcome or ""):
+                self._console.print(f"  → {remedy}", highlight=False, soft_wrap=True)
+
     async def _write_lines(self, crawl: "Crawl") -> None:
         while True:
             await asyncio.sleep(LINE_EVERY_S)
             progress = await crawl.progress()
             counts = progress.counts
+            trouble = _trouble(counts.outcomes)
             self._console.print(
                 f"{counts.pages} pages, {self._rate(progress):.1f}/s, "
-                f"{counts.outstanding} waiting, {progress.figures.items} items",
+                f"{counts.outstanding} waiting, {progress.figures.items} items"
+                f"{f', {trouble}' if trouble else ''}{_pause(progress)}",
                 highlight=False,
+                soft_wrap=True,
             )
 
     def _picture(self, progress: "Progress", *, stopping: bool) -> RenderableType:
@@ -114,8 +148,10 @@ class Display:
             _eta(goal - counts.pages, rate),
         )
         lines: list[RenderableType] = [bar]
-        if trouble := {k: n for k, n in counts.outcomes.items() if k not in FETCHED}:
-            lines.append(Text(f"  {_outcomes(trouble)}", style="yellow"))
+        if trouble := _trouble(counts.outcomes):
+            lines.append(Text(f"  {trouble}", style="yellow"))
+        if pause := _pause(progress).removeprefix("; "):
+            lines.append(Text(f"  {pause}", style="yellow"))
         slow = [f"{host} {seconds:.1f} s" for host, seconds in figures.slowest(SLOW_HOSTS)]
         if slow:
             lines.append(Text(f"  slowest: {', '.join(slow)}", style="dim"))
@@ -163,6 +199,19 @@ def print_explanation(explanation: "Explanation") -> None:
 
 def _instant(at: float | None) -> str | None:
     return None if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _trouble(outcomes: Mapping[str, int]) -> str:
+    return _outcomes({name: count for name, count in outcomes.items() if name not in FETCHED})
+
+
+def _pause(progress: "Progress") -> str:
+    """The last host that is left alone, until it is not any more."""
+    pauses = progress.figures.pauses
+    if not pauses or time.time() > pauses[-1].until:
+        return ""
+    host, _, why, _ = pauses[-1]
+    return f"; waiting for {host}: {why}"
 
 
 def _eta(left: int, rate: float) -> str:

@@ -72,8 +72,12 @@ def parameters_of(
 
 
 def _address(url: str) -> str:
-    """People leave out the scheme."""
-    return url if "://" in url else f"https://{url}"
+    """People leave out the scheme; what runs on their own machine seldom has a certificate."""
+    if "://" in url:
+        return url
+    host = url.partition("/")[0].rpartition(":")[0] or url.partition("/")[0]
+    local = host == "localhost" or host.replace(".", "").isdigit() or host.startswith("[")
+    return f"http://{url}" if local else f"https://{url}"
 
 
 def _selectors(css: Sequence[str], xpath: Sequence[str], file: Path | None) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class CrawlState:
     def held(self) -> Iterator[None]:
         """Only one process crawls into a place."""
         busy = f"a crawl into {self.name} is running already; wait for it, or stop it"
-        with hold(self._folder.with_suffix(".lock"), busy=busy):
+        with hold(self._folder.with_name(f"{self._folder.name}.lock"), busy=busy):
             yield
 
     def finished(self) -> Summary | None:

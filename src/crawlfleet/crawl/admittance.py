@@ -89,7 +89,7 @@ class Admittance:
             return None  # long enough: nothing is allowed
         host.clock.next_at = max(host.clock.next_at, state.robots_until)
         why = f"{host.rules.reason} allowed"
-        self._tell(Pausing(host.name, host.clock.next_at - now, why))
+        self._tell(Pausing(host.name, host.clock.next_at - now, why, host.clock.next_at))
         return Closed(None)
 
     async def _fetch(self, request: FetchRequest) -> Fetched:

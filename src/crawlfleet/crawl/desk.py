@@ -35,6 +35,8 @@ class Pausing(NamedTuple):
     host: str
     seconds: float
     why: str
+    until: float = 0.0
+    """By the wall clock."""
 
 
 class Handed(msgspec.Struct, kw_only=True):

@@ -346,7 +346,7 @@ class Engine:
         measure.seconds += fetched.elapsed_s
         measure.bytes += fetched.wire_bytes
         if pause is not None:
-            self._tell(Pausing(name, pause.until - now, pause.reason))
+            self._tell(Pausing(name, pause.until - now, pause.reason, pause.until))
             measure.failures += 1
         return fetched
 
