@@ -28,6 +28,7 @@ def test_a_finished_crawl_is_not_done_twice_unless_fresh(site: ServedSite, tmp_p
     told = json.loads(summary.read_text())
     assert (told["finished"], told["pages"]) == (True, 60)
     assert told["items"] == len(lines(command.output)) > 0
+    assert list(told["output"]) == [str(command.output)]
 
     asked, first = len(site.hits()), command.output.read_bytes()
     code, said = command.run()

@@ -95,6 +95,9 @@ def test_what_has_changed_is_replaced_and_the_rest_is_kept(
         "redirect": 1,
     }
     assert told["items"] == len(AFTER)
+    place = str(command.output)
+    size = command.output.stat().st_size
+    assert told["output"] == {place: {"path": place, "items": len(AFTER), "bytes": size}}
     asked = {each.path: each.headers.get("if-none-match") for each in site.asked}
     assert (asked["/deep"], asked["/new"], asked["/changing"]) == ('"1"', None, '"1"')
     assert len(site.asked) == len(BEFORE) + 1

@@ -152,7 +152,7 @@ class CrawlState:
         assert notes is not None
         notes.summary = summary
         if self.round > 1:
-            notes.summary = msgspec.structs.replace(summary, items=self._renew())
+            notes.summary = self._renewed(summary)
             notes.publishing = True
             self._write(notes)
             self._publish(notes)
@@ -215,6 +215,17 @@ class CrawlState:
                     f"{output.name} cannot be renewed; --revisit is for "
                     f"{', '.join(RENEWABLE)} and tables"
                 )
+
+    def _renewed(self, summary: Summary) -> Summary:
+        """Put all files together anew; the summary with what there is then."""
+        items = self._renew()
+        output = dict(summary.output)
+        for each in self._outputs:
+            if each.path:
+                output.pop(str(self._changed(each)), None)
+                size = self._whole(each).stat().st_size
+                output[each.name] = {"path": each.name, "items": items, "bytes": size}
+        return msgspec.structs.replace(summary, items=items, output=output)
 
     def _renew(self) -> int:
         """Put all files together anew; how many items there are now."""

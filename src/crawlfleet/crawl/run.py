@@ -118,7 +118,8 @@ class Crawl:
             output = {}
             if finished:
                 await self._office.settle()
-                output = {name: await sink.finish() for name, sink in self._sinks.items()}
+                told = {name: await sink.finish() for name, sink in self._sinks.items()}
+                output = {name: each for name, each in told.items() if each}
             return self._summary(counts, output, finished=finished, why=why)
         finally:
             await self._office.close()
