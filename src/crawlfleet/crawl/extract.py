@@ -5,7 +5,7 @@ around it: that is as many searches as there are fields, however many items the 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from selectolax.lexbor import LexborNode
 
@@ -19,7 +19,8 @@ from crawlfleet.crawl.nesting import contained, lies_within, nest_into, sort_int
 from crawlfleet.crawl.structured import structured_data
 from crawlfleet.model.extraction import PAGES, STRUCTURED, Item, Language, Plan
 
-MOST_ITEMS = 100_000
+ANCHORS: Final = "a[href],area[href]"
+MOST_ITEMS: Final = 100_000
 """Of one page."""
 
 
@@ -83,8 +84,7 @@ class Extractor:
             if field is not self._flat[at]
         ]
         if all(name != "url" for name, _ in columns):
-            links = sort_into(scopes, page.links)
-            columns.append(("url", [_first_address(own, page.base) for own in links]))
+            columns.append(("url", _addresses(scopes, page)))
         names = [name for name, _ in columns]
         kind = plural(self._flat[at].name)
         return [
@@ -143,11 +143,21 @@ def _reversed(name: str) -> tuple[int, ...]:
     return (*(-ord(char) for char in name), 1)
 
 
+def _addresses(scopes: Sequence[LexborNode], page: Page) -> list[str | None]:
+    """Where the first link of each item leads."""
+    if len(scopes) > 1 and lies_within(scopes, {scope.mem_id for scope in scopes}):
+        links = sort_into(scopes, page.find(ANCHORS))
+    else:
+        # Nothing within one of them belongs to another: few links are looked at.
+        links = [scope.css(ANCHORS) for scope in scopes]
+    return [_first_address(own, page.base) for own in links]
+
+
 def _first_address(links: Sequence[LexborNode], base: str) -> str | None:
     """Where the first link leads that leads to a page."""
     for link in links:
         href = link.attributes.get("href")
-        if href and leads_on(href) and link.tag in {"a", "area"}:
+        if href and leads_on(href):
             return absolute(base, href)
     return None
 

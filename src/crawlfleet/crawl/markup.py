@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 from lxml import etree
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
 from crawlfleet.core.values import absolute
 from crawlfleet.crawl.texts import Allowance
@@ -39,6 +39,13 @@ _MANY_ATTRIBUTES: Final = re.compile(
 _SCRIPT: Final = re.compile(rb"<script\b(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)
 _FLAT: Final = re.findall("..", "brhriminmeliwbcosotrtdthdtddoparbaemp ")
 """How the names of elements begin that are empty, or end by themselves when the next begins."""
+
+
+_LEADING: Final = "[href],meta,iframe,frame"
+"""Each further alternative costs a look at every element, so attributes stand for names: `a`,
+`area`, `base` and `link` are among the first ones."""
+# Each tree would make one for itself.
+_search: Final = LexborCSSSelector().find  # type: ignore[no-untyped-call]
 
 
 class Page:
@@ -78,15 +85,22 @@ class Page:
     @cached_property
     def base(self) -> str:
         """What the page's links are relative to."""
-        for node in self.links:
-            if node.tag == "base" and (href := node.attributes.get("href")):
+        for tag, attributes in self.leads:
+            if tag == "base" and (href := attributes.get("href")):
                 return absolute(self.url, href) or self.url
         return self.url
 
+    def find(self, selector: str) -> list[LexborNode]:
+        """What the engine finds in the tree; an element comes once for each alternative that it
+        matches, and a bad selector raises."""
+        root = self.tree.root
+        return [] if root is None else _search(selector, root)
+
     @cached_property
-    def links(self) -> list[LexborNode]:
-        """The elements that lead elsewhere, or say where they do not."""
-        return self.tree.css("a[href],area[href],base,link,meta,iframe,frame")
+    def leads(self) -> list[tuple[str | None, dict[str, str | None]]]:
+        """Name and attributes of every element that leads elsewhere, or says where it does not,
+        and of some that do neither. A few come twice."""
+        return [(node.tag, node.attributes) for node in self.find(_LEADING)]
 
     @cached_property
     def title(self) -> str:
