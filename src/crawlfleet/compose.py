@@ -22,16 +22,11 @@ from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
-from crawlfleet.crawl.assembly import checked
-from crawlfleet.crawl.run import Crawl, rules_of
-from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import ConfigError, CrawlfleetError
-from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
-from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.store import Store
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.trust import ServerCertificate, Trust, without_pin
@@ -96,25 +91,6 @@ def control_plane(
         sinks=[EventLog()],
         origins=origins,
         name=name,
-    )
-
-
-def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
-    """The frontier of a crawl in a file."""
-    opened: Frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")(
-        path=path, rules=rules_of(parameters)
-    )
-    return opened
-
-
-def local_crawl(parameters: CrawlParameters, *, frontier: Path) -> Crawl:
-    """A crawl of this process alone, whose frontier is that file."""
-    _, plan = checked(parameters)
-    return Crawl(
-        parameters,
-        frontier=local_frontier(parameters, frontier),
-        sinks={spec.url: open_sink(spec, plan) for spec in parameters.sinks},
-        allow_private=parameters.fetching.allow_private,
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from crawling import POLITE, crawl, odd_site, parameters_for, visits
 
-from crawlfleet.compose import local_crawl
+from crawlfleet.crawl.local import local_crawl
 from crawlfleet.model.crawl import Politeness
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from crawlfleet.testing.zoo.animal import reply

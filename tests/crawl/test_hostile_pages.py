@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from crawlfleet.core import css
 from crawlfleet.core.selectors import make_plan
+from crawlfleet.crawl.cutting import DEEPEST, MOST_TAGS
 from crawlfleet.crawl.discover import Found, Kind
-from crawlfleet.crawl.markup import DEEPEST, MOST_TAGS, Page
+from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.reading import CUT, PageReader
 from crawlfleet.crawl.searching import find
 from crawlfleet.model.crawl import Outcome

@@ -157,7 +157,7 @@ def crawl(
 
 def _explain(parameters: "CrawlParameters", state: "CrawlState", url: str) -> None:
     from crawlfleet.cli.crawl_display import print_explanation
-    from crawlfleet.compose import local_frontier
+    from crawlfleet.crawl.local import local_frontier
     from crawlfleet.crawl.run import explain
 
     with state.held():
@@ -176,8 +176,8 @@ def _run(
 ) -> int:
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.operate import loop_factory
-    from crawlfleet.compose import local_crawl
     from crawlfleet.crawl.garbage import look_seldom
+    from crawlfleet.crawl.local import local_crawl
 
     display = Display(quiet=quiet)
     with state.held():

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import ada_url
 import msgspec
-from dateutil import parser as dates
-from price_parser import Price
 
 from crawlfleet.model.extraction import ValueType
 
@@ -61,10 +59,10 @@ def convert(text: str, type: ValueType, *, base: str = "", format: str | None = 
             number = _number(short)
             return int(number) if number is not None and number == int(number) else None
         case ValueType.PRICE:
-            amount = Price.fromstring(short).amount
+            amount = _priced(short).amount
             return None if amount is None else float(amount)
         case ValueType.CURRENCY:
-            return Price.fromstring(short).currency
+            return _priced(short).currency
         case ValueType.DATE:
             return _date(short, format)
         case ValueType.BOOL:
@@ -72,6 +70,12 @@ def convert(text: str, type: ValueType, *, base: str = "", format: str | None = 
             return True if word in _YES else False if word in _NO else None
         case _:
             return bool(text)
+
+
+def _priced(text: str) -> Any:
+    from price_parser import Price  # as below
+
+    return Price.fromstring(text)
 
 
 def absolute(base: str, href: str) -> str | None:
@@ -171,6 +175,8 @@ def _loose(text: str) -> str | None:
     """What people write; `None` unless it has a day, a month and a year."""
     if not any(char.isdigit() for char in text):
         return None
+    from dateutil import parser as dates  # takes a while, and few crawls need it
+
     first = dates.parse(text[:100], default=_EARLY)
     if first != dates.parse(text[:100], default=_LATE):
         return None

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
-from lxml import etree
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.core import css, json_path
@@ -50,6 +49,8 @@ class Field:
             # Within a group, `//x` means the `x` within the match; nobody wants the page's.
             inside = nested and query.expression.startswith("//")
             expression = f".{query.expression}" if inside else query.expression
+            from lxml import etree
+
             self.xpath = etree.XPath(expression, smart_strings=False)
         # By far the most fields are like this, and have a shorter way.
         self._plain = (
@@ -66,6 +67,8 @@ class Field:
 
     def xml_places(self, scope: Any) -> list[Any]:
         """What an XPath field finds: elements, texts, numbers."""
+        from lxml import etree
+
         try:
             found = self.xpath(scope) if self.xpath is not None else []
         except (etree.XPathError, ValueError, TypeError):
@@ -132,11 +135,13 @@ class Field:
             if query.html:
                 return "" if allowance.used_up else allowance.take(place.html or "")
             return place.text(deep=False) if query.own else text_of(place, allowance)
-        if isinstance(place, etree._Element):
-            return text_of_xml(place, allowance)
+        if isinstance(place, str):
+            return place
         if isinstance(place, bool):
             return "true" if place else "false"
-        return f"{place:g}" if isinstance(place, float) else str(place)
+        if isinstance(place, float):
+            return f"{place:g}"
+        return text_of_xml(place, allowance) if hasattr(place, "tag") else str(place)
 
 
 def _first(values: Iterator[Any], most: int) -> Iterator[Any]:
