@@ -176,7 +176,7 @@ def _run(
 ) -> int:
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.operate import loop_factory
-    from crawlfleet.crawl.garbage import look_seldom
+    from crawlfleet.crawl.garbage import keep_memory, look_seldom
     from crawlfleet.crawl.local import local_crawl
 
     display = Display(quiet=quiet)
@@ -190,6 +190,7 @@ def _run(
         state.begin()
         display.begin(parameters, resumed=state.resumed)
         running = local_crawl(parameters, frontier=state.frontier)
+        keep_memory()
         look_seldom()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ended = runner.run(_crawl(running, display))

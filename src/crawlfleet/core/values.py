@@ -80,10 +80,11 @@ def _priced(text: str) -> Any:
 
 def absolute(base: str, href: str) -> str | None:
     """The address that a link leads to; `None` when it is no address."""
-    if origin := _ORIGIN.match(base):
-        if _PLAIN_PATH.match(href):
-            return origin[0] + href
-        if href.startswith(origin[0]) and _PLAIN_PATH.match(href, origin.end()):
+    if (origin := _ORIGIN.match(base)) is not None:
+        if href[:1] == "/":
+            if _PLAIN_PATH.match(href):
+                return origin[0] + href
+        elif href.startswith(origin[0]) and _PLAIN_PATH.match(href, origin.end()):
             return href
     try:
         return ada_url.join_url(base, href.strip())

@@ -1,5 +1,6 @@
 """Fields made ready to be looked for: expressions compiled once, values read many times."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from crawlfleet.model.extraction import FieldPlan, Language, ValueType
 
 MOST: Final = 10_000
 """Values of one field in one item."""
+_SIMPLE: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)(?:[.#][A-Za-z_][A-Za-z0-9_-]*)*").fullmatch
 PATTERN_LONGEST: Final = 100_000
 """Characters in which a regular expression is searched for."""
 
@@ -32,6 +34,7 @@ class Field:
         "pattern",
         "plan",
         "query",
+        "tag",
         "type",
         "xpath",
     )
@@ -42,6 +45,9 @@ class Field:
         self.type = plan.type
         self.query = query = plan.query
         self.chains = css.chains(query.expression) if query.language is Language.CSS else ()
+        simple = _SIMPLE(query.expression) if query.language is Language.CSS else None
+        self.tag = simple[1].lower() if simple else None
+        """The only elements that it can be, where nothing but they themselves decides that."""
         self.pattern = compile_pattern(plan.pattern) if plan.pattern else None
         self.path = query.path
         self.xpath = None
