@@ -61,7 +61,8 @@ HREFS = st.lists(
 BASES = st.sampled_from(
     [f"{SITE}/", f"{SITE}/a/b", f"{SITE}/a/c?d=1", f"{SITE}/a/(S(lit3py55t21z5v55vlm25s55))/x",
      "https://u:p@shop.example./a/b", "http://shop.example/a/b", f"{SITE}/a/b;jsessionid=1#x",
-     f"{SITE}/%7ea/b", "about:blank"]
+     f"{SITE}/%7ea/b", "about:blank", f"{SITE}/a/", f"{SITE}/a/x.html", f"{SITE}/a/..",
+     f"{SITE}/a/.", f"{SITE}/a/b\\c", f"{SITE}/a/?d=/b", f"{SITE}/%7ea/c", f"{SITE}/a/x#/b"]
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ mean the same on each page of a site or of the web, others only within their fol
 several links lead to is judged once.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -21,6 +22,8 @@ full, all are forgotten: links that stand on every page are back after the next 
 
 _new: Final = tuple.__new__  # a third of the cost of `Link(…)`
 _LONGEST_REMEMBERED: Final = 2000
+_PLAIN_NAME: Final = re.compile(r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*)?").fullmatch
+"""The last part of an address that can change nothing of the folder before it."""
 _SAME_ANYWHERE: Final = ("http://", "https://", "javascript:", "mailto:", "tel:", "data:")
 _OF_THE_PAGE: Final = frozenset("#?" + "".join(map(chr, range(33))))
 """Links that begin so mean something else on each page; blanks may hide what follows them."""
@@ -48,6 +51,8 @@ class Links:
         self._held = 0
         self._by_site: dict[str, _Memory] = {}
         self._by_folder: dict[str, _Memory] = {}
+        self._near: dict[str, tuple[_Memory, _Memory]] = {}
+        """Both of these, for pages whose address shows that it lies in just that folder."""
         self._anywhere: _Memory = {}
         """By canonical URL, and by other spellings that mean the same on every page."""
         self.refused: Counter[str] = Counter()
@@ -63,18 +68,25 @@ class Links:
 
     def resolve(self, base_url: str, raw_hrefs: Iterable[str]) -> list[Link]:
         """The links of the page at `base_url` that belong to the crawl, each once, in order."""
-        place = self._canonical.place(base_url)
-        if place is None:
-            fates = (self.follow(base_url, href) for href in raw_hrefs)
-            return list({fate.id: fate for fate in fates if isinstance(fate, Link)}.values())
-        found: dict[int, Link] = {}
         if self._held >= self._limit:
             self._forget()
-        site, folder = self._memories(place)
+        end = base_url.rfind("/") + 1
+        near = self._near.get(base_url[:end]) if _PLAIN_NAME(base_url, end) else None
+        place = None
+        if near is None:
+            place = self._canonical.place(base_url)
+            if place is None:
+                fates = (self.follow(base_url, href) for href in raw_hrefs)
+                return list({fate.id: fate for fate in fates if isinstance(fate, Link)}.values())
+            near = self._memories(place)
+        site, folder = near
+        found: dict[int, Link] = {}
         anywhere, on_site, in_folder = self._anywhere.get, site.get, folder.get
         for href in raw_hrefs:
             fate = on_site(href) if href[:1] == "/" else anywhere(href) or in_folder(href)
             if fate is None:
+                place = place or self._canonical.place(base_url)
+                assert place is not None, "a folder of the web has pages of the web"
                 fate = self._learn(place, href, site, folder)
             if fate.__class__ is Link:
                 found[fate[0]] = fate
@@ -153,6 +165,8 @@ class Links:
             folder = _NONE
         elif folder is _NONE:
             self._by_folder[place.folder] = folder = {}
+            self._near[place.folder] = site, folder
+            self._held += 1
         return site, folder
 
     def _judged(self, url: str, host: str) -> Link | Refusal:
@@ -167,5 +181,6 @@ class Links:
     def _forget(self) -> None:
         self._by_site.clear()
         self._by_folder.clear()
+        self._near.clear()
         self._anywhere.clear()
         self._held = 0
