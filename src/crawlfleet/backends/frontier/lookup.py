@@ -45,13 +45,15 @@ def look_up(
     for visit, depth in zip(visits, depths, strict=True):
         nearer = deeper_than(depth + 1)
         links = visit[4]
-        worth = [link for link in links if (known := get(link[0])) is None or known >= nearer]
-        stable = array("q")
-        if store:
-            stable.extend(
-                link[0]
-                for link in links
-                if (known := get(link[0])) is not None and MAY_FALL <= known < nearer
-            )
-        met.append(Met(depth, worth, stable.tobytes()))
+        if not store:
+            worth = [link for link in links if (known := get(link[0])) is None or known >= nearer]
+            met.append(Met(depth, worth))
+            continue
+        worth, stable = [], []
+        for link in links:
+            if (known := get(link[0])) is None or known >= nearer:
+                worth.append(link)
+            elif known >= MAY_FALL:
+                stable.append(link[0])
+        met.append(Met(depth, worth, array("q", stable).tobytes()))
     return met

@@ -13,8 +13,8 @@ from rbloom import Bloom
 
 from crawlfleet.backends.frontier.numbers import UNSIGNED
 
-FEW: Final = 50_000
-"""With so many URLs a dictionary takes some 6 MB."""
+FEW: Final = 25_000
+"""With so many URLs a dictionary takes some 3 MB."""
 FIRST_ERROR: Final = 4e-5
 """Of the first stage; each further one has half of that, so that all together stay below 8e-5."""
 GROWTH: Final = 2
