@@ -1,7 +1,7 @@
 """Which links of a commit are worth a second look: the few that are new, or nearer than before."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from crawlfleet.backends.frontier.numbers import deeper_than, depth_of
@@ -28,19 +28,19 @@ def look_up(
 ) -> list[Met]:
     """Look at all links of all visits. Without `depths` those that are kept of the pages count;
     `stable` is empty unless `store`."""
-    get: Callable[[int], int | None]
-    if isinstance(seen, FewSeen):
-        get = seen.get
-        if depths is None:
-            depths = [depth_of(seen[visit.id] or 0) for visit in visits]
-    elif isinstance(seen, BloomSeen):
-        get = seen.__getitem__
+    if isinstance(seen, BloomSeen):
         depths = depths or [0] * len(visits)
-    else:
+        return [
+            Met(depth, seen.new_ones(visit[4])) for visit, depth in zip(visits, depths, strict=True)
+        ]
+    if not isinstance(seen, FewSeen):
         # One after another would wait for the memory at each of them.
         from crawlfleet.backends.frontier.many import look_up_many
 
         return look_up_many(seen, visits, depths, store=store)
+    if depths is None:
+        depths = [depth_of(seen[visit[0]] or 0) for visit in visits]
+    get = seen.get
     met = []
     for visit, depth in zip(visits, depths, strict=True):
         nearer = deeper_than(depth + 1)

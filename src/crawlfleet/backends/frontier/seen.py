@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from rbloom import Bloom
 
 from crawlfleet.backends.frontier.numbers import UNSIGNED
+from crawlfleet.model.frontier import Link
 
 FEW: Final = 25_000
 """With so many URLs a dictionary takes some 3 MB."""
@@ -74,16 +75,22 @@ class BloomSeen:
             self.stages.append(Stage(room, self._next_error(), held, bits))
         if not self.stages:
             self._grow()
-        self._newest_first: Sequence[Bloom]
+        self._largest_first: Sequence[Bloom]
         self._order()
 
     def __getitem__(self, id: int) -> int | None:
         """0 for one that is known: its depth is not, and never falls."""
         id &= UNSIGNED
-        for bloom in self._newest_first:
+        for bloom in self._largest_first:
             if id in bloom:
                 return 0
         return None
+
+    def new_ones(self, links: Sequence[Link]) -> Sequence[Link]:
+        """Those of the links that are not known."""
+        for bloom in self._largest_first:
+            links = [link for link in links if link[0] & UNSIGNED not in bloom]
+        return links
 
     def update(self, known: Mapping[int, int]) -> None:
         self.add(known)
@@ -93,10 +100,10 @@ class BloomSeen:
             last = self.stages[-1]
             if last.held >= last.capacity:
                 self._grow()
-                self._order()
                 last = self.stages[-1]
             last.bloom.add(id & UNSIGNED)
             last.held += 1
+        self._order()
 
     def __len__(self) -> int:
         return sum(stage.held for stage in self.stages)
@@ -119,4 +126,6 @@ class BloomSeen:
         self.stages.append(Stage(capacity, self._next_error()))
 
     def _order(self) -> None:
-        self._newest_first = [stage.bloom for stage in reversed(self.stages)]
+        # Where most of the known ones are found first: they need no second look.
+        ordered = sorted(self.stages, key=lambda stage: -stage.held)
+        self._largest_first = [stage.bloom for stage in ordered]
