@@ -1,7 +1,7 @@
 """The one place where implementations are chosen and put together.
 
-The API server and the HTTP client are imported by those who need them: a crawl of one process
-begins without.
+The API server and the HTTP client are imported by those who need them; a crawl of one process
+begins without this module (`crawl.local`).
 """
 
 import asyncio
