@@ -24,7 +24,7 @@ START: Final = "start-up"
 PARTS: Final = {
     "parse": ("crawl.markup:tree",),
     "links": (
-        *("crawl.links", "crawl.discover", "crawl.markup:links", "crawl.markup:base"),
+        *("crawl.links", "crawl.discover", "crawl.markup:leads", "crawl.markup:base"),
         *("core.canonical", "core.scope", "core.traps", "core.noise"),
     ),
     "extraction": (
@@ -32,7 +32,8 @@ PARTS: Final = {
         *("core.css", "core.values", "model.extraction"),
     ),
     "charset, title, signs": (
-        *("crawl.charset", "crawl.reading", "crawl.markup", "core.page_signs", "core.robots_tags"),
+        *("crawl.charset", "crawl.reading", "crawl.markup", "crawl.cutting"),
+        *("core.page_signs", "core.robots_tags"),
     ),
     "fetch": (
         *("crawl.fetch", "crawl.wire", "crawl.pool", "crawl.request", "crawl.dial", "crawl.watch"),
@@ -43,6 +44,8 @@ PARTS: Final = {
     "engine, politeness, robots": ("crawl", "core"),
 }
 """By the beginnings of the names of our modules; the first part that fits counts."""
+SHARED: Final = frozenset({"crawl.markup:find"})
+"""Put down to whoever calls them."""
 
 
 class Sampler:
@@ -95,7 +98,7 @@ class Sampler:
         known = self._known.get(place)
         if known is None:
             fits = (part for part, begins in PARTS.items() if place.startswith(begins))
-            known = self._known[place] = next(fits, "")
+            known = self._known[place] = "" if place in SHARED else next(fits, "")
         return known
 
 

@@ -1,7 +1,7 @@
 """The one place where implementations are chosen and put together.
 
-The API server and the HTTP client are imported by those who need them: a crawl of one process
-begins without.
+The API server and the HTTP client are imported by those who need them; a crawl of one process
+begins without this module (`crawl.local`).
 """
 
 import asyncio
@@ -23,18 +23,14 @@ from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
-from crawlfleet.crawl.assembly import checked
-from crawlfleet.crawl.run import Crawl, rules_of
-from crawlfleet.crawl.sinks import name_of, open_sink
+from crawlfleet.crawl.sinks import name_of
 from crawlfleet.errors import ConfigError, CrawlfleetError
-from crawlfleet.model.crawl import CrawlParameters, SinkSpec
+from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
-from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.store import Store
-from crawlfleet.sinks.page_index import PageIndex
 from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.trust import ServerCertificate, Trust, without_pin
@@ -99,32 +95,6 @@ def control_plane(
         sinks=[EventLog()],
         origins=origins,
         name=name,
-    )
-
-
-def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
-    """The frontier of a crawl in a file."""
-    opened: Frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")(
-        path=path, rules=rules_of(parameters)
-    )
-    return opened
-
-
-def local_crawl(
-    parameters: CrawlParameters, *, frontier: Path, index: Path | None = None, round: int = 1
-) -> Crawl:
-    """A crawl of this process alone, whose frontier is that file; for later rounds it notes in
-    `index` which page each item is from."""
-    _, plan = checked(parameters)
-    sinks = {name_of(spec): open_sink(spec, plan) for spec in parameters.sinks}
-    if index is not None:
-        sinks[str(index)] = PageIndex(index)
-    return Crawl(
-        parameters,
-        frontier=local_frontier(parameters, frontier),
-        sinks=sinks,
-        allow_private=parameters.fetching.allow_private,
-        round=round,
     )
 
 

@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import msgspec
-import structlog
-from structlog.typing import EventDict, WrappedLogger
 
 
 class Component(StrEnum):
@@ -81,8 +79,19 @@ class Line(msgspec.Struct, frozen=True):
         return f"[{self.component}] {_printable(self.message)}{fields}"
 
 
-class BoundLogger(structlog.BoundLoggerBase):
-    """Says what happened, with fields. A level that is switched off costs one comparison."""
+class BoundLogger:
+    """Says what happened, with fields. A level that is switched off costs one comparison.
+
+    Fields that were bound with `structlog.contextvars` are added to each line.
+    """
+
+    def __init__(self, component: Component, **bound: Any) -> None:
+        self._component = component
+        self._bound = bound
+
+    def bind(self, **fields: Any) -> "BoundLogger":
+        """A voice that adds these fields to all that it says."""
+        return BoundLogger(self._component, **{**self._bound, **fields})
 
     def debug(self, message: str, /, **fields: Any) -> None:
         if _threshold <= logging.DEBUG:
@@ -106,10 +115,16 @@ class BoundLogger(structlog.BoundLoggerBase):
     def _write(
         self, level: int, message: str, fields: dict[str, Any], *, exception: bool = False
     ) -> None:
-        (line,), _ = self._process_event(logging.getLevelName(level), message, fields)
+        # Not before there is something to say: with its consoles it takes as long to import as
+        # all the rest of a short command.
+        from structlog.contextvars import get_contextvars
+
+        told = {**self._bound, **fields}
+        told |= {name: value for name, value in get_contextvars().items() if name not in told}
         error = sys.exc_info() if exception else None
+        line = Line(self._component.value, message, mask_secrets(told))
         record = logging.LogRecord("crawlfleet", level, "", 0, line, (), error)
-        self._logger.handle(record)
+        logging.getLogger("crawlfleet").handle(record)
 
 
 def is_debugging() -> bool:
@@ -119,10 +134,10 @@ def is_debugging() -> bool:
 
 def logger(component: Component) -> BoundLogger:
     """The voice of a component; works before `configure`, and follows it whenever it is called."""
-    return BoundLogger(logging.getLogger("crawlfleet"), _PROCESSORS, {"component": component.value})
+    return BoundLogger(component)
 
 
-def mask_secrets(_logger: WrappedLogger, _method: str, fields: EventDict) -> EventDict:
+def mask_secrets(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Put `***` in place of texts under names such as `token`, and of passwords in URLs.
 
     Numbers stay: a fencing token is no secret.
@@ -145,16 +160,6 @@ def _is_secret(name: str) -> bool:
 
 def _without_credentials(text: str) -> str:
     return _URL_CREDENTIALS.sub(rf"\1{MASK}@", text) if "://" in text and "@" in text else text
-
-
-def _to_line(
-    _logger: WrappedLogger, _method: str, fields: EventDict
-) -> tuple[tuple[Line], dict[str, Any]]:
-    message, component = fields.pop("event"), fields.pop("component")
-    return (Line(component, message, dict(fields)),), {}
-
-
-_PROCESSORS: Final = (structlog.contextvars.merge_contextvars, mask_secrets, _to_line)
 
 
 def _printable(text: str) -> str:

@@ -1,7 +1,11 @@
 """The memory frontier does what every frontier must."""
 
+import os
 from pathlib import Path
 
+import pytest
+
+from crawlfleet.backends.frontier import books
 from crawlfleet.backends.frontier.memory import MemoryFrontier
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.ports.frontier import Frontier
@@ -22,6 +26,19 @@ KEPT = Kept()
 
 
 class TestMemoryFrontier(FrontierSuite):
+    def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
+        return KEPT.make_frontier(folder, rules)
+
+
+class TestMemoryFrontierThatGrows(FrontierSuite):
+    """From its fourth URL on it is kept as one of very many is."""
+
+    CRAWLS = 500 if os.environ.get("CRAWLFLEET_SOAK") else 50
+
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(books, "FEW", 3)
+
     def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
         return KEPT.make_frontier(folder, rules)
 

@@ -294,3 +294,30 @@ def test_retry_after_of_robots_txt_is_obeyed() -> None:
     answer = Answer(outcome=Outcome.SERVER_ERROR, status=503, retry_after_s=7200.0)
 
     assert learn(HostState(), answer, 0.0).robots_until == 7200.0
+
+
+RULES = st.lists(
+    st.tuples(
+        st.sampled_from(["Allow", "Disallow"]),
+        st.sampled_from(
+            ["/", "/a", "/a/", "/a/b", "/a*", "/*b", "/a$", "/%61", "/a%2Fb", "/\u00e9", "a", "*",
+             "/a?c=", "/A", "/a.b~c_d-e", "//", "/a/index.html"]
+        ),
+    ),
+    max_size=6,
+)  # fmt: skip
+PATHS = st.lists(
+    st.sampled_from(["a", "b", "/", "?c=", "%61", "%2F", "%C3%A9", "A", ".b~c_d-e", "$", "*", ";"]),
+    max_size=5,
+).map(lambda parts: "/" + "".join(parts))
+
+
+@settings(max_examples=500, deadline=None)
+@given(RULES, PATHS)
+def test_paths_that_no_rule_can_mean_take_the_short_way(
+    rules: list[tuple[str, str]], path: str
+) -> None:
+    lines = [f"{field}: {value}" for field, value in rules]
+    text = "\n".join(["User-agent: *", *lines])
+    expected = Protego.parse(text).can_fetch(SITE + path, "*")
+    assert parse(text.encode(), "crawlfleet").allows(SITE + path) == expected

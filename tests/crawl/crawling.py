@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
-from crawlfleet.compose import local_crawl
 from crawlfleet.core.canonical import fingerprint
+from crawlfleet.crawl.local import local_crawl
 from crawlfleet.crawl.run import Summary, rules_of
 from crawlfleet.model.crawl import FAST, CrawlParameters, Fetching, Politeness, Scope, SinkSpec
 from crawlfleet.model.frontier import UrlRecord

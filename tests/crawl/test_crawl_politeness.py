@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from crawling import POLITE, OddSite, crawl, odd_site, parameters_for, visits
 
-from crawlfleet.compose import local_crawl
 from crawlfleet.crawl import run
 from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.local import local_crawl
 from crawlfleet.crawl.names import Addresses, Names, SystemDirectory
 from crawlfleet.crawl.neighbourhood import Neighbourhood
 from crawlfleet.crawl.suffixes import bundled

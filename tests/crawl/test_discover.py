@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawlfleet.crawl.discover import Discovered, Found, Kind, discover
+from crawlfleet.crawl.discover import PLAIN, Discovered, Found, Kind, discover
 from crawlfleet.crawl.markup import Page
 
 URL = "https://x.example/dir/page"
@@ -14,7 +14,7 @@ def of(html: str) -> Discovered:
 
 def test_links_come_in_order_and_once() -> None:
     found = of('<a href="/b">1</a><area href=c><a href=" /b ">2</a><a name=x>3</a><a href="">4</a>')
-    assert found.links == [Found("/b"), Found("c")]
+    assert [*found.links.items()] == [("/b", PLAIN), ("c", PLAIN)]
     assert found.base == URL
 
 
@@ -23,37 +23,38 @@ def test_links_that_lead_nowhere_are_left_out() -> None:
         '<a href="#top">a</a><a href="JavaScript:x()">b</a><a href="mailto:a@b">c</a>'
         '<a href="tel:1">d</a><a href="data:,x">e</a><a href="' + "x" * 70_000 + '">f</a>'
     )
-    assert found.links == []
+    assert not found.links
 
 
 @pytest.mark.parametrize(
     ("html", "link"),
     [
-        ('<link rel=next href="/2">', Found("/2", Kind.NEXT)),
-        ('<link rel="prev" href="/0">', Found("/0", Kind.PREV)),
-        ('<link rel="Previous" href="/0">', Found("/0", Kind.PREV)),
-        ('<link rel=canonical href="/c">', Found("/c", Kind.CANONICAL)),
-        ('<link rel=alternate hreflang=de href="/de">', Found("/de", Kind.ALTERNATE)),
+        ('<link rel=next href="/2">', ("/2", Found(Kind.NEXT))),
+        ('<link rel="prev" href="/0">', ("/0", Found(Kind.PREV))),
+        ('<link rel="Previous" href="/0">', ("/0", Found(Kind.PREV))),
+        ('<link rel=canonical href="/c">', ("/c", Found(Kind.CANONICAL))),
+        ('<link rel=alternate hreflang=de href="/de">', ("/de", Found(Kind.ALTERNATE))),
         (
             '<link rel=alternate type="application/rss+xml" href="/feed">',
-            Found("/feed", Kind.FEED),
+            ("/feed", Found(Kind.FEED)),
         ),
-        ('<link rel=sitemap href="/s.xml">', Found("/s.xml", Kind.SITEMAP)),
-        ('<iframe src="/f"></iframe>', Found("/f", Kind.FRAME)),
-        ('<frameset><frame src="/f"></frameset>', Found("/f", Kind.FRAME)),
-        ('<meta http-equiv=refresh content="5; url=/r">', Found("/r", Kind.REFRESH)),
-        ("<meta http-equiv=Refresh content=\"0;URL='/r'\">", Found("/r", Kind.REFRESH)),
-        ('<meta http-equiv=refresh content="0, /r">', Found("/r", Kind.REFRESH)),
-        ('<a rel="nofollow noopener" href="/n">', Found("/n", nofollow=True)),
-        ('<a rel=UGC href="/n">', Found("/n", nofollow=True)),
-        ('<a rel=sponsored href="/n">', Found("/n", nofollow=True)),
-        ('<a rel=noopener href="/n">', Found("/n")),
-        ('<a rel=nofollow href="/n"></a><a href="/n">', Found("/n")),
-        ('<a href="/n"></a><a rel=nofollow href="/n">', Found("/n")),
+        ('<link rel=sitemap href="/s.xml">', ("/s.xml", Found(Kind.SITEMAP))),
+        ('<iframe src="/f"></iframe>', ("/f", Found(Kind.FRAME))),
+        ('<frameset><frame src="/f"></frameset>', ("/f", Found(Kind.FRAME))),
+        ('<meta http-equiv=refresh content="5; url=/r">', ("/r", Found(Kind.REFRESH))),
+        ("<meta http-equiv=Refresh content=\"0;URL='/r'\">", ("/r", Found(Kind.REFRESH))),
+        ('<meta http-equiv=refresh content="0, /r">', ("/r", Found(Kind.REFRESH))),
+        ('<iframe src="/f" href="/g"></iframe>', ("/f", Found(Kind.FRAME))),
+        ('<a rel="nofollow noopener" href="/n">', ("/n", Found(nofollow=True))),
+        ('<a rel=UGC href="/n">', ("/n", Found(nofollow=True))),
+        ('<a rel=sponsored href="/n">', ("/n", Found(nofollow=True))),
+        ('<a rel=noopener href="/n">', ("/n", PLAIN)),
+        ('<a rel=nofollow href="/n"></a><a href="/n">', ("/n", PLAIN)),
+        ('<a href="/n"></a><a rel=nofollow href="/n">', ("/n", PLAIN)),
     ],
 )
-def test_every_kind_of_link(html: str, link: Found) -> None:
-    assert of(html).links == [link]
+def test_every_kind_of_link(html: str, link: tuple[str, Found]) -> None:
+    assert [*of(html).links.items()] == [link]
 
 
 @pytest.mark.parametrize(
@@ -65,10 +66,13 @@ def test_every_kind_of_link(html: str, link: Found) -> None:
         "<iframe></iframe>",
         '<img src="/i.png">',
         "<link href=/x>",
+        "<svg><use href=/u /><image href=/i /></svg>",
+        "<meta href=/m>",
+        "<a href>",
     ],
 )
 def test_what_is_no_link(html: str) -> None:
-    assert of(html).links == []
+    assert not of(html).links
 
 
 def test_the_first_base_counts() -> None:

@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from crawlfleet.core.selectors import make_plan
+from crawlfleet.crawl import containers
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.reading import open_page
@@ -282,3 +285,33 @@ def test_what_was_caught_is_counted() -> None:
     assert caught["products.title"] == 2
     assert caught["products.tags"] == 0
     assert Extractor(make_plan(SELECTORS)).container(page) == "product"
+
+
+PIECES = st.sampled_from(
+    ['<div class="product">', "</div>", '<h2 class="title">', "</h2>", '<span class="price">9',
+     "</span>", '<a href="/a">', "</a>", "text", '<section class="product">', "</section>",
+     '<div class="product price">', '<h2 class="title"><div class="product">', "<p>"]
+)  # fmt: skip
+PAGES = st.lists(st.lists(PIECES, max_size=25).map("".join), max_size=4)
+FLAT = st.sampled_from(
+    [
+        SELECTORS,
+        {"product": "div.product", "title": "h2.title", "price": "div.price"},
+        {"product": ".product", "title": "h2.title", "price": "span.price"},
+        {"product": "div.product", "title": "h2", "price": ".price"},
+        {"title": "h2.title", "price": "span.price"},
+    ]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(FLAT, PAGES)
+def test_fields_within_few_items_are_those_of_the_whole_page(
+    selectors: dict[str, Any], pages: list[str]
+) -> None:
+    extractor = Extractor(make_plan(selectors))
+    for html in pages:
+        found = extractor.items(Page(html.encode(), SHOP))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(containers, "FEW", 0)
+            assert found == items(html, selectors)

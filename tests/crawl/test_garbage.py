@@ -2,7 +2,7 @@ import gc
 
 import pytest
 
-from crawlfleet.crawl.garbage import THRESHOLDS, look_seldom
+from crawlfleet.crawl.garbage import THRESHOLDS, keep_memory, look_seldom
 
 
 @pytest.fixture
@@ -24,3 +24,9 @@ def test_circles_are_still_found() -> None:
     del circle
 
     assert gc.collect() >= 1
+
+
+def test_memory_is_kept_where_the_c_library_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_memory()
+    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
+    keep_memory()

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from crawlfleet.core import css
 from crawlfleet.core.selectors import make_plan
-from crawlfleet.crawl.markup import DEEPEST, MOST_TAGS, Page
+from crawlfleet.crawl.cutting import DEEPEST, MOST_TAGS
+from crawlfleet.crawl.discover import Found, Kind
+from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.reading import CUT, PageReader
 from crawlfleet.crawl.searching import find
 from crawlfleet.model.crawl import Outcome
@@ -85,7 +87,7 @@ def test_a_hostile_page_is_read_in_bounded_time(name: str, reader: PageReader) -
 
 def test_what_comes_before_the_cut_is_read() -> None:
     reading = LINKS.read(b'<a href="/first">1</a>' + b"<div>" * 100_000, URL)
-    assert [link.href for link in reading.links] == ["/first"]
+    assert [*reading.links] == ["/first"]
     assert reading.note == CUT
     assert Page(b"<div>" * 100_000, URL).tree.css("div")[DEEPEST - 1 :]
     assert len(Page(b"<p>" * 400_000, URL).tree.css("p")) == MOST_TAGS
@@ -203,15 +205,15 @@ def test_signs_are_only_looked_for_where_nothing_was_found() -> None:
     wall = b"<title>Just a moment...</title><a href=/x>x</a>Verify you are a human"
     reading = LINKS.read(wall, URL, status=403)
     assert reading.outcome is Outcome.BLOCKED
-    assert reading.links == ()
+    assert not reading.links
     assert reading.note
 
 
 def test_a_sitemap_is_a_page_of_links() -> None:
     body = b"<sitemapindex><sitemap><loc>http://x/1</loc></sitemap></sitemapindex>"
     reading = LINKS.read(body, URL, content_type="application/xml")
-    assert [(link.href, link.kind) for link in reading.links] == [("http://x/1", "sitemap")]
-    assert LINKS.read(body, URL, content_type="text/html").links == []
+    assert reading.links == {"http://x/1": Found(Kind.SITEMAP)}
+    assert LINKS.read(body, URL, content_type="text/html").links == {}
 
 
 def test_headers_are_heard() -> None:

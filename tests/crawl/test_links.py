@@ -52,14 +52,17 @@ HREFS = st.lists(
         ["a", "b/", "../c", "/d", "#e", "?f=1", " ?g=2", "\t#h", "http:?i", "https:?j", "https:k",
          "https:/l", "//shop.example/m", "/n?o=1", "https://shop.example/p", "q?r=s:t", "u:v", "",
          "\\w", "http://shop.example:81/x", "/2040/01/", "y;jsessionid=1", "z.pdf", "./", "..",
-         "javascript:void(0)", "https://www.shop.example/1", "/2?a=1", "/2?a=2", "/2?a=3"]
+         "javascript:void(0)", "https://www.shop.example/1", "/2?a=1", "/2?a=2", "/2?a=3",
+         "/d#3", "/d #4", "a#5", "b/#", "https://shop.example/p#6", "https://shop.example/p\t#7",
+         "javascript:void(0)#8", " /d#9"]
     ),
     max_size=20,
 )  # fmt: skip
 BASES = st.sampled_from(
     [f"{SITE}/", f"{SITE}/a/b", f"{SITE}/a/c?d=1", f"{SITE}/a/(S(lit3py55t21z5v55vlm25s55))/x",
      "https://u:p@shop.example./a/b", "http://shop.example/a/b", f"{SITE}/a/b;jsessionid=1#x",
-     f"{SITE}/%7ea/b", "about:blank"]
+     f"{SITE}/%7ea/b", "about:blank", f"{SITE}/a/", f"{SITE}/a/x.html", f"{SITE}/a/..",
+     f"{SITE}/a/.", f"{SITE}/a/b\\c", f"{SITE}/a/?d=/b", f"{SITE}/%7ea/c", f"{SITE}/a/x#/b"]
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def _view(call: Call, setting: config.Setting) -> SettingView:
         value = getattr(value, part)
     return SettingView(
         name=setting.name,
-        value=mask_secrets(None, "", {setting.name: value})[setting.name],
+        value=mask_secrets({setting.name: value})[setting.name],
         origin=call.control.origins.get(setting.name, config.DEFAULT),
         default=setting.default,
         description=setting.description,

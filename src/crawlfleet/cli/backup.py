@@ -140,7 +140,7 @@ def _view(file: Path, url: str, header: Any, rows: dict[str, int]) -> BackupView
 
     return BackupView(
         file=str(file),
-        store=mask_secrets(None, "", {"store": url})["store"],
+        store=mask_secrets({"store": url})["store"],
         schema_version=header.schema_version,
         made_at=header.made_at,
         rows=rows,

@@ -124,7 +124,7 @@ def _view(loaded: config.Loaded, setting: config.Setting) -> SettingView:
         value = getattr(value, part)
     return SettingView(
         name=setting.name,
-        value=mask_secrets(None, "", {setting.name: value})[setting.name],
+        value=mask_secrets({setting.name: value})[setting.name],
         origin=loaded.origins[setting.name],
         default=setting.default,
         description=setting.description,

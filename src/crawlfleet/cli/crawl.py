@@ -173,7 +173,7 @@ def crawl(
 
 def _explain(parameters: "CrawlParameters", state: "CrawlState", url: str) -> None:
     from crawlfleet.cli.crawl_display import print_explanation
-    from crawlfleet.compose import local_frontier
+    from crawlfleet.crawl.local import local_frontier
     from crawlfleet.crawl.run import explain
 
     with state.held():
@@ -192,13 +192,16 @@ def _run(
 ) -> int:
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.operate import loop_factory
-    from crawlfleet.compose import discard_rows, local_crawl
-    from crawlfleet.crawl.garbage import look_seldom
+    from crawlfleet.crawl.garbage import keep_memory, look_seldom
+    from crawlfleet.crawl.local import local_crawl
+    from crawlfleet.sinks.page_index import PageIndex
 
     display = Display(quiet=quiet)
     local_crawl(parameters, frontier=state.frontier)  # what is wrong is told before anything begins
     with state.held():
         if start == "fresh":
+            from crawlfleet.compose import discard_rows
+
             asyncio.run(discard_rows(parameters.sinks, frontier=state.frontier))
             state.clear()
         elif start == "go on" and (earlier := state.finished()) is not None:
@@ -210,9 +213,10 @@ def _run(
         running = local_crawl(
             msgspec.structs.replace(parameters, sinks=state.sinks()),
             frontier=state.frontier,
-            index=state.index,
+            also={str(state.index): PageIndex(state.index)},
             round=state.round,
         )
+        keep_memory()
         look_seldom()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ended = runner.run(_crawl(running, display))
@@ -233,7 +237,7 @@ def _run(
 
 async def _fates(parameters: "CrawlParameters", state: "CrawlState") -> "list[UrlRecord]":
     """What became of the addresses where the crawl began."""
-    from crawlfleet.compose import local_frontier
+    from crawlfleet.crawl.local import local_frontier
     from crawlfleet.crawl.run import explain
 
     frontier = local_frontier(parameters, state.frontier)

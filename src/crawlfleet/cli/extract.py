@@ -149,9 +149,9 @@ class _Survey:
 
         reading = PageReader(make_plan({})).read(kept.body, kept.url, content_type=kept.kind)
         self._pages += 1
-        for found in reading.links:
+        for href, found in reading.links.items():
             self._links += 1
-            target = absolute(reading.base, found.href) or found.href
+            target = absolute(reading.base, href) or href
             if out is not None:
                 line = {
                     "page": kept.url,

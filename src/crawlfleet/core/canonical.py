@@ -126,7 +126,7 @@ class Canonicaliser:
     """The canonical form of addresses, by the rules of one crawl. Never raises on a bad one."""
 
     def __init__(self, options: Urls = _USUAL) -> None:
-        self._keep_fragment = options.keep_fragment
+        self.keep_fragment = options.keep_fragment
         self._sort = options.sort_query
         self._drop_sessions = options.drop_session_ids
         self._keep_slash = options.trailing_slash == "keep"
@@ -203,9 +203,9 @@ class Canonicaliser:
                 if site and _SIMPLE(href, end):
                     return site + href[end:]
         head = href
-        if "#" in href and not self._keep_fragment:
+        if "#" in href and not self.keep_fragment:
             head = href.partition("#")[0]
-        if not head and not self._keep_fragment:
+        if not head and not self.keep_fragment:
             return place.url
         found = self._fast(place, head) if len(head) <= LONGEST else None
         return self._slow(href, place.base) if found is None else found
@@ -285,7 +285,7 @@ class Canonicaliser:
         url = site + path
         if query and (query := self._parameters(_spelt(query))):
             url = f"{url}?{query}"
-        if fragment and self._keep_fragment:
+        if fragment and self.keep_fragment:
             url = f"{url}#{_spelt(fragment)}"
         return url
 

@@ -29,6 +29,7 @@ FORGIVEN_AFTER_S: Final = 30 * 86_400.0
 """After 30 days of failures the RFC lets a crawler go on as if there were no file."""
 
 _ENDS: Final = re.compile(r"\r\n|\r|\n")
+_PLAIN_RULE: Final = re.compile(r"/[A-Za-z0-9/_.~-]*").match
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]+").match
 _AGENT: Final = frozenset({"user-agent", "useragent", "user agent"})
 _RULES: Final = {
@@ -46,18 +47,21 @@ _MOST_SITEMAPS: Final = 1000
 class Rules:
     """The rules for one crawler on one site."""
 
-    __slots__ = ("_matcher", "crawl_delay_s", "everything", "reason", "sitemaps")
+    __slots__ = ("_beginnings", "_matcher", "crawl_delay_s", "everything", "reason", "sitemaps")
 
     def __init__(
         self,
         matcher: Protego | None,
         *,
         everything: bool,
+        beginnings: tuple[str, ...] = ("",),
         crawl_delay_s: float | None = None,
         sitemaps: tuple[str, ...] = (),
         reason: str = "",
     ) -> None:
         self._matcher = matcher
+        self._beginnings = beginnings
+        """Paths that begin otherwise are allowed, whatever the matcher would say."""
         self.everything = everything
         """Without a matcher: whether everything is allowed, or nothing."""
         self.crawl_delay_s = crawl_delay_s
@@ -74,6 +78,9 @@ class Rules:
         """Whether the canonical URL may be visited. robots.txt itself always may."""
         if self._matcher is None:
             return self.everything or (url.endswith("/robots.txt") and url.count("/") == 3)
+        path = url[url.index("/", 8) :]
+        if "%" not in path and "//" not in path and not path.startswith(self._beginnings):
+            return True
         return self._matcher.can_fetch(url, "*")
 
 
@@ -94,10 +101,18 @@ def parse(body: bytes, product: str) -> Rules:
     return Rules(
         matcher,
         everything=True,
+        beginnings=tuple({_beginning(rule) for rule in rules if rule.startswith("Disallow")}),
         crawl_delay_s=delay,
         sitemaps=tuple(dict.fromkeys(sitemaps)),
         reason="robots.txt disallows it",
     )
+
+
+def _beginning(rule: str) -> str:
+    """How each path begins that a line `Disallow: …` can mean: what stands in it before all that
+    may mean something else."""
+    plain = _PLAIN_RULE(rule.removeprefix("Disallow: "))
+    return plain[0] if plain else ""
 
 
 class _Groups:

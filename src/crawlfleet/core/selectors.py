@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import re2
-from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from crawlfleet.core import css, json_path
@@ -57,6 +55,8 @@ def make_plan(
 
 def compile_pattern(pattern: str) -> Any:
     """A regular expression whose time grows with the text alone; raises `re2.error`."""
+    import re2
+
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 23
@@ -117,15 +117,7 @@ class _Reader:
         self, name: str, spec: FieldSpec, at: str, query: Query, inner: tuple[Step, ...] | None
     ) -> FieldPlan:
         if spec.regex is not None:
-            try:
-                compile_pattern(spec.regex)
-            except re2.error as error:
-                reason = error.args[0] if error.args else ""
-                self._wrong(
-                    f"{at}.regex",
-                    f"is no regular expression: {_text(reason)}",
-                    "use RE2's syntax: no look-around, no back-references",
-                )
+            self._check_pattern(spec.regex, at)
         from_json = query.language is Language.JSON or inner is not None
         usual = ValueType.JSON if from_json and spec.regex is None else ValueType.TEXT
         kind = spec.type or (ValueType.DATE if spec.format else usual)
@@ -233,7 +225,22 @@ class _Reader:
             own=taken.own,
         )
 
+    def _check_pattern(self, pattern: str, at: str) -> None:
+        import re2
+
+        try:
+            compile_pattern(pattern)
+        except re2.error as error:
+            reason = error.args[0] if error.args else ""
+            self._wrong(
+                f"{at}.regex",
+                f"is no regular expression: {_text(reason)}",
+                "use RE2's syntax: no look-around, no back-references",
+            )
+
     def _xpath(self, text: str, at: str) -> Query | None:
+        from lxml import etree
+
         try:
             etree.XPath(text)
         except (etree.XPathSyntaxError, ValueError) as error:

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import ada_url
 import msgspec
-from dateutil import parser as dates
-from price_parser import Price
 
 from crawlfleet.model.extraction import ValueType
 
@@ -61,10 +59,10 @@ def convert(text: str, type: ValueType, *, base: str = "", format: str | None = 
             number = _number(short)
             return int(number) if number is not None and number == int(number) else None
         case ValueType.PRICE:
-            amount = Price.fromstring(short).amount
+            amount = _priced(short).amount
             return None if amount is None else float(amount)
         case ValueType.CURRENCY:
-            return Price.fromstring(short).currency
+            return _priced(short).currency
         case ValueType.DATE:
             return _date(short, format)
         case ValueType.BOOL:
@@ -74,12 +72,19 @@ def convert(text: str, type: ValueType, *, base: str = "", format: str | None = 
             return bool(text)
 
 
+def _priced(text: str) -> Any:
+    from price_parser import Price  # as below
+
+    return Price.fromstring(text)
+
+
 def absolute(base: str, href: str) -> str | None:
     """The address that a link leads to; `None` when it is no address."""
-    if origin := _ORIGIN.match(base):
-        if _PLAIN_PATH.match(href):
-            return origin[0] + href
-        if href.startswith(origin[0]) and _PLAIN_PATH.match(href, origin.end()):
+    if (origin := _ORIGIN.match(base)) is not None:
+        if href[:1] == "/":
+            if _PLAIN_PATH.match(href):
+                return origin[0] + href
+        elif href.startswith(origin[0]) and _PLAIN_PATH.match(href, origin.end()):
             return href
     try:
         return ada_url.join_url(base, href.strip())
@@ -171,6 +176,8 @@ def _loose(text: str) -> str | None:
     """What people write; `None` unless it has a day, a month and a year."""
     if not any(char.isdigit() for char in text):
         return None
+    from dateutil import parser as dates  # takes a while, and few crawls need it
+
     first = dates.parse(text[:100], default=_EARLY)
     if first != dates.parse(text[:100], default=_LATE):
         return None

@@ -8,9 +8,9 @@ something else.
 
 import codecs
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-import charset_normalizer
 import webencodings
 
 PRESCAN_BYTES: Final = 4096
@@ -104,6 +104,7 @@ def _is_stateful(content_type: str, sample: bytes) -> bool:
     return _from_header(content_type) in _STATEFUL or _from_meta(sample) == "iso-2022-jp"
 
 
+@lru_cache(maxsize=1000)
 def _from_header(content_type: str) -> str | None:
     match = _HEADER.search(content_type) if "=" in content_type else None
     return _named(match[1]) if match else None
@@ -131,6 +132,8 @@ def _guess(body: bytes) -> str:
         return _UTF8
     start = next((at for at in range(0, len(body), 4096) if not body[at : at + 4096].isascii()), 0)
     sample = body[start : start + SAMPLE_BYTES]
+    import charset_normalizer  # takes a while, and few pages need it
+
     best = charset_normalizer.from_bytes(sample, steps=5, chunk_size=512).best()
     return (_named(best.encoding.replace("_", "-")) if best else None) or FALLBACK
 

@@ -15,9 +15,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import ClassVar, Final, TypeVar
 
-import python_socks
-from python_socks.async_.asyncio import Proxy as SocksProxy
-
 from crawlfleet.core import egress
 from crawlfleet.crawl.names import Names, NameUnknown
 from crawlfleet.crawl.proxy import HIDDEN_NAMES, BadProxy, Proxy, ProxyRefused, Tunnel
@@ -71,12 +68,17 @@ class Dialler:
         connect_s: float,
         names: Names | None = None,
         tls: ssl.SSLContext | None = None,
+        verify_tls: bool = True,
+        http2: bool = False,
     ) -> None:
+        """`verify_tls` and `http2` are for those who give no `tls` of their own."""
         self._allow_private = allow_private
         self._connect_s = connect_s
         self._names = names or Names()
         self._owns_names = names is None
-        self._tls = tls or tls_context(verify=True)
+        self._own_tls = tls
+        self._verify_tls = verify_tls
+        self._http2 = http2
 
     async def open(
         self, origin: Origin, proxy: Proxy | None, make: Callable[[], P]
@@ -112,7 +114,7 @@ class Dialler:
             raise NoConnection(Outcome.DNS, str(error)) from None
         except ssl.SSLError as error:
             raise NoConnection(Outcome.TLS, _tls_reason(error), address) from None
-        except (ProxyRefused, BadProxy, python_socks.ProxyError) as error:
+        except (ProxyRefused, BadProxy) as error:
             raise NoConnection(Outcome.CONNECT, str(error), address) from None
         except OSError as error:
             outcome = Outcome.TLS if stage == "agree on TLS" else Outcome.CONNECT
@@ -120,6 +122,11 @@ class Dialler:
             raise NoConnection(outcome, f"could not {stage}: {reason.lower()}", address) from None
         except ValueError as error:  # names that cannot be put into a handshake
             raise NoConnection(Outcome.CONNECT, f"could not {stage}: {error}", address) from None
+
+    @property
+    def _tls(self) -> ssl.SSLContext:
+        # Made when the first server wants it: reading all authorities takes a while.
+        return self._own_tls or tls_context(verify=self._verify_tls, http2=self._http2)
 
     async def address_of(self, host: str) -> str | None:
         """The first address of a host, which is the first that is tried; `None`: it has none, or
@@ -203,6 +210,9 @@ class Dialler:
     async def _through_socks(self, address: str, proxy: Proxy, origin: Origin) -> socket.socket:
         if reason := egress.refusal(address, allow_private=self._allow_private):
             raise AddressRefused(reason)
+        import python_socks
+        from python_socks.async_.asyncio import Proxy as SocksProxy
+
         # By its address, so that nobody looks it up a second time.
         way = SocksProxy.create(
             python_socks.ProxyType.SOCKS5,
@@ -212,7 +222,10 @@ class Dialler:
             password=proxy.password,
             rdns=True,
         )
-        return await way.connect(origin.host, origin.port, timeout=self._connect_s)
+        try:
+            return await way.connect(origin.host, origin.port, timeout=self._connect_s)
+        except python_socks.ProxyError as error:
+            raise ProxyRefused(str(error)) from None
 
     async def _through_http(
         self, sock: socket.socket, proxy: Proxy, origin: Origin, make: Callable[[], P]

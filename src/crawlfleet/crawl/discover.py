@@ -5,8 +5,8 @@ a link's life, and is done where it is decided whether the link belongs to the c
 """
 
 import re
-from collections.abc import Iterable
 from enum import StrEnum
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -46,18 +46,17 @@ class Kind(StrEnum):
     """In a sitemap or a feed."""
 
 
-_ANCHOR: Final = Kind.ANCHOR
-_new: Final = tuple.__new__  # a third of the cost of `Found(…)`
-
-
 class Found(NamedTuple):
-    """One link."""
+    """What a page says about a link."""
 
-    href: str
-    """As it stands in the page; white space around it is gone."""
     kind: Kind = Kind.ANCHOR
     nofollow: bool = False
     """By `rel`: nofollow, ugc or sponsored. What the whole page asks for is in `robots`."""
+
+
+PLAIN: Final = Found()
+"""Said of nearly every link."""
+_UNENDORSED_ANCHOR: Final = Found(nofollow=True)
 
 
 class Discovered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -65,8 +64,8 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     base: str
     """What the links are relative to."""
-    links: list[Found]
-    """In their order, each spelling once."""
+    links: dict[str, Found]
+    """In their order, each spelling once; white space around it is gone."""
     robots: Directives = FREE
     """What the page itself asks for; headers may ask for more."""
 
@@ -75,46 +74,50 @@ def discover(page: Page) -> Discovered:
     """The links of a page. Never raises."""
     links: dict[str, Found] = {}
     robots = FREE
-    for node in page.links:
-        attributes = node.attributes
-        href = attributes.get("href")
-        if href is None:
-            robots |= _without_href(node.tag, attributes, links)
-        elif (tag := node.tag) == "a" or tag == "area":
-            if rel := attributes.get("rel"):
-                _add(links, href, _ANCHOR, not _UNENDORSED.isdisjoint(rel.lower().split()))
-            elif (href := href.strip()) not in links or links[href].nofollow:
-                links[href] = _new(Found, (href, _ANCHOR, False))
-        elif tag == "link" and (kind := _kind_of_link(attributes)):
-            _add(links, href, kind)
-    return Discovered(base=page.base, links=_usable(links.values()), robots=robots)
+    for tag, attributes in page.leads:
+        if tag == "a" or tag == "area":
+            if (href := attributes.get("href")) is not None:
+                href = href.strip()
+                if (rel := attributes.get("rel")) and _is_unendorsed(rel):
+                    links.setdefault(href, _UNENDORSED_ANCHOR)
+                elif (known := links.get(href)) is None or known.nofollow:
+                    links[href] = PLAIN
+        elif tag == "link":
+            if (href := attributes.get("href")) and (kind := _kind_of_link(attributes)):
+                _add(links, href, kind)
+        elif tag == "iframe" or tag == "frame":
+            if source := attributes.get("src"):
+                _add(links, source, Kind.FRAME)
+        elif tag == "meta" and (content := attributes.get("content")):
+            robots |= _meta(content, attributes, links)
+    return Discovered(base=page.base, links=_usable(links), robots=robots)
 
 
-def _without_href(
-    tag: str | None, attributes: dict[str, str | None], links: dict[str, Found]
-) -> Directives:
-    """Frames and meta elements; what the latter ask for."""
-    if tag == "iframe" or tag == "frame":
-        if source := attributes.get("src"):
-            _add(links, source, Kind.FRAME)
-    elif content := attributes.get("content"):
-        if (attributes.get("name") or "").strip().lower() in _ROBOTS:
-            return from_words(content)
-        refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
-        if refreshes and (target := _refreshed(content)):
-            _add(links, target, Kind.REFRESH)
+def _is_unendorsed(rel: str) -> bool:
+    return not _UNENDORSED.isdisjoint(rel.lower().split())
+
+
+def _meta(content: str, attributes: dict[str, str | None], links: dict[str, Found]) -> Directives:
+    """What a meta element asks for, and where it leads."""
+    if (attributes.get("name") or "").strip().lower() in _ROBOTS:
+        return from_words(content)
+    refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
+    if refreshes and (target := _refreshed(content)):
+        _add(links, target, Kind.REFRESH)
     return FREE
 
 
-def _add(links: dict[str, Found], href: str, kind: Kind, nofollow: bool = False) -> None:
+def _add(links: dict[str, Found], href: str, kind: Kind) -> None:
     href = href.strip()
     known = links.get(href)
-    if known is None or (known.nofollow and not nofollow):
-        links[href] = Found(href, kind, nofollow)
+    if known is None or known.nofollow:
+        links[href] = Found(kind)
 
 
-def _usable(found: Iterable[Found]) -> list[Found]:
-    return [link for link in found if leads_on(link[0])][:MOST]
+def _usable(links: dict[str, Found]) -> dict[str, Found]:
+    for href in [href for href in links if not leads_on(href)]:
+        del links[href]
+    return links if len(links) <= MOST else dict(islice(links.items(), MOST))
 
 
 def leads_on(href: str) -> bool:

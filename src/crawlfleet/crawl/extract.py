@@ -5,21 +5,23 @@ around it: that is as many searches as there are fields, however many items the 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.core import json_path
 from crawlfleet.core.plural import plural
 from crawlfleet.core.values import absolute
+from crawlfleet.crawl.containers import choose
 from crawlfleet.crawl.discover import leads_on
 from crawlfleet.crawl.fields import MOST, Field
 from crawlfleet.crawl.markup import Page
-from crawlfleet.crawl.nesting import contained, lies_within, nest_into, sort_into
+from crawlfleet.crawl.nesting import lies_within, nest_into, sort_into
 from crawlfleet.crawl.structured import structured_data
 from crawlfleet.model.extraction import PAGES, STRUCTURED, Item, Language, Plan
 
-MOST_ITEMS = 100_000
+ANCHORS: Final = "a[href],area[href]"
+MOST_ITEMS: Final = 100_000
 """Of one page."""
 
 
@@ -28,6 +30,7 @@ class Extractor:
 
     def __init__(self, plan: Plan) -> None:
         self._flat = tuple(Field(field) for field in plan.flat)
+        self._kinds = [plural(field.name) for field in plan.flat]
         self._groups = tuple(Field(field) for field in plan.groups)
         self._page = tuple(Field(field) for field in plan.page)
         self._structured = plan.structured
@@ -62,13 +65,11 @@ class Extractor:
 
     def container(self, page: Page) -> str | None:
         """Which key of the flat map is the item on this page."""
-        found = [field.elements(page) for field in self._flat]
-        at, _ = _container(self._flat, found, self._likely)
+        at = choose(self._flat, page, self._likely).at
         return None if at is None else self._flat[at].name
 
     def _flat_items(self, page: Page) -> list[Item]:
-        found = [field.elements(page) for field in self._flat]
-        at, sorted_ = _container(self._flat, found, self._likely)
+        at, found, sorted_ = choose(self._flat, page, self._likely)
         self._likely = at
         if at is None:
             fields = {
@@ -83,71 +84,30 @@ class Extractor:
             if field is not self._flat[at]
         ]
         if all(name != "url" for name, _ in columns):
-            links = sort_into(scopes, page.links)
-            columns.append(("url", [_first_address(own, page.base) for own in links]))
+            columns.append(("url", _addresses(scopes, page)))
         names = [name for name, _ in columns]
-        kind = plural(self._flat[at].name)
+        kind = self._kinds[at]
         return [
             Item(kind=kind, fields=dict(zip(names, row, strict=True)))
             for row in zip(*(values for _, values in columns), strict=True)
         ]
 
 
-Sorted = list[list[list[LexborNode]]]
-
-
-def _container(
-    fields: Sequence[Field], found: Sequence[Sequence[LexborNode]], likely: int | None
-) -> tuple[int | None, Sorted]:
-    """Which of the sets is that of the items, and each set sorted into them.
-
-    It is the one around most others; of several, the one that has more elements within; then the
-    first by name. The order in which the keys were written means nothing, since stores and clients
-    may change it.
-    """
-    if sum(1 for nodes in found if nodes) < 2:
-        return None, []
-    if likely is not None and found[likely]:
-        # Where it is around all others and within none, no other can win.
-        sorted_ = _sort(found, likely)
-        if _around_all(found, likely, sorted_):
-            return likely, sorted_
-    within = contained(found)
-    best = max(
-        range(len(found)),
-        key=lambda at: (len(within[at]), sum(within[at].values()), _reversed(fields[at].name)),
-    )
-    if not within[best]:
-        return None, []
-    return best, _sort(found, best)
-
-
-def _sort(found: Sequence[Sequence[LexborNode]], into: int) -> Sorted:
-    scopes = found[into]
-    return [[] if nodes is scopes else sort_into(scopes, nodes) for nodes in found]
-
-
-def _around_all(found: Sequence[Sequence[LexborNode]], at: int, sorted_: Sorted) -> bool:
-    scopes = found[at]
-    for nodes, each in zip(found, sorted_, strict=True):
-        if nodes and nodes is not scopes:
-            pairs = zip(scopes, each, strict=True)
-            if not any(own and own[-1].mem_id != scope.mem_id for scope, own in pairs):
-                return False
-    others = {node.mem_id for nodes in found if nodes is not scopes for node in nodes}
-    return not lies_within(scopes, others)
-
-
-def _reversed(name: str) -> tuple[int, ...]:
-    """Orders names the other way round."""
-    return (*(-ord(char) for char in name), 1)
+def _addresses(scopes: Sequence[LexborNode], page: Page) -> list[str | None]:
+    """Where the first link of each item leads."""
+    if len(scopes) > 1 and lies_within(scopes, {scope.mem_id for scope in scopes}):
+        links = sort_into(scopes, page.find(ANCHORS))
+    else:
+        # Nothing within one of them belongs to another: few links are looked at.
+        links = [scope.css(ANCHORS) for scope in scopes]
+    return [_first_address(own, page.base) for own in links]
 
 
 def _first_address(links: Sequence[LexborNode], base: str) -> str | None:
     """Where the first link leads that leads to a page."""
     for link in links:
         href = link.attributes.get("href")
-        if href and leads_on(href) and link.tag in {"a", "area"}:
+        if href and leads_on(href):
             return absolute(base, href)
     return None
 

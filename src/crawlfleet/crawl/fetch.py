@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from crawlfleet.crawl.answer import HTML_TYPES, is_wanted, media_type
 from crawlfleet.crawl.charset import is_binary
-from crawlfleet.crawl.dial import AddressRefused, Dialler, NoConnection, tls_context
+from crawlfleet.crawl.dial import AddressRefused, Dialler, NoConnection
 from crawlfleet.crawl.names import Names
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.pool import KEEP_S, Pool
@@ -75,7 +75,9 @@ class Fetcher:
             allow_private=allow_private,
             connect_s=limits.connect_s,
             names=names,
-            tls=tls or tls_context(verify=fetching.verify_tls, http2=self._http2),
+            tls=tls,
+            verify_tls=fetching.verify_tls,
+            http2=self._http2,
         )
         self._pool = Pool(size=connections, per_host=per_host, keep_s=keep_s)
         shortest = min(limits.first_byte_s, limits.idle_s, limits.total_s)

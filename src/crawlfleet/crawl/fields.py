@@ -1,10 +1,10 @@
 """Fields made ready to be looked for: expressions compiled once, values read many times."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
-from lxml import etree
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.core import css, json_path
@@ -17,6 +17,7 @@ from crawlfleet.model.extraction import FieldPlan, Language, ValueType
 
 MOST: Final = 10_000
 """Values of one field in one item."""
+_SIMPLE: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)(?:[.#][A-Za-z_][A-Za-z0-9_-]*)*").fullmatch
 PATTERN_LONGEST: Final = 100_000
 """Characters in which a regular expression is searched for."""
 
@@ -33,6 +34,7 @@ class Field:
         "pattern",
         "plan",
         "query",
+        "tag",
         "type",
         "xpath",
     )
@@ -43,6 +45,9 @@ class Field:
         self.type = plan.type
         self.query = query = plan.query
         self.chains = css.chains(query.expression) if query.language is Language.CSS else ()
+        simple = _SIMPLE(query.expression) if query.language is Language.CSS else None
+        self.tag = simple[1].lower() if simple else None
+        """The only elements that it can be, where nothing but they themselves decides that."""
         self.pattern = compile_pattern(plan.pattern) if plan.pattern else None
         self.path = query.path
         self.xpath = None
@@ -50,6 +55,8 @@ class Field:
             # Within a group, `//x` means the `x` within the match; nobody wants the page's.
             inside = nested and query.expression.startswith("//")
             expression = f".{query.expression}" if inside else query.expression
+            from lxml import etree
+
             self.xpath = etree.XPath(expression, smart_strings=False)
         # By far the most fields are like this, and have a shorter way.
         self._plain = (
@@ -66,6 +73,8 @@ class Field:
 
     def xml_places(self, scope: Any) -> list[Any]:
         """What an XPath field finds: elements, texts, numbers."""
+        from lxml import etree
+
         try:
             found = self.xpath(scope) if self.xpath is not None else []
         except (etree.XPathError, ValueError, TypeError):
@@ -132,11 +141,13 @@ class Field:
             if query.html:
                 return "" if allowance.used_up else allowance.take(place.html or "")
             return place.text(deep=False) if query.own else text_of(place, allowance)
-        if isinstance(place, etree._Element):
-            return text_of_xml(place, allowance)
+        if isinstance(place, str):
+            return place
         if isinstance(place, bool):
             return "true" if place else "false"
-        return f"{place:g}" if isinstance(place, float) else str(place)
+        if isinstance(place, float):
+            return f"{place:g}"
+        return text_of_xml(place, allowance) if hasattr(place, "tag") else str(place)
 
 
 def _first(values: Iterator[Any], most: int) -> Iterator[Any]:

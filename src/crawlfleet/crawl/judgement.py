@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from crawlfleet.core import refetch
 from crawlfleet.core.scope import NOT_OF_THE_WEB, Refusal
 from crawlfleet.crawl.charset import to_utf8
-from crawlfleet.crawl.discover import Found, Kind
+from crawlfleet.crawl.discover import PLAIN, Found, Kind
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.page import Fetched
 from crawlfleet.crawl.reading import PageReader
@@ -154,8 +154,12 @@ class Judge:
         obey = self._obey_tags
         links: Sequence[Link] = ()
         if reading.links and not (obey and reading.robots.nofollow):
-            hrefs = [found.href for found in reading.links if not self._passes_over(found)]
-            links = self._links.resolve(reading.base, hrefs)
+            followed = [
+                href
+                for href, found in reading.links.items()
+                if found is PLAIN or not self._passes_over(found)
+            ]
+            links = self._links.resolve(reading.base, followed)
         page = None
         if not (obey and reading.robots.noindex):
             page = self._record(waiting, fetched, now, reading.items)

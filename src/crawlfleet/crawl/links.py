@@ -2,10 +2,11 @@
 
 Most links of a page stand on every page of its site, so what became of a link is remembered: one
 look-up replaces parsing, hashing and all rules. Links that begin at the root or name their host
-mean the same on each page of a site, others only within their folder; and what several links
-lead to is judged once.
+mean the same on each page of a site or of the web, others only within their folder; and what
+several links lead to is judged once.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -21,7 +22,9 @@ full, all are forgotten: links that stand on every page are back after the next 
 
 _new: Final = tuple.__new__  # a third of the cost of `Link(…)`
 _LONGEST_REMEMBERED: Final = 2000
-_SAME_ON_THE_SITE: Final = ("http://", "https://", "javascript:", "mailto:", "tel:", "data:")
+_PLAIN_NAME: Final = re.compile(r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*)?").fullmatch
+"""The last part of an address that can change nothing of the folder before it."""
+_SAME_ANYWHERE: Final = ("http://", "https://", "javascript:", "mailto:", "tel:", "data:")
 _OF_THE_PAGE: Final = frozenset("#?" + "".join(map(chr, range(33))))
 """Links that begin so mean something else on each page; blanks may hide what follows them."""
 
@@ -43,11 +46,15 @@ class Links:
         self._canonical = canonical
         self._territory = territory
         self._variants = variants
+        self._drops_fragments = not canonical.keep_fragment
         self._limit = remembered
         self._held = 0
         self._by_site: dict[str, _Memory] = {}
         self._by_folder: dict[str, _Memory] = {}
-        self._by_url: _Memory = {}
+        self._near: dict[str, tuple[_Memory, _Memory]] = {}
+        """Both of these, for pages whose address shows that it lies in just that folder."""
+        self._anywhere: _Memory = {}
+        """By canonical URL, and by other spellings that mean the same on every page."""
         self.refused: Counter[str] = Counter()
         """Links that did not belong, by rule; each is counted when it is looked at, not each time
         that it is met."""
@@ -61,19 +68,25 @@ class Links:
 
     def resolve(self, base_url: str, raw_hrefs: Iterable[str]) -> list[Link]:
         """The links of the page at `base_url` that belong to the crawl, each once, in order."""
-        place = self._canonical.place(base_url)
-        if place is None:
-            fates = (self.follow(base_url, href) for href in raw_hrefs)
-            return list({fate.id: fate for fate in fates if isinstance(fate, Link)}.values())
-        found: dict[int, Link] = {}
         if self._held >= self._limit:
             self._forget()
-        site, folder = self._memories(place)
-        # A canonical URL means itself, on every page.
-        on_site, in_folder, by_url = site.get, folder.get, self._by_url.get
+        end = base_url.rfind("/") + 1
+        near = self._near.get(base_url[:end]) if _PLAIN_NAME(base_url, end) else None
+        place = None
+        if near is None:
+            place = self._canonical.place(base_url)
+            if place is None:
+                fates = (self.follow(base_url, href) for href in raw_hrefs)
+                return list({fate.id: fate for fate in fates if isinstance(fate, Link)}.values())
+            near = self._memories(place)
+        site, folder = near
+        found: dict[int, Link] = {}
+        anywhere, on_site, in_folder = self._anywhere.get, site.get, folder.get
         for href in raw_hrefs:
-            fate = on_site(href) or by_url(href) or in_folder(href)
+            fate = on_site(href) if href[:1] == "/" else anywhere(href) or in_folder(href)
             if fate is None:
+                place = place or self._canonical.place(base_url)
+                assert place is not None, "a folder of the web has pages of the web"
                 fate = self._learn(place, href, site, folder)
             if fate.__class__ is Link:
                 found[fate[0]] = fate
@@ -98,25 +111,35 @@ class Links:
             self._forget()
 
     def _learn(self, place: Place, href: str, site: _Memory, folder: _Memory) -> Link | Refusal:
+        if "#" in href and self._drops_fragments:
+            # Parts of pages are many, and each is met once or twice: the page is remembered. A
+            # blank before the sign is part of the address, and none at the end of one.
+            head = href.partition("#")[0]
+            if head[-1:] > " " and (known := self._anywhere.get(head) or site.get(head)):
+                return known
         url = self._canonical.resolve(place, href)
         if url is None:
             fate: Link | Refusal = NOT_OF_THE_WEB
         else:
-            known = self._by_url.get(url)
+            # A canonical URL means itself, on every page.
+            known = self._anywhere.get(url)
             if known is None:
                 # One text for the host of all links to their own site: they are kept for long.
                 host = place.site if url.startswith(place.rooted) else host_key(url)
                 known = self._judged(url, host)
                 if len(url) <= _LONGEST_REMEMBERED:
-                    self._by_url[url] = known
+                    self._anywhere[url] = known
                     self._held += 1
             fate = known
         if fate.__class__ is Refusal:
             self.refused[fate[0]] += 1
         if not href or href == url or "#" in href or len(href) > _LONGEST_REMEMBERED:
-            return fate  # parts of pages are many, and each is met once or twice
-        if href[0] == "/" or (":" in href and href.startswith(_SAME_ON_THE_SITE)):
+            return fate
+        if href[0] == "/":
             site[href] = fate
+            self._held += 1
+        elif ":" in href and href.startswith(_SAME_ANYWHERE):
+            self._anywhere[href] = fate
             self._held += 1
         elif folder is not _NONE and href[0] not in _OF_THE_PAGE and ":" not in href:
             # A colon may end a scheme after which the rest is relative to the page.
@@ -142,6 +165,8 @@ class Links:
             folder = _NONE
         elif folder is _NONE:
             self._by_folder[place.folder] = folder = {}
+            self._near[place.folder] = site, folder
+            self._held += 1
         return site, folder
 
     def _judged(self, url: str, host: str) -> Link | Refusal:
@@ -156,5 +181,6 @@ class Links:
     def _forget(self) -> None:
         self._by_site.clear()
         self._by_folder.clear()
-        self._by_url.clear()
+        self._near.clear()
+        self._anywhere.clear()
         self._held = 0

@@ -7,7 +7,7 @@ import sys
 import time
 
 from crawlfleet.crawl.assembly import engine_of, fetcher_of
-from crawlfleet.crawl.garbage import look_seldom
+from crawlfleet.crawl.garbage import keep_memory, look_seldom
 from crawlfleet.crawl.wire_desk import Errand, WireDesk, receive
 from crawlfleet.errors import StoreUnavailable
 
@@ -45,6 +45,7 @@ def main() -> None:
     # The terminal's Ctrl-C is for the main process, which ends this one in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = socket.socket(fileno=int(sys.argv[1]))
+    keep_memory()
     look_seldom()
     try:
         import uvloop

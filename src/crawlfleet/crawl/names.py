@@ -10,11 +10,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from ipaddress import ip_address
-from typing import Final, NamedTuple, Protocol
-
-import aiodns
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from crawlfleet.errors import CrawlfleetError
+
+if TYPE_CHECKING:
+    from aiodns import DNSResolver
 
 REMEMBERED: Final = 10_000
 MIN_TTL_S: Final = 10.0
@@ -48,10 +49,12 @@ class SystemDirectory:
     """Asks the name servers of this machine, and its hosts file, without threads."""
 
     def __init__(self, *, timeout_s: float = 5.0) -> None:
-        self._resolver: aiodns.DNSResolver | None = None
+        self._resolver: DNSResolver | None = None
         self._timeout_s = timeout_s
 
     async def look_up(self, host: str) -> Addresses:
+        import aiodns  # not for those who crawl addresses, or by way of a proxy
+
         if self._resolver is None:
             self._resolver = aiodns.DNSResolver(timeout=self._timeout_s, tries=2)
         try:

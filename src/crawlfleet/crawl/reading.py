@@ -1,6 +1,6 @@
 """One parse of a page: its items, its links, what it allows, and whether it is a page at all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +26,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     items: Sequence[Item] = ()
     base: str
     """What the links are relative to."""
-    links: Sequence[Found] = ()
+    links: Mapping[str, Found] = {}
+    """By how they are spelt."""
     robots: Directives = FREE
     """Of the page and its headers."""
     outcome: Outcome = Outcome.OK
@@ -73,7 +74,7 @@ class PageReader:
         return Reading(
             items=items,
             base=found.base,
-            links=found.links if outcome is not Outcome.BLOCKED else (),
+            links=found.links if outcome is not Outcome.BLOCKED else {},
             robots=robots | found.robots,
             outcome=outcome,
             note=note or (CUT if page.cut or page.allowance.used_up else ""),
@@ -100,7 +101,7 @@ def _listing(body: bytes, url: str, robots: Directives) -> Reading:
     """A sitemap or a feed as a page of links."""
     listing = read_listing(body, utf8=True)
     kind = Kind.SITEMAP if listing.form is Form.INDEX else Kind.LISTED
-    links = [Found(href, kind) for href in dict.fromkeys(each.href for each in listing.entries)]
+    links = dict.fromkeys((each.href for each in listing.entries), Found(kind))
     note = listing.trouble or (CUT if listing.cut else "")
     return Reading(base=url, links=links, robots=robots, note=note)
 

@@ -23,15 +23,19 @@ def find(page: Page, selector: str, chains: tuple[css.Chain, ...]) -> list[Lexbo
     What cannot be searched for within the limit, such as siblings of siblings among a hundred
     thousand of them, is not found.
     """
-    tags = page.tags if chains else 0
-    if css.cost(chains, elements=tags, depth=tags, breadth=tags) <= STEPS:
-        found = page.tree.css(selector)
+    if not chains or _is_cheap(page, chains):
+        found = page.find(selector)
     else:
         found = _by_parts(page, selector)
     if "," in selector and len(found) > 1:
         # An element comes once for each alternative that it matches.
         return list({node.mem_id: node for node in found}.values())
     return found
+
+
+def _is_cheap(page: Page, chains: tuple[css.Chain, ...]) -> bool:
+    tags = page.tags
+    return css.cost(chains, elements=tags, depth=tags, breadth=tags) <= STEPS
 
 
 def _by_parts(page: Page, selector: str) -> list[LexborNode]:
@@ -48,7 +52,7 @@ def _by_parts(page: Page, selector: str) -> list[LexborNode]:
         return []
     if len(last) == 1:
         return around or []
-    return [node for node in page.tree.css(", ".join(last)) if node.mem_id in matched]
+    return [node for node in page.find(", ".join(last)) if node.mem_id in matched]
 
 
 def _step(
@@ -62,7 +66,7 @@ def _step(
     chains = css.chains(text)
     if css.cost(chains, elements=page.tags, depth=depth, breadth=breadth) > STEPS:
         return []
-    found = page.tree.css(text)
+    found = page.find(text)
     if around is None:
         return found
     heads = [_head(node, segment) for node in found]

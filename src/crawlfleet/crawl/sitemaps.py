@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
-from lxml import etree
 
 from crawlfleet.core.values import convert
 from crawlfleet.model.extraction import ValueType
@@ -133,6 +132,8 @@ class _Stream:
         self._entries: list[Listed] = []
 
     def read(self, body: bytes, encoding: str | None) -> Listing:
+        from lxml import etree
+
         parser = etree.XMLPullParser(
             events=("start", "end"),
             encoding=encoding,

@@ -46,8 +46,12 @@ def text_of(node: LexborNode, allowance: Allowance) -> str:
     child = node.first_child
     if child is None:
         return ""
-    if child.next is None and (text := child.text_content) is not None:
-        return allowance.take(text)
+    while child.next is None:  # as with most: a text, or one in an element without more
+        if (text := child.text_content) is not None:
+            return allowance.take(text)
+        allowance.steps -= 1
+        if child.tag not in _INLINE or (child := child.first_child) is None:
+            break
     return "" if allowance.used_up else allowance.take("".join(_parts(node, allowance)))
 
 

@@ -10,12 +10,11 @@ from heapq import nlargest
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from crawlfleet.backends.frontier.hosts import NEVER, Entry, Head, Host, Schedule
 from crawlfleet.backends.frontier.intake import Intake, Present, Tally
-from crawlfleet.backends.frontier.numbers import UNSIGNED, depth_of, place_of
-from crawlfleet.backends.frontier.seen import BloomSeen, ExactSeen, Seen
+from crawlfleet.backends.frontier.numbers import depth_of, place_of
+from crawlfleet.backends.frontier.seen import FEW, BloomSeen, FewSeen, Seen
 from crawlfleet.backends.frontier.tables import Tables
 from crawlfleet.model.frontier import (
     Commit,
@@ -57,6 +56,8 @@ class Books:
         self._schedule = Schedule()
         self._leased = 0
         self._now = 0.0
+        self._seen: Seen = FewSeen()
+        self._next_place = 0
         life, tally, self._filtered, self._round = tables.begin_life()
         self._last_token = life << LIFE_SHIFT
         self._tally = msgspec.json.decode(tally, type=Tally)
@@ -167,7 +168,7 @@ class Books:
 
     def record(self, id: int) -> UrlRecord | None:
         if self._exact:
-            known = self._seen[id & UNSIGNED]
+            known = self._seen[id]
             row = None if known is None else self._tables.record(place=place_of(known))
         else:
             row = self._tables.record(id=id)
@@ -227,7 +228,7 @@ class Books:
             leased[entry.id] = entry
             depth = entry.depth
             if self._exact:
-                depth = depth_of(seen[entry.id & UNSIGNED] or 0)
+                depth = depth_of(seen[entry.id] or 0)
             _, _, id, url, _, hops, attempts, validator = entry
             taken.append(Waiting(id, url, depth, attempts + 1, hops, validator))
         self._leased += len(taken)
@@ -270,6 +271,9 @@ class Books:
         self._hosts |= intake.new_hosts
         self._next_place += len(intake.found)
         self._seen.update(intake.known)
+        if isinstance(self._seen, FewSeen) and len(self._seen) > FEW:
+            few, self._seen = self._seen, _empty(len(self._seen))
+            self._seen.update(few)
         for host, state in intake.states.items():
             host.next_at, host.failures = state.next_at, state.failures
         self._follow_leases(intake)
@@ -338,16 +342,15 @@ class Books:
             assert number == len(numbered)
             self._hosts[name] = host = Host(number, name, next_at, failures)
             numbered.append(host)
-        self._seen: Seen
         if self._exact:
-            table = self._seen = ExactSeen(self._tally.known)
+            self._seen = _empty(self._tally.known)
             for ids, known, owners in tables.known():
-                table.put(np.array(ids, np.int64).view(np.uint64), np.array(known, np.uint64))
+                self._seen.update(dict(zip(ids, known, strict=True)))
                 for number, count in Counter(owners).items():
                     numbered[number].done += count
         else:
             bloom = self._seen = BloomSeen(self._rules.dedup_capacity, tables.stages())
-            bloom.add(id & UNSIGNED for (id,) in tables.ids_after(self._filtered))
+            bloom.add(id for (id,) in tables.ids_after(self._filtered))
             for number, count in tables.url_counts().items():
                 numbered[number].done = count
         for host in numbered:
@@ -369,3 +372,12 @@ class Books:
                 last, [(stage.capacity, stage.held, stage.bloom.save_bytes()) for stage in stages]
             )
             self._filtered = last
+
+
+def _empty(expected: int) -> Seen:
+    """What keeps so many URLs exactly."""
+    if expected <= FEW:
+        return FewSeen()
+    from crawlfleet.backends.frontier.table import ExactSeen
+
+    return ExactSeen(expected)

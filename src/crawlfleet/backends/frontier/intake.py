@@ -21,7 +21,6 @@ from crawlfleet.backends.frontier.lookup import MAY_FALL, Met, look_up
 from crawlfleet.backends.frontier.numbers import (
     MOST_HOSTS,
     PLACE,
-    UNSIGNED,
     depth_of,
     known_at,
     place_of,
@@ -124,12 +123,12 @@ class Intake:
         """Take in seeds; how many were new."""
         new = 0
         if not self._exact:
-            maybe = {link.id for link in links if self._seen[link.id & UNSIGNED] is not None}
+            maybe = {link.id for link in links if self._seen[link.id] is not None}
             self.known.update((id, place) for id, place in self._tables.places(maybe))
         for link in links:
             known = self.known.get(link.id)
             if known is None and self._exact:
-                known = self._seen[link.id & UNSIGNED]
+                known = self._seen[link.id]
             if known is None:
                 self._take_in(link, 0, 0, None, at)
                 new += 1
@@ -237,7 +236,7 @@ class Intake:
 
     def _known(self, id: int) -> int | None:
         known = self.known.get(id)
-        return self._seen[id & UNSIGNED] if known is None else known
+        return self._seen[id] if known is None else known
 
     def _meet(
         self, link: Link, depth: int, hops: int, found_on: int | None, at: float

@@ -1,13 +1,11 @@
 """Which links of a commit are worth a second look: the few that are new, or nearer than before."""
 
+from array import array
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from crawlfleet.backends.frontier.numbers import PLACE_BITS, deeper_than
-from crawlfleet.backends.frontier.seen import Seen
+from crawlfleet.backends.frontier.numbers import deeper_than, depth_of
+from crawlfleet.backends.frontier.seen import BloomSeen, FewSeen, Seen
 from crawlfleet.model.frontier import Link, Visit
 
 MAY_FALL: Final = deeper_than(1)
@@ -30,27 +28,32 @@ def look_up(
 ) -> list[Met]:
     """Look at all links of all visits. Without `depths` those that are kept of the pages count;
     `stable` is empty unless `store`."""
+    if isinstance(seen, BloomSeen):
+        depths = depths or [0] * len(visits)
+        return [
+            Met(depth, seen.new_ones(visit[4])) for visit, depth in zip(visits, depths, strict=True)
+        ]
+    if not isinstance(seen, FewSeen):
+        # One after another would wait for the memory at each of them.
+        from crawlfleet.backends.frontier.many import look_up_many
+
+        return look_up_many(seen, visits, depths, store=store)
     if depths is None:
-        pages = np.array([visit[0] for visit in visits], np.int64).view(np.uint64)
-        depths = (seen.find(pages) >> np.uint64(PLACE_BITS)).tolist()
-    flat = [link for visit in visits for link in visit[4]]
-    if not flat:
-        return [Met(depth) for depth in depths]
-    ids = np.array([link[0] for link in flat], np.int64)
-    known = seen.find(ids.view(np.uint64))
-    counts = [len(visit[4]) for visit in visits]
-    nearer = np.array([deeper_than(depth + 1) for depth in depths], np.uint64)
-    worth = known >= np.repeat(nearer, counts)
-    ends = np.cumsum(counts)
-    chosen = np.flatnonzero(worth)
-    lists: list[list[Link]] = [[] for _ in visits]
-    owners = np.searchsorted(ends, chosen, "right")
-    for number, owner in zip(chosen.tolist(), owners.tolist(), strict=True):
-        lists[owner].append(flat[number])
-    if not store:
-        return list(map(Met, depths, lists))
-    kept = np.flatnonzero(~worth & (known >= np.uint64(MAY_FALL)))
-    stable = ids[kept]
-    cuts = [0, *np.searchsorted(kept, ends).tolist()]
-    parts = [stable[start:end].tobytes() for start, end in pairwise(cuts)]
-    return list(map(Met, depths, lists, parts))
+        depths = [depth_of(seen[visit[0]] or 0) for visit in visits]
+    get = seen.get
+    met = []
+    for visit, depth in zip(visits, depths, strict=True):
+        nearer = deeper_than(depth + 1)
+        links = visit[4]
+        if not store:
+            worth = [link for link in links if (known := get(link[0])) is None or known >= nearer]
+            met.append(Met(depth, worth))
+            continue
+        worth, stable = [], []
+        for link in links:
+            if (known := get(link[0])) is None or known >= nearer:
+                worth.append(link)
+            elif known >= MAY_FALL:
+                stable.append(link[0])
+        met.append(Met(depth, worth, array("q", stable).tobytes()))
+    return met

@@ -9,7 +9,7 @@ visit and a new link against 5).
 from typing import Final
 
 UNSIGNED: Final = 2**64 - 1
-"""`id & UNSIGNED` is what maps and filters take."""
+"""`id & UNSIGNED` is what arrays and filters take."""
 
 PLACE_BITS: Final = 31
 PLACE: Final = 2**PLACE_BITS - 1

@@ -1,0 +1,96 @@
+"""Where a page is cut, so that reading it does not become dear.
+
+The HTML parser looks back over all open elements at many tags, and over all attributes of a tag
+at each of them; so a page of nested `<div>` takes quadratic time, 100,000 of them a quarter of a
+minute. Pages are therefore cut before they become dear: at a depth, a number of tags or of
+attributes that no page for people has. Small pages are parsed as they are; they cannot be dear.
+"""
+
+import re
+from functools import cache
+from typing import Any, Final
+
+FEW_TAGS: Final = 10_000
+"""With fewer, even the worst nesting is parsed in a tenth of a second."""
+SHORTEST_TAG: Final = len("<p>")
+FEW_BYTES: Final = 128_000
+"""With fewer, even a tag full of attributes is read in two seconds."""
+MOST_TAGS: Final = 200_000
+MOST_MARKS: Final = 1_000_000
+"""Of `<`, whatever they stand for."""
+DEEPEST: Final = 2_000
+DEEPEST_IN_SCRIPTS: Final = 10_000
+"""The same, with what scripts have that looks like tags."""
+MOST_ATTRIBUTES: Final = 2_000
+SLOPPY: Final = 1_000
+"""So many end tags more than begun elements of a name are a mistake, not a trick."""
+
+_MANY_ATTRIBUTES: Final = re.compile(
+    rb"<[a-zA-Z][^\s/>]*+(?:[\s/]++[^\s/>=]?[^\s/>=]*+"
+    rb"(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+)?+)?+){%d}" % MOST_ATTRIBUTES
+)
+_SCRIPT: Final = re.compile(rb"<script\b(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)
+_FLAT: Final = re.findall("..", "brhriminmeliwbcosotrtdthdtddoparbaemp ")
+"""How the names of elements begin that are empty, or end by themselves when the next begins."""
+
+
+def cut_at(body: bytes) -> int | None:
+    """Where the page must be cut; `None` when all of it can be parsed."""
+    if len(body) < SHORTEST_TAG * FEW_TAGS:
+        return None
+    ends = []
+    if len(body) > FEW_BYTES and (found := _MANY_ATTRIBUTES.search(body)):
+        ends.append(found.start())
+    if body.count(b"<") > FEW_TAGS:
+        ends += _too_many(body)
+    return min(ends, default=None)
+
+
+def _too_many(body: bytes) -> list[int]:
+    """Where there are too many tags, and where they are nested too deep."""
+    import numpy as np  # takes a while, and few pages need it
+
+    letter, can_nest = _tables()
+    text = np.frombuffer(body, np.uint8)
+    at = np.flatnonzero(text[:-3] == ord("<"))
+    ends = [int(at[MOST_MARKS])] if len(at) > MOST_MARKS else []
+    at = at[:MOST_MARKS]
+    first = text[at + 1]
+    closes = first == ord("/")
+    name = letter[np.where(closes, text[at + 2], first)].astype(np.int32) << 8
+    name |= letter[np.where(closes, text[at + 3], text[at + 2])]
+    opens = letter[first] >= ord("a")
+    # End tags of what was never begun close nothing.
+    begun = np.bincount(name[opens], minlength=1 << 16)
+    ended = np.bincount(name[closes], minlength=1 << 16)
+    closes &= (ended <= begun + SLOPPY)[name]
+    nests = can_nest[name]
+    change = np.where(nests & opens, 1, np.where(nests & closes, -1, 0))
+    plain = change.copy()
+    for script in _SCRIPT.finditer(body):
+        begin, end = np.searchsorted(at, script.span(1))
+        plain[begin:end] = 0
+    tags = np.flatnonzero(opens)
+    if len(tags) > MOST_TAGS:
+        ends.append(int(at[tags[MOST_TAGS]]))
+    # What looks like a script may be a trick; then the other limit holds.
+    for steps, deepest in ((plain, DEEPEST), (change, DEEPEST_IN_SCRIPTS)):
+        depth = np.cumsum(steps)
+        depth -= np.minimum(np.minimum.accumulate(depth), 0)
+        ends += [int(at[where]) for where in np.flatnonzero(depth > deepest)[:1]]
+    return ends
+
+
+@cache
+def _tables() -> tuple[Any, Any]:
+    """By byte: a letter in lower case or a digit; what ends a name is a space. By the first two
+    letters of a name: whether such elements can be nested without end."""
+    import numpy as np
+
+    letters = [
+        ord(c.lower()) if (c := chr(code)).isascii() and c.isalnum() else 32 for code in range(256)
+    ]
+    nests = np.ones(1 << 16, np.bool_)
+    for name in _FLAT:
+        nests[ord(name[0]) << 8 | ord(name[1])] = False
+    return np.array(letters, np.uint8), nests

@@ -1,0 +1,42 @@
+"""A crawl of this process alone, put together; it begins without what a fleet needs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from crawlfleet import plugins
+from crawlfleet.crawl.assembly import checked
+from crawlfleet.crawl.run import Crawl, rules_of
+from crawlfleet.crawl.sinks import name_of, open_sink
+from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.ports.frontier import Frontier
+from crawlfleet.ports.sink import Sink
+
+
+def local_frontier(parameters: CrawlParameters, path: Path) -> Frontier:
+    """The frontier of a crawl in a file."""
+    opened: Frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")(
+        path=path, rules=rules_of(parameters)
+    )
+    return opened
+
+
+def local_crawl(
+    parameters: CrawlParameters,
+    *,
+    frontier: Path,
+    also: Mapping[str, Sink] | None = None,
+    round: int = 1,
+) -> Crawl:
+    """A crawl of this process alone, whose frontier is that file; `also` are sinks by their names
+    that its parameters do not speak of."""
+    _, plan = checked(parameters)
+    return Crawl(
+        parameters,
+        frontier=local_frontier(parameters, frontier),
+        sinks={
+            **{name_of(spec): open_sink(spec, plan) for spec in parameters.sinks},
+            **(also or {}),
+        },
+        allow_private=parameters.fetching.allow_private,
+        round=round,
+    )
