@@ -2,8 +2,10 @@
 
 import asyncio
 
+import msgspec
+
 from crawlfleet.core.orders import Verb
-from crawlfleet.model.messages import ReportKind, ReportOutcome
+from crawlfleet.model.messages import LeaseRequest, ReportKind, ReportOutcome
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import ErrorClass, ExecutionStatus, RetryPolicy, TaskStatus
 from crawlfleet.testing.simulation.clock import run_simulated
@@ -226,5 +228,35 @@ def test_a_drained_node_finishes_its_work_takes_no_more_and_goes() -> None:
             assert last.draining
             assert on.control.nodes.get(node.id).status == "offline"
             assert (await on.task(waiting)).status is TaskStatus.PENDING
+
+    run_simulated(scene())
+
+
+def test_a_node_is_given_no_more_than_it_has_room_for_and_asked_for() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            slots = int(on.control.nodes.get(node.id).resources.slots)
+            for _ in range(100):
+                await on.submit(min_resources={"cpu": 0, "memory_mb": 0})
+            await asyncio.sleep(1)
+            taken = list((await node.lease()).assignments)
+            assert len(taken) == slots
+            # None of them is confirmed as ended: there is no more room, however often it asks.
+            assert (await node.lease(*taken)).assignments == ()
+            request = LeaseRequest(
+                session_id=node.session_id,
+                held=tuple(each.execution_id for each in taken),
+                wait_s=1.0,
+                backlog=5,
+            )
+            more = (await on.control.leases.lease(node.id, request)).assignments
+            assert len(more) == 5
+            await node.report(taken[0], ReportKind.SUCCEEDED)
+            held = (*taken[1:], *more)
+            request = msgspec.structs.replace(
+                request, held=tuple(each.execution_id for each in held)
+            )
+            assert len((await on.control.leases.lease(node.id, request)).assignments) == 1
 
     run_simulated(scene())

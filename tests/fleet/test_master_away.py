@@ -46,9 +46,8 @@ def test_finished_work_counts_when_the_master_comes_back(
             fleet.start("worker-1")
         else:
             # Until the session is over for the worker, too.
-            log = tmp_path / "worker-1" / "output.log"
             async with asyncio.timeout(60):
-                while b"cannot register yet" not in log.read_bytes():
+                while "cannot register yet" not in fleet.log("worker-1"):
                     await asyncio.sleep(0.1)
         fleet.start("master-1")
         await fleet.until_ready("master-1", nodes=1)

@@ -259,6 +259,31 @@ def test_a_node_whose_finished_work_is_not_taken_asks_for_no_more() -> None:
     run_simulated(scene())
 
 
+def test_a_master_that_says_when_to_come_back_is_taken_at_its_word() -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        master, tries = PlayedMaster(), list[float]()
+
+        def busy() -> None:
+            tries.append(loop.time())
+            error = MasterUnreachable("too many at once")
+            error.retry_after_s = 20.0
+            raise error
+
+        master._answer = busy  # type: ignore[method-assign]
+        agent = agent_of(master, KeptIdentity(), ReportJournal(None))
+        life = asyncio.create_task(agent.run())
+        await asyncio.sleep(200.0)
+        agent.stop()
+        await life
+        pauses = [b - a for a, b in pairwise(tries)]
+        assert len(pauses) > 5
+        assert all(20.0 <= pause <= 30.0 for pause in pauses)
+        assert len({round(pause, 2) for pause in pauses}) > 1
+
+    run_simulated(scene())
+
+
 def test_nodes_come_back_at_different_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """After an outage a fleet must not register as one."""
 

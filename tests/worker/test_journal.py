@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from crawlfleet.errors import ConfigError
 from crawlfleet.model.messages import Report, ReportBatch, ReportKind
 from crawlfleet.worker import journal
 from crawlfleet.worker.journal import ReportJournal
@@ -86,6 +87,13 @@ def test_a_torn_end_costs_the_torn_record_alone(tmp_path: Path, damage: str) -> 
         assert executions(ReportJournal(path)) == ["exec-1", "exec-2", "exec-4"]
 
     asyncio.run(scene())
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "a.reports"
+    path.mkdir()
+    with pytest.raises(ConfigError, match=r"a\.reports cannot be read.*remove it"):
+        ReportJournal(path)
 
 
 def test_a_full_disk_stops_new_work_and_nothing_else(

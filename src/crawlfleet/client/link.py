@@ -70,7 +70,7 @@ class HttpControlLink:
         except (Unauthenticated, NotFound) as error:
             raise Refused(str(error)) from error
         except Busy as error:
-            raise MasterUnreachable(str(error)) from error
+            raise _later(error) from error
         self._node_token = registered.node_token or node_token or ""
         self._old_token = ""
         return registered
@@ -112,7 +112,7 @@ class HttpControlLink:
         except (Unauthenticated, NotFound, InvalidRequest, Conflict) as error:
             raise Refused(str(error)) from error
         except Busy as error:
-            raise MasterUnreachable(str(error)) from error
+            raise _later(error) from error
 
     async def _with_token(self, path: str, body: object, type: type[T], wait_s: float) -> T:
         """Ask with the newest token; also when it was renewed while the question was on its way."""
@@ -133,3 +133,10 @@ class HttpControlLink:
         if used == self._node_token:
             self._old_token = ""
         return answer
+
+
+def _later(error: Busy) -> MasterUnreachable:
+    """It cannot be done now; when to come back is passed on."""
+    unreachable = MasterUnreachable(str(error))
+    unreachable.retry_after_s = error.retry_after_s
+    return unreachable

@@ -200,7 +200,10 @@ class Transport:
             self._leave(address)
             detail = str(error) or error.__class__.__name__
             if isinstance(error, aiohttp.ClientSSLError):
-                detail = f"no trusted connection: {error.os_error or error}"
+                detail = (
+                    f"no trusted connection: {error.os_error or error}; "
+                    "check the address, and whom you believe (`--ca`)"
+                )
             not_sent = isinstance(
                 error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
             )

@@ -129,7 +129,7 @@ class Agent:
                 asked_at = asyncio.get_running_loop().time()
                 return asked_at, await self._register_once()
             except (MasterUnreachable, Conflict) as error:
-                pause_s = pauses.next()
+                pause_s = pauses.next(error)
                 log.warning("cannot register yet", error=str(error), again_in_s=round(pause_s, 1))
             await self._pause(pause_s)
         return None

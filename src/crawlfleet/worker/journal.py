@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.errors import ConfigError
 from crawlfleet.model.messages import Report, ReportBatch
 from crawlfleet.private_file import write_private
 from crawlfleet.telemetry import Component, logger
@@ -161,7 +162,14 @@ class ReportJournal:
         return self._descriptor
 
     def _read(self, path: Path) -> None:
-        content = path.read_bytes()
+        try:
+            content = path.read_bytes()
+            self._opened(path)
+        except OSError as error:
+            raise ConfigError(
+                f"the finished work in {path} cannot be read: {error.strerror}; make it readable "
+                "and writable for this worker, or remove it to have that work done again"
+            ) from error
         for kept, size in _records_in(content):
             self._waiting.setdefault(kept.report.execution_id, []).append((kept, size))
             self._bytes += size
@@ -174,7 +182,6 @@ class ReportJournal:
             )
         if self._waiting:
             log.info("finished work waits for its master", executions=len(self._waiting))
-        self._opened(path)
 
 
 def _write_at(file: int, content: bytes, at: int) -> None:

@@ -3,7 +3,13 @@
 A fleet whose master comes back after an outage must not fall over it as one.
 """
 
+from typing import Final
+
+from crawlfleet.errors import CrawlfleetError
 from crawlfleet.ports.system import System
+
+LONGEST_OBEYED_S: Final = 60.0
+"""Who asks for more is asked again all the same: it may not be the same master any more."""
 
 
 class Pauses:
@@ -14,12 +20,13 @@ class Pauses:
         self._first_s = self._next_s = first_s
         self._longest_s = longest_s
 
-    def next(self) -> float:
-        """How long to wait after one more failure."""
+    def next(self, error: CrawlfleetError) -> float:
+        """How long to wait after one more failure; not less than the master asked for."""
         chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
         pause_s = self._next_s * (0.5 + chance)
         self._next_s = min(self._next_s * 2, self._longest_s)
-        return pause_s
+        asked_s = min(error.retry_after_s or 0.0, LONGEST_OBEYED_S)
+        return max(pause_s, asked_s * (1.0 + chance / 2))
 
     def reset(self) -> None:
         """It worked."""

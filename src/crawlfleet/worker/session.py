@@ -237,9 +237,9 @@ class WorkSession:
             )
             try:
                 lease = await self._link.lease(self._node_id, request)
-            except MasterUnreachable:
+            except MasterUnreachable as error:
                 self._beat_soon.set()
-                await asyncio.sleep(pauses.next())
+                await asyncio.sleep(pauses.next(error))
                 continue
             except Refused as error:
                 log.warning("lease refused", error=str(error))
@@ -262,8 +262,8 @@ class WorkSession:
                 try:
                     await self._send_reports()
                     pauses.reset()
-                except MasterUnreachable:
-                    await asyncio.sleep(pauses.next())
+                except MasterUnreachable as error:
+                    await asyncio.sleep(pauses.next(error))
                 except Refused as error:
                     log.warning("report refused", error=str(error))
                     return SessionEnd.LOST
