@@ -83,6 +83,12 @@ class SinkUnusable(CrawlfleetError):
     """Output cannot go where it should; the message names the place and the remedy."""
 
 
+class OutputUnavailable(CrawlfleetError):
+    """The storage for crawls' output took or gave nothing; the message says why."""
+
+    retryable = True
+
+
 class Busy(CrawlfleetError):
     """The master does as much of this as it can already."""
 

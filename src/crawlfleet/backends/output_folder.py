@@ -1,0 +1,207 @@
+"""The output of crawls in a folder of the master; with several masters, one that they share."""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from crawlfleet.backends.segment_file import Frame, RunFile
+from crawlfleet.errors import OutputUnavailable
+from crawlfleet.model.output import OutputSummary, Segment, Stream
+
+T = TypeVar("T")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_RUN: Final = re.compile(r"(\d{12,})-(.+)\.(items|pages)\.segments")
+_FIGURES: Final = "figures.json"
+STREAMS: Final[tuple[Stream, ...]] = ("items", "pages")
+MOST_OPEN: Final = 64
+"""Files of which is remembered what is in them."""
+
+
+class OutputFolder:
+    """Implements `crawlfleet.ports.output.OutputStore`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._runs: OrderedDict[Path, RunFile] = OrderedDict()
+        self._turn = threading.Lock()
+
+    async def append(
+        self,
+        task_id: str,
+        token: int,
+        execution_id: str,
+        stream: Stream,
+        segment: Segment,
+        data: bytes,
+    ) -> bool:
+        path = self._of(task_id) / f"{token:012}-{_checked(execution_id)}.{stream}.segments"
+        return await asyncio.to_thread(self._run(path).append, segment, data)
+
+    async def summary(self, task_id: str, stream: Stream) -> OutputSummary | None:
+        return await asyncio.to_thread(self._summary, task_id, stream)
+
+    async def read(self, task_id: str, stream: Stream, *, skip: int = 0) -> AsyncIterator[bytes]:
+        pieces = self._pieces(task_id, stream, skip)
+        try:
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                yield piece
+        finally:
+            pieces.close()
+
+    async def keep_figures(self, task_id: str, figures: bytes) -> None:
+        folder = self._of(task_id)
+
+        def write() -> None:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            draft = folder / f".{_FIGURES}.{os.getpid()}.{threading.get_ident()}"
+            try:
+                draft.write_bytes(figures)
+                draft.replace(folder / _FIGURES)
+            finally:
+                draft.unlink(missing_ok=True)
+
+        await _trying(folder, write)
+
+    async def figures(self, task_id: str) -> bytes | None:
+        path = self._of(task_id) / _FIGURES
+
+        def read() -> bytes | None:
+            with contextlib.suppress(FileNotFoundError):
+                return path.read_bytes()
+            return None
+
+        return await _trying(path, read)
+
+    async def tasks(self) -> Sequence[str]:
+        def names() -> list[str]:
+            with contextlib.suppress(FileNotFoundError):
+                return [each.name for each in self._folder.iterdir() if each.is_dir()]
+            return []
+
+        return await _trying(self._folder, names)
+
+    async def remove(self, task_id: str) -> None:
+        folder = self._of(task_id)
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def settle(self, task_id: str) -> None:
+        def clear() -> None:
+            for stream in STREAMS:
+                found = self._found(task_id, stream)
+                if len(found) > 1:
+                    kept = {run.path for run, _ in self._chain(task_id, stream)}
+                    for _, _, path in found:
+                        if kept and path not in kept:
+                            path.unlink(missing_ok=True)
+
+        await _trying(self._of(task_id), clear)
+
+    def _summary(self, task_id: str, stream: Stream) -> OutputSummary | None:
+        chain = self._chain(task_id, stream)
+        if not chain:
+            return None
+        first = chain[-1][0].first
+        assert first is not None, "a run in the chain has a segment"
+        frames = [frame for _, each in chain for frame in each]
+        return OutputSummary(
+            items=sum(frame.segment.items for frame in frames),
+            bytes=sum(frame.size for frame in frames),
+            columns=first.columns,
+            kinds=first.kinds,
+        )
+
+    def _pieces(self, task_id: str, stream: Stream, skip: int) -> Generator[bytes, None, None]:
+        """Whole lines of items, and whatever comes of pages."""
+        rest = b""
+        for run, frames in self._chain(task_id, stream):
+            left, skip = _skipped(frames, skip)
+            for data in run.contents(left):
+                if stream != "items":
+                    yield data
+                    continue
+                lines, end, more = (rest + data).rpartition(b"\n")
+                rest = more
+                if end:
+                    while skip and lines:
+                        skip -= 1
+                        lines = lines.partition(b"\n")[2]
+                    if lines:
+                        yield lines + b"\n"
+
+    def _chain(self, task_id: str, stream: Stream) -> list[tuple[RunFile, list[Frame]]]:
+        """The newest run, after those that it goes on from; each as far as it counts."""
+        found = self._found(task_id, stream)
+        by_execution = {execution_id: path for _, execution_id, path in found}
+        for _, _, path in reversed(found):
+            newest = self._run(path)
+            frames = newest.counted()
+            if newest.first is None:
+                continue  # its first write was cut short
+            chain = [(newest, frames)]
+            for earlier in reversed(newest.first.earlier):
+                if earlier.execution_id not in by_execution:
+                    raise OutputUnavailable(
+                        f"a part of the output of {task_id} is missing: "
+                        f"the run of {earlier.execution_id}; put it back"
+                    )
+                run = self._run(by_execution[earlier.execution_id])
+                chain.insert(0, (run, run.through(earlier.last)))
+            return chain
+        return []
+
+    def _found(self, task_id: str, stream: str) -> list[tuple[int, str, Path]]:
+        """The runs of a task, oldest first."""
+        with contextlib.suppress(FileNotFoundError):
+            matches = [(_RUN.fullmatch(path.name), path) for path in self._of(task_id).iterdir()]
+            return sorted(
+                (int(match[1]), match[2], path)
+                for match, path in matches
+                if match and match[3] == stream
+            )
+        return []
+
+    def _run(self, path: Path) -> RunFile:
+        with self._turn:
+            run = self._runs.pop(path, None) or RunFile(path)
+            self._runs[path] = run
+            if len(self._runs) > MOST_OPEN:
+                self._runs.popitem(last=False)
+            return run
+
+    def _of(self, task_id: str) -> Path:
+        return self._folder / _checked(task_id)
+
+
+def _skipped(frames: list[Frame], skip: int) -> tuple[list[Frame], int]:
+    """The frames from the one on in which the item after so many begins, and how many of its
+    lines come before."""
+    begin = before = 0
+    for number, frame in enumerate(frames):
+        if before + frame.segment.items > skip:
+            break
+        before += frame.segment.items
+        if not frame.segment.is_part:
+            begin, skip, before = number + 1, skip - before, 0
+    return frames[begin:], skip
+
+
+async def _trying(path: Path, work: Callable[[], T]) -> T:
+    try:
+        return await asyncio.to_thread(work)
+    except OSError as error:
+        raise OutputUnavailable(
+            f"{path} cannot be used: {error.strerror or error}; make room, or mend it"
+        ) from error
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot be the name of a file")
+    return name

@@ -1,0 +1,87 @@
+"""A crawl's output on its way from a node to the master's storage, and what counts of it.
+
+Output travels in segments. An attempt writes its segments in one run, numbered from 1; numbers
+only grow, so that a copy that comes late is known for what it is. A step of the crawl stages one
+or several segments and then commits; each segment says through which number all was committed
+when it was staged. So a reader needs nothing but the run itself to know what counts.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+Stream = Literal["items", "pages"]
+"""`items`: lines of JSON, each a kind and the fields of an item. `pages`: a WARC file."""
+MOST_SEGMENT_BYTES: Final = 1_000_000
+"""Of the data of one segment, packed."""
+MOST_COLUMNS: Final = 2_000
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """The segments of one attempt, as far as they are committed."""
+
+    execution_id: str
+    last: int
+    items: int = 0
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One immutable piece of output."""
+
+    sequence: Annotated[int, Meta(ge=1)]
+    first: Annotated[int, Meta(ge=1)]
+    """The number of the first segment of the same step."""
+    counted: Annotated[int, Meta(ge=0)] = 0
+    """All through this number are committed. What lies between it and `first` was taken back."""
+    items: Annotated[int, Meta(ge=0)] = 0
+    """How many end in this segment."""
+    is_part: bool = False
+    """Whether its last line goes on in the next segment."""
+    earlier: tuple[Run, ...] = ()
+    """Only of the first one: the runs of earlier attempts that this one goes on from."""
+    columns: Annotated[tuple[str, ...], Meta(max_length=MOST_COLUMNS)] = ()
+    """Only of the first one: every field that an item can have, in order."""
+    kinds: bool = False
+    """Only of the first one: whether the crawl has items of several kinds."""
+
+
+class SegmentUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node hands over a segment of one of its executions."""
+
+    session_id: str
+    execution_id: str
+    token: int
+    segment: Segment
+    stream: Stream = "items"
+    data: bytes = b""
+    """Packed by zlib."""
+
+
+class Verdict(StrEnum):
+    """What became of a segment."""
+
+    KEPT = "kept"
+    """Durable now, or before: the crawl may commit."""
+    FULL = "full"
+    """There is no room now; send it again later."""
+    STALE = "stale"
+    """The execution is over, or another owns the task: nothing more is taken of it."""
+
+
+class SegmentReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The master's answer to a segment."""
+
+    verdict: Verdict
+    message: str = ""
+
+
+class OutputSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader finds of a crawl's output."""
+
+    items: int
+    bytes: int
+    """Packed."""
+    columns: tuple[str, ...] = ()
+    kinds: bool = False

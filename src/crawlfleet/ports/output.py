@@ -1,0 +1,54 @@
+"""Where a master keeps the output of crawls."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from crawlfleet.model.output import OutputSummary, Segment, Stream
+
+
+class OutputStore(Protocol):
+    """Keeps runs of segments, a folder for each task.
+
+    `token` orders the runs of a task: readers see the newest one, and those that it goes on from.
+    Every method may raise `OutputUnavailable`; then nothing was changed.
+    """
+
+    async def append(
+        self,
+        task_id: str,
+        token: int,
+        execution_id: str,
+        stream: Stream,
+        segment: Segment,
+        data: bytes,
+    ) -> bool:
+        """Make a segment durable; whether it is new. One that is not beyond the last is old news
+        and changes nothing. Raises `OutputUnavailable` when there is no room."""
+        ...
+
+    async def summary(self, task_id: str, stream: Stream) -> OutputSummary | None:
+        """What there is to read; `None` when nothing was ever kept."""
+        ...
+
+    def read(self, task_id: str, stream: Stream, *, skip: int = 0) -> AsyncIterator[bytes]:
+        """All that counts of a stream, unpacked, in order. With `skip`, so many items fewer at the
+        beginning; each piece of `items` is of whole lines."""
+        ...
+
+    async def keep_figures(self, task_id: str, figures: bytes) -> None:
+        """The last figures of a crawl, in place of any earlier ones."""
+        ...
+
+    async def figures(self, task_id: str) -> bytes | None: ...
+
+    async def tasks(self) -> Sequence[str]:
+        """The ids of all tasks of which something is kept."""
+        ...
+
+    async def remove(self, task_id: str) -> None:
+        """Forget all of a task. May be called twice."""
+        ...
+
+    async def settle(self, task_id: str) -> None:
+        """The task has ended: runs that do not count, and never will, may go."""
+        ...

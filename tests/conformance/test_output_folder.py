@@ -1,0 +1,232 @@
+"""The folder with the output of crawls: what counts is read, once, and nothing else."""
+
+import asyncio
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawlfleet.backends import segment_file
+from crawlfleet.backends.output_folder import OutputFolder
+from crawlfleet.errors import OutputUnavailable
+from crawlfleet.model.output import OutputSummary, Run, Segment
+
+TASK = "task-1"
+
+
+class Writer:
+    """One attempt that writes its run by hand."""
+
+    def __init__(self, folder: OutputFolder, token: int = 1, execution_id: str = "") -> None:
+        self.folder = folder
+        self.token = token
+        self.execution_id = execution_id or f"exec-{token}"
+
+    def put(self, sequence: int, text: str = "", *, data: bytes | None = None, **more: Any) -> bool:
+        lines = "".join(f"{word}\n" for word in text.split()).encode() if data is None else data
+        fields = {"first": sequence, "counted": sequence - 1, "items": lines.count(b"\n"), **more}
+        segment = Segment(sequence=sequence, **fields)
+        packed = zlib.compress(lines) if lines else b""
+        return asyncio.run(
+            self.folder.append(TASK, self.token, self.execution_id, "items", segment, packed)
+        )
+
+    @property
+    def path(self) -> Path:
+        (path,) = self.folder._folder.glob(f"{TASK}/*-{self.execution_id}.items.segments")
+        return path
+
+
+def read(folder: OutputFolder, skip: int = 0) -> list[str]:
+    async def all_of() -> bytes:
+        return b"".join([piece async for piece in folder.read(TASK, "items", skip=skip)])
+
+    return asyncio.run(all_of()).decode().split()
+
+
+def summary(folder: OutputFolder) -> OutputSummary | None:
+    return asyncio.run(folder.summary(TASK, "items"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> OutputFolder:
+    return OutputFolder(tmp_path / "output")
+
+
+def test_nothing_is_there_before_the_first_segment(folder: OutputFolder) -> None:
+    assert summary(folder) is None
+    assert read(folder) == []
+    assert asyncio.run(folder.tasks()) == []
+
+
+def test_a_segment_counts_once_a_later_one_says_so(folder: OutputFolder) -> None:
+    writer = Writer(folder)
+    assert writer.put(1, "a b", columns=("title",))
+    assert read(folder) == []
+
+    assert writer.put(2, "c")
+    assert read(folder) == ["a", "b"]
+
+    assert writer.put(3)
+    assert read(folder) == ["a", "b", "c"]
+    kept = summary(folder)
+    assert kept is not None
+    assert (kept.items, kept.columns) == (3, ("title",))
+
+
+def test_a_copy_that_comes_late_changes_nothing(folder: OutputFolder) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    writer.put(2, "b")
+
+    assert not writer.put(1, "x")
+    assert not writer.put(2, "y")
+
+    writer.put(3)
+    assert read(folder) == ["a", "b"]
+
+
+def test_a_step_that_was_taken_back_is_not_read(folder: OutputFolder) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    writer.put(2, "lost", counted=1)
+    writer.put(3, "lost too", first=2, counted=1)
+    writer.put(4, "b", counted=1)
+    writer.put(5, "c", first=4, counted=1)
+    assert read(folder) == ["a"]
+
+    writer.put(6, counted=5)
+    assert read(folder) == ["a", "b", "c"]
+
+
+def test_a_newer_attempt_replaces_the_older_one(folder: OutputFolder) -> None:
+    old, new = Writer(folder, 1), Writer(folder, 2)
+    old.put(1, "a")
+    old.put(2)
+    new.put(1, "b")
+    new.put(2)
+
+    assert read(folder) == ["b"]
+    # The old one is a zombie: whatever it says now, nobody reads it.
+    old.put(3, "z")
+    old.put(4)
+    assert read(folder) == ["b"]
+
+    asyncio.run(folder.settle(TASK))
+    assert read(folder) == ["b"]
+    assert len([*folder._folder.glob("*/*.segments")]) == 1
+
+
+def test_an_attempt_may_go_on_from_an_earlier_one(folder: OutputFolder) -> None:
+    old, new = Writer(folder, 1), Writer(folder, 2)
+    old.put(1, "a")
+    old.put(2, "b")
+    old.put(3, "not committed any more")
+    new.put(1, "c", earlier=(Run(execution_id="exec-1", last=2, items=2),))
+    new.put(2)
+
+    assert read(folder) == ["a", "b", "c"]
+    assert read(folder, skip=1) == ["b", "c"]
+    assert read(folder, skip=2) == ["c"]
+    asyncio.run(folder.settle(TASK))
+    assert read(folder) == ["a", "b", "c"]
+
+    old.path.unlink()
+    with pytest.raises(OutputUnavailable, match="exec-1"):
+        read(folder)
+
+
+@pytest.mark.parametrize("skip", range(9))
+def test_items_are_skipped_wherever_segments_part_them(folder: OutputFolder, skip: int) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a b c")
+    writer.put(2, data=b"lo", is_part=True)
+    writer.put(3, data=b"ng\nd\ne", items=2, is_part=True)
+    writer.put(4, data=b"e\nf\n")
+    writer.put(5, "g")
+    writer.put(6)
+
+    assert read(folder, skip) == ["a", "b", "c", "long", "d", "ee", "f", "g"][skip:]
+
+
+def test_the_end_of_a_write_that_was_cut_short_is_dropped(folder: OutputFolder) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    whole = writer.path.stat().st_size
+    writer.put(2, "b")
+    with writer.path.open("r+b") as file:
+        file.truncate(whole + 17)
+
+    again = Writer(OutputFolder(folder._folder))
+    assert read(again.folder) == []
+    assert again.put(2, "c")
+    assert again.put(3)
+    assert read(again.folder) == ["a", "c"]
+
+
+def test_a_frame_whose_content_is_not_what_was_written_ends_the_run(folder: OutputFolder) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    writer.put(2, "b")
+    writer.put(3)
+    content = bytearray(writer.path.read_bytes())
+    content[-1] ^= 0xFF
+    writer.path.write_bytes(content)
+
+    assert read(OutputFolder(folder._folder)) == ["a"]
+
+
+def test_two_masters_share_a_folder(folder: OutputFolder) -> None:
+    one, other = Writer(folder), Writer(OutputFolder(folder._folder))
+    one.put(1, "a")
+    other.put(2, "b")
+    assert not one.put(2, "b")
+    one.put(3, "c")
+    other.put(4)
+
+    assert read(folder) == read(other.folder) == ["a", "b", "c"]
+
+
+def test_a_full_disk_is_told_and_leaves_all_as_it_was(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+
+    def write_half(handle: int, data: bytes, at: int) -> int:
+        really(handle, data[: len(data) // 2], at)
+        raise OSError(28, "No space left on device")
+
+    really = os.pwrite
+    with monkeypatch.context() as full:
+        full.setattr(segment_file.os, "pwrite", write_half)
+        with pytest.raises(OutputUnavailable, match="No space left"):
+            writer.put(2, "b")
+
+    assert writer.put(2, "b")
+    assert writer.put(3)
+    assert read(folder) == read(OutputFolder(folder._folder)) == ["a", "b"]
+
+
+def test_what_is_removed_is_gone(folder: OutputFolder) -> None:
+    Writer(folder).put(1, "a")
+    asyncio.run(folder.keep_figures(TASK, b"{}"))
+    assert asyncio.run(folder.tasks()) == [TASK]
+    assert asyncio.run(folder.figures(TASK)) == b"{}"
+
+    asyncio.run(folder.remove(TASK))
+    asyncio.run(folder.remove(TASK))
+
+    assert asyncio.run(folder.tasks()) == []
+    assert asyncio.run(folder.figures(TASK)) is None
+    assert read(folder) == []
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "", ".hidden", "a\0b"])
+def test_a_name_cannot_leave_the_folder(folder: OutputFolder, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot be the name"):
+        asyncio.run(folder.append(name, 1, "exec-1", "items", Segment(sequence=1, first=1), b""))
+    with pytest.raises(ValueError, match="cannot be the name"):
+        asyncio.run(folder.summary(name, "items"))
