@@ -28,6 +28,7 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportReply,
 )
+from crawlfleet.model.output import SegmentReply, SegmentUpload
 from crawlfleet.model.views import NodeView
 from crawlfleet.ports.execution import Identity
 from crawlfleet.telemetry import Component, logger
@@ -89,6 +90,9 @@ class HttpControlLink:
 
     async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
         return await self._send(node_id, "note", batch, NoteReply)
+
+    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
+        return await self._send(node_id, "keep", upload, SegmentReply)
 
     async def leave(self, node_id: str, session_id: str) -> None:
         await self._send(node_id, "unregister", Departure(session_id=session_id), NodeView)

@@ -126,9 +126,31 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 1
 
 
+class ExecutionOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that a running execution is told or asked; its answer comes with a note.
+
+    May come again until it is answered: a number is obeyed once.
+    """
+
+    execution_id: str
+    number: int
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class OrderAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an execution answered to an order."""
+
+    number: int
+    data: msgspec.Raw = msgspec.field(default_factory=JSON_NULL.copy)
+    error: str = ""
+    """Why it did not obey."""
+
+
 class LeaseReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     assignments: tuple[Assignment, ...] = ()
     stop: tuple[StopOrder, ...] = ()
+    orders: tuple[ExecutionOrder, ...] = ()
     draining: bool = False
     session_lost: bool = False
 
@@ -180,6 +202,9 @@ class Note(LogPart, frozen=True, kw_only=True, omit_defaults=True):
     """What an execution said since the last note: lines, and how far it has got."""
 
     progress: Progress | None = None
+    figures: dict[str, Any] | None = None
+    """Of a crawl: the newest, as `CrawlFigures`; what cannot be read is passed over."""
+    answers: tuple[OrderAnswer, ...] = ()
 
 
 class NoteBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,24 +1,28 @@
 """Doing the work: executors, the pool that runs them, and the node's link to the master."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
     Assignment,
+    ExecutionOrder,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
     LeaseRequest,
     NoteBatch,
     NoteReply,
+    OrderAnswer,
     Registered,
     Registration,
     ReportBatch,
     ReportReply,
 )
+from crawlfleet.model.output import Segment, SegmentReply, SegmentUpload, Stream
 from crawlfleet.model.task import TaskError
 
 
@@ -34,6 +38,31 @@ class Context(Protocol):
 
     async def progress(self, done: float, total: float | None = None) -> None:
         """How far the work has got, for people who watch."""
+        ...
+
+
+Obey = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+"""Does what an order says, by its name and arguments; what it returns is the answer, as JSON."""
+
+
+class CrawlContext(Context, Protocol):
+    """What a crawl may ask beyond that, where its node and master offer it."""
+
+    execution_id: str
+    keeps_output: bool
+    """Whether the node takes segments; without it the others here do nothing either."""
+
+    async def figures(self, figures: CrawlFigures) -> None:
+        """The newest figures, for people who watch."""
+        ...
+
+    def obey(self, obey: Obey) -> None:
+        """Whom to tell what people order while the work runs."""
+        ...
+
+    async def keep(self, stream: Stream, segment: Segment, data: bytes) -> None:
+        """Have a piece of output kept by the master; durable there when this returns, however
+        long that takes. Raises `SinkUnusable` when it is not taken."""
         ...
 
 
@@ -80,6 +109,19 @@ class Observer(Protocol):
         """A line. The last ones may come shortly after the end."""
         ...
 
+    def figures(self, figures: dict[str, Any]) -> None:
+        """The newest figures of a crawl."""
+        ...
+
+    def answer(self, answer: OrderAnswer) -> None:
+        """What it answered to an order."""
+        ...
+
+    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
+        """A piece of output that the master is to keep; whether it is on its way there. What
+        became of it is told by `ExecutorPool.confirm`."""
+        ...
+
 
 class ExecutorPool(Protocol):
     """Runs assignments somewhere apart from the agent."""
@@ -95,6 +137,14 @@ class ExecutorPool(Protocol):
         Tells the observer what it hears. When the caller cancels this call, the executor is
         stopped, by force if need be, before the cancellation comes through.
         """
+        ...
+
+    def order(self, order: ExecutionOrder) -> bool:
+        """Pass on an order to what runs; whether there is anybody who could obey."""
+        ...
+
+    def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
+        """Say that a segment is kept, or why it is not taken; nobody may be there to hear it."""
         ...
 
     async def close(self) -> None:
@@ -129,6 +179,10 @@ class ControlLink(Protocol):
 
     async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
         """Pass on what executions said; a master that is older raises `Refused`."""
+        ...
+
+    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
+        """Hand over output; a master that is older raises `Refused`."""
         ...
 
     async def leave(self, node_id: str, session_id: str) -> None:

@@ -22,7 +22,8 @@ from typing import Any, ClassVar, Final, TypeVar
 import msgspec
 
 from crawlfleet.model.log import LogLevel
-from crawlfleet.model.messages import Assignment
+from crawlfleet.model.messages import Assignment, OrderAnswer
+from crawlfleet.model.output import Segment, Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt
@@ -61,6 +62,7 @@ class Watch:
         self.has_started = asyncio.Event()
         self.lines: list[tuple[LogLevel, str, dict[str, Any]]] = []
         self.steps: list[tuple[float, float | None]] = []
+        self.answers: list[OrderAnswer] = []
 
     def started(self) -> None:
         self.starts += 1
@@ -71,6 +73,15 @@ class Watch:
 
     def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
         self.lines.append((level, message, dict(fields)))
+
+    def figures(self, figures: dict[str, Any]) -> None:
+        """Of no interest to most executors."""
+
+    def answer(self, answer: OrderAnswer) -> None:
+        self.answers.append(answer)
+
+    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
+        return False
 
 
 class ExecutorSuite:
@@ -153,6 +164,8 @@ class ExecutorSuite:
             kinds: list[str] = []
             while not kinds or kinds[-1] not in {"result", "error", "stopped"}:
                 reply = _next(process)
+                if reply["type"] == "segment":
+                    _tell(process, _refusal(reply))
                 assert reply["execution_id"] == start["execution_id"]
                 kinds.append(reply["type"])
             assert kinds[-1] == "result"
@@ -217,6 +230,17 @@ def _tell(process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:
     assert process.stdin is not None
     process.stdin.write(json.dumps(order, separators=(",", ":")).encode() + b"\n")
     process.stdin.flush()
+
+
+def _refusal(segment: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node says to output that nobody keeps."""
+    return {
+        "type": "kept",
+        "execution_id": segment["execution_id"],
+        "stream": segment["stream"],
+        "sequence": segment["segment"]["sequence"],
+        "refusal": "there is no master",
+    }
 
 
 def _next(process: subprocess.Popen[bytes]) -> dict[str, Any]:

@@ -13,15 +13,18 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from crawlfleet import plugins
-from crawlfleet.errors import CrawlfleetError, PluginError
+from crawlfleet.errors import CrawlfleetError, PluginError, SinkUnusable
+from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.model.output import Segment, Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Executor, Measured
+from crawlfleet.ports.execution import Executor, Measured, Obey
 from crawlfleet.worker import leash, pipe
 
 CHUNK_BYTES: Final = 1 << 16
@@ -47,12 +50,17 @@ class Replies:
 class ChildContext:
     """The `Context` of one execution."""
 
-    def __init__(self, start: pipe.Start, replies: Replies) -> None:
+    def __init__(self, start: pipe.Start, replies: Replies, *, takes: Sequence[str] = ()) -> None:
+        """`takes` names what the node understands beyond the first messages."""
+        self.keeps_output = pipe.SEGMENTS in takes
         self.task_id = start.task_id
         self.attempt = start.attempt
-        self._execution_id = start.execution_id
+        self.execution_id = self._execution_id = start.execution_id
         self._replies = replies
         self._reported_at = float("-inf")
+        self._obey: Obey = _refuse_orders
+        self._obeyed: set[int] = set()
+        self._kept: dict[tuple[Stream, int], asyncio.Future[str]] = {}
 
     async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         self._replies.send(
@@ -72,6 +80,63 @@ class ChildContext:
                 pipe.Progress(execution_id=self._execution_id, done=done, total=total)
             )
 
+    async def figures(self, figures: CrawlFigures) -> None:
+        if not self.keeps_output:
+            return
+        told = msgspec.to_builtins(figures)
+        self._replies.send(pipe.Figures(execution_id=self._execution_id, figures=told))
+
+    def obey(self, obey: Obey) -> None:
+        self._obey = obey
+
+    async def keep(self, stream: Stream, segment: Segment, data: bytes) -> None:
+        if not self.keeps_output:
+            raise SinkUnusable("the node does not take output; install a newer crawlfleet there")
+        key = stream, segment.sequence
+        answer = self._kept[key] = asyncio.get_running_loop().create_future()
+        try:
+            self._replies.send(
+                pipe.Segment(
+                    execution_id=self._execution_id, stream=stream, segment=segment, data=data
+                )
+            )
+            refusal = await answer
+        finally:
+            del self._kept[key]
+        if refusal:
+            raise SinkUnusable(refusal)
+
+    def hear(self, kept: pipe.Kept) -> None:
+        """What became of a segment."""
+        answer = self._kept.get((kept.stream, kept.sequence))
+        if answer is not None and not answer.done():
+            answer.set_result(kept.refusal)
+
+    async def carry_out(self, order: pipe.Obey) -> None:
+        """Obey, once, and answer."""
+        if order.number in self._obeyed:
+            return
+        self._obeyed.add(order.number)
+        data, error = b"null", ""
+        try:
+            data = msgspec.json.encode(await self._obey(order.name, order.arguments))
+            if len(data) > pipe.MAX_RESULT_BYTES:
+                data, error = b"null", pipe.too_large(len(data))
+        except Exception as trouble:
+            error = _clean(str(trouble)) or type(trouble).__name__
+        self._replies.send(
+            pipe.Answer(
+                execution_id=self._execution_id,
+                number=order.number,
+                data=msgspec.Raw(data),
+                error=error,
+            )
+        )
+
+
+async def _refuse_orders(name: str, arguments: Mapping[str, Any]) -> Any:
+    raise CrawlfleetError("this work takes no orders while it runs")
+
 
 class Host:
     """Carries out the orders of the pool."""
@@ -81,8 +146,11 @@ class Host:
         self._lines = pipe.Lines(pipe.MAX_ORDER_BYTES)
         self._replies = replies
         self._settings = WorkerSettings()
+        self._takes: tuple[str, ...] = ()
         self._executors: dict[str, Executor] = {}
         self._running: tuple[str, asyncio.Task[None]] | None = None
+        self._context: ChildContext | None = None
+        self._errands: set[asyncio.Task[None]] = set()
         self._cancelled = False
 
     async def serve(self) -> None:
@@ -101,7 +169,7 @@ class Host:
             sys.stderr.write(f"the pool broke the protocol: {error}\n")
             os._exit(EXIT_PROTOCOL)
 
-    def _take(self, order: pipe.Hello | pipe.Start | pipe.Cancel) -> None:
+    def _take(self, order: pipe.AnyOrder) -> None:
         match order:
             case pipe.Hello():
                 self._settings = WorkerSettings(
@@ -109,15 +177,28 @@ class Host:
                     python_modules=order.python_modules,
                     allow_private=order.allow_private,
                 )
+                self._takes = order.takes
                 task_types = plugins.names(plugins.EXECUTORS)
-                self._replies.send(pipe.Ready(protocol=pipe.PROTOCOL, task_types=task_types))
+                self._replies.send(
+                    pipe.Ready(protocol=pipe.PROTOCOL, task_types=task_types, takes=(pipe.ORDERS,))
+                )
             case pipe.Start():
                 self._cancelled = False
+                self._context = ChildContext(order, self._replies, takes=self._takes)
                 task = asyncio.get_running_loop().create_task(self._execute(order))
                 self._running = order.execution_id, task
             case pipe.Cancel() if self._running and self._running[0] == order.execution_id:
                 self._cancelled = True
                 self._running[1].cancel()
+            case pipe.Kept() if self._concerns(order.execution_id) and self._context:
+                self._context.hear(order)
+            case pipe.Obey() if self._concerns(order.execution_id) and self._context:
+                errand = asyncio.get_running_loop().create_task(self._context.carry_out(order))
+                self._errands.add(errand)
+                errand.add_done_callback(self._errands.discard)
+
+    def _concerns(self, execution_id: str) -> bool:
+        return self._running is not None and self._running[0] == execution_id
 
     async def _execute(self, start: pipe.Start) -> None:
         ending: pipe.Reply
@@ -131,6 +212,8 @@ class Host:
         except BaseException as error:  # `sys.exit` of user code ends the work, not the process
             ending = _error(start.execution_id, error)
         self._running = None
+        for errand in self._errands:
+            errand.cancel()
         self._replies.send(ending)
 
     async def _result(self, start: pipe.Start) -> pipe.Reply:
@@ -145,7 +228,8 @@ class Host:
             )
         self._replies.send(pipe.Started(execution_id=start.execution_id))
         cpu = time.process_time()
-        value = await executor.run(parameters, ChildContext(start, self._replies))
+        assert self._context is not None, "made when the order came"
+        value = await executor.run(parameters, self._context)
         metrics = {"cpu_s": time.process_time() - cpu}
         if isinstance(value, Measured):
             metrics |= value.metrics

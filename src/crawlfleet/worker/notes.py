@@ -9,20 +9,26 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from crawlfleet.core.logs import Notebook
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.model.log import LogLevel, Progress
-from crawlfleet.model.messages import Note, NoteBatch
+from crawlfleet.model.messages import Note, NoteBatch, OrderAnswer
+from crawlfleet.model.output import Segment, Stream
 from crawlfleet.ports.execution import ControlLink
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.WORKER)
+Ship = Callable[["Heard", Stream, Segment, bytes], None]
 LOG_BYTES: Final = 1_000_000
 GATHER_S: Final = 0.1
 """Lines that come within it travel together, and it lies between one batch and the next."""
 LINES_AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 250_000
+FIGURES_BYTES: Final = 5_000
+"""About what those of one crawl have."""
 EXECUTIONS_AT_ONCE: Final = 200
 UNSENT_BYTES: Final = 16_000_000
 """Of all logs together; a master that is away for long must not cost this node its memory."""
@@ -34,16 +40,32 @@ LAST_WORDS_S: Final = 1.0
 class Heard:
     """The `Observer` of one execution."""
 
-    __slots__ = ("_begin", "_notes", "book", "closed", "execution_id", "newest")
+    __slots__ = (
+        "_begin",
+        "_notes",
+        "_ship",
+        "answers",
+        "book",
+        "closed",
+        "execution_id",
+        "last_figures",
+        "newest",
+    )
 
-    def __init__(self, notes: "Notes", execution_id: str, begin: Callable[[], None]) -> None:
+    def __init__(
+        self, notes: "Notes", execution_id: str, begin: Callable[[], None], ship: Ship | None
+    ) -> None:
         self.execution_id = execution_id
         self.book: Notebook | None = None
         self.newest: Progress | None = None
+        self.last_figures: dict[str, Any] | None = None
+        self.answers: list[OrderAnswer] = []
+        """Those that the master has not confirmed."""
         self.closed = False
         """Nobody will read more of its log."""
         self._notes = notes
         self._begin = begin
+        self._ship = ship
 
     def started(self) -> None:
         self._begin()
@@ -60,6 +82,20 @@ class Heard:
         before = self.book.unsent_bytes
         self.book.write(message, level, fields, self._notes.now())
         self._notes.put(self, size=self.book.unsent_bytes - before)
+
+    def figures(self, figures: dict[str, Any]) -> None:
+        self.last_figures = figures
+        self._notes.put(self, figures=True)
+
+    def answer(self, answer: OrderAnswer) -> None:
+        self.answers.append(answer)
+        self._notes.put(self)
+
+    def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
+        if self._ship is None:
+            return False
+        self._ship(self, stream, segment, data)
+        return True
 
     def metrics(self) -> dict[str, float]:
         """How far it got, to be kept with its end."""
@@ -83,28 +119,38 @@ class Notes:
     ) -> None:
         self._link = link
         self.now = system.now
-        self._node_id = node_id
-        self._session_id = session_id
+        self.node_id = node_id
+        self.session_id = session_id
         self.cap_bytes = cap_bytes
         self._waiting: dict[str, Heard] = {}
         """Those with something to say, the one that was served last at the end."""
         self._moved: set[str] = set()
         """Whose progress the master does not know."""
+        self._counted: set[str] = set()
+        """Whose newest figures the master does not know."""
         self._unsent_bytes = 0
         self._something = asyncio.Event()
         self._refused = False
 
-    def observe(self, execution_id: str, begin: Callable[[], None]) -> Heard:
-        """Who hears an execution; `begin` is called when its work begins."""
-        return Heard(self, execution_id, begin)
+    def observe(
+        self, execution_id: str, begin: Callable[[], None], ship: Ship | None = None
+    ) -> Heard:
+        """Who hears an execution; `begin` is called when its work begins, `ship` takes its
+        output on."""
+        return Heard(self, execution_id, begin, ship)
 
-    def put(self, heard: Heard, *, size: int = 0, progress: bool = False) -> None:
-        """There is something to say about an execution: `size` more bytes, or its progress."""
+    def put(
+        self, heard: Heard, *, size: int = 0, progress: bool = False, figures: bool = False
+    ) -> None:
+        """There is something to say about an execution: `size` more bytes, its progress, or its
+        figures; or an answer."""
         if self._refused:
             heard.closed = True
             return
         if progress:
             self._moved.add(heard.execution_id)
+        if figures:
+            self._counted.add(heard.execution_id)
         self._unsent_bytes += size
         if heard.execution_id not in self._waiting:
             self._waiting[heard.execution_id] = heard
@@ -138,15 +184,16 @@ class Notes:
 
     async def _send(self) -> None:
         sent = self._portion()
-        batch = NoteBatch(session_id=self._session_id, notes=tuple(note for _, note in sent))
+        batch = NoteBatch(session_id=self.session_id, notes=tuple(note for _, note in sent))
         try:
-            reply = await self._link.note(self._node_id, batch)
+            reply = await self._link.note(self.node_id, batch)
         except Refused as error:
             # An older master does not know of notes; the work goes on without them.
             log.warning("logs and progress are not taken by the master", error=str(error))
             self._refused = True
             self._waiting.clear()
             self._moved.clear()
+            self._counted.clear()
             return
         for heard, note in sent:
             self._confirm(heard, note, stale=heard.execution_id in reply.stale)
@@ -156,16 +203,19 @@ class Notes:
         sent: list[tuple[Heard, Note]] = []
         lines, size = LINES_AT_ONCE, BYTES_AT_ONCE
         for heard in self._waiting.values():
-            moved = heard.newest if heard.execution_id in self._moved else None
-            note = Note(execution_id=heard.execution_id, progress=moved)
+            id = heard.execution_id
+            figures = heard.last_figures if id in self._counted else None
+            note = Note(
+                execution_id=id,
+                progress=heard.newest if id in self._moved else None,
+                figures=figures,
+                answers=tuple(heard.answers),
+            )
+            size -= 0 if figures is None else FIGURES_BYTES
+            size -= sum(memoryview(answer.data).nbytes for answer in heard.answers)
             if heard.book is not None:
-                part, taken = heard.book.news(most_lines=lines, most_bytes=size)
-                note = Note(
-                    execution_id=part.execution_id,
-                    lines=part.lines,
-                    left_out=part.left_out,
-                    progress=moved,
-                )
+                part, taken = heard.book.news(most_lines=lines, most_bytes=max(size, 0))
+                note = msgspec.structs.replace(note, lines=part.lines, left_out=part.left_out)
                 lines -= len(part.lines)
                 size -= taken
             sent.append((heard, note))
@@ -179,8 +229,11 @@ class Notes:
             return
         if note.progress is heard.newest:
             self._moved.discard(heard.execution_id)
+        if note.figures is heard.last_figures:
+            self._counted.discard(heard.execution_id)
+        del heard.answers[: len(note.answers)]
         self._waiting.pop(heard.execution_id, None)
-        more = heard.execution_id in self._moved
+        more = bool(heard.answers) or heard.execution_id in self._moved | self._counted
         if heard.book is not None and not heard.closed:
             before = heard.book.unsent_bytes
             heard.book.confirm(note)
@@ -193,6 +246,7 @@ class Notes:
         """Say nothing more about an execution."""
         self._waiting.pop(heard.execution_id, None)
         self._moved.discard(heard.execution_id)
+        self._counted.discard(heard.execution_id)
         if heard.book is not None and not heard.closed:
             self._unsent_bytes -= heard.book.unsent_bytes
         heard.closed = True

@@ -10,7 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model import output
 from crawlfleet.model.log import LogLevel
+from crawlfleet.model.output import Stream
 from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import EMPTY_OBJECT, ErrorClass
@@ -49,6 +51,8 @@ class Hello(Order, frozen=True, kw_only=True):
     python_allow: tuple[str, ...] = ()
     python_modules: tuple[str, ...] = ()
     allow_private: bool = False
+    takes: tuple[str, ...] = ()
+    """Kinds of messages beyond the first ones that the node understands: `segments`."""
 
 
 class Start(Order, frozen=True, kw_only=True):
@@ -69,11 +73,31 @@ class Cancel(Order, frozen=True, kw_only=True):
     execution_id: str
 
 
+class Obey(Order, frozen=True, kw_only=True):
+    """Do or answer this while the work goes on; only sent to those that take `orders`."""
+
+    execution_id: str
+    number: int
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class Kept(Order, frozen=True, kw_only=True):
+    """The answer to a segment: the master has it, unless a refusal says why not."""
+
+    execution_id: str
+    stream: Stream
+    sequence: int
+    refusal: str = ""
+
+
 class Ready(Reply, frozen=True, kw_only=True):
     """The answer to `hello`."""
 
     protocol: int
     task_types: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    """Kinds of messages beyond the first ones that it understands: `orders`."""
 
 
 class Started(Reply, frozen=True, kw_only=True):
@@ -94,6 +118,31 @@ class Log(Reply, frozen=True, kw_only=True):
     level: str = LogLevel.INFO
     """One that is not known counts as `info`."""
     fields: dict[str, Any] = {}
+
+
+class Figures(Reply, frozen=True, kw_only=True):
+    """The newest figures of a crawl."""
+
+    execution_id: str
+    figures: dict[str, Any]
+
+
+class Answer(Reply, frozen=True, kw_only=True):
+    """What came of an `obey`, which is over with this."""
+
+    execution_id: str
+    number: int
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""
+
+
+class Segment(Reply, frozen=True, kw_only=True):
+    """A piece of output for the master; wait for `kept` before the next one of its stream."""
+
+    execution_id: str
+    segment: output.Segment
+    stream: Stream = "items"
+    data: bytes = b""
 
 
 class Result(Reply, frozen=True, kw_only=True):
@@ -119,9 +168,13 @@ class Stopped(Reply, frozen=True, kw_only=True):
     execution_id: str
 
 
-AnyOrder = Hello | Start | Cancel
+AnyOrder = Hello | Start | Cancel | Obey | Kept
 Ending = Result | Error | Stopped
-AnyReply = Ready | Started | Progress | Log | Ending
+Aside = Progress | Log | Figures | Answer | Segment
+"""What an execution may say at any time."""
+AnyReply = Ready | Started | Aside | Ending
+ORDERS: Final = "orders"
+SEGMENTS: Final = "segments"
 
 _orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
 _replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
@@ -134,6 +187,7 @@ def hello_of(settings: WorkerSettings) -> Hello:
         python_allow=settings.python_allow,
         python_modules=settings.python_modules,
         allow_private=settings.allow_private,
+        takes=(SEGMENTS,),
     )
 
 

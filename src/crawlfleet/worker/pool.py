@@ -10,7 +10,8 @@ import time
 from typing import Final
 
 from crawlfleet import plugins, telemetry
-from crawlfleet.model.messages import Assignment
+from crawlfleet.model.messages import Assignment, ExecutionOrder
+from crawlfleet.model.output import Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt, Observer
@@ -43,6 +44,7 @@ class ProcessPool:
         self._taken = 0
         self._children: set[Child] = set()
         self._idle: list[Child] = []
+        self._at_work: dict[str, Child] = {}
         self._closed = False
         self._log = telemetry.logger(telemetry.Component.WORKER)
 
@@ -76,6 +78,31 @@ class ProcessPool:
                 return await self._attempt(assignment, _Witness(observer))
             finally:
                 self._taken -= 1
+
+    def order(self, order: ExecutionOrder) -> bool:
+        child = self._at_work.get(order.execution_id)
+        if child is None or not child.takes_orders:
+            return False
+        return child.tell(
+            pipe.Obey(
+                execution_id=order.execution_id,
+                number=order.number,
+                name=order.name,
+                arguments=order.arguments,
+            )
+        )
+
+    def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
+        child = self._at_work.get(execution_id)
+        if child is not None:
+            child.tell(
+                pipe.Kept(
+                    execution_id=execution_id,
+                    stream=stream,
+                    sequence=sequence,
+                    refusal=refusal,
+                )
+            )
 
     async def close(self) -> None:
         self._closed = True
@@ -115,6 +142,7 @@ class ProcessPool:
             parameters=assignment.parameters,
         )
         begin = time.monotonic()
+        self._at_work[assignment.execution_id] = child
         try:
             async with asyncio.timeout(assignment.timeout_s) as limit:
                 reply = await child.execute(start, observer)
@@ -128,6 +156,8 @@ class ProcessPool:
                     f"stopped after {assignment.timeout_s:g} s, the time limit of the task",
                 )
             raise
+        finally:
+            self._at_work.pop(assignment.execution_id, None)
         elapsed_s = time.monotonic() - begin
         await self._release(child)
         return _attempt_of(reply, elapsed_s)
@@ -183,12 +213,15 @@ class ProcessPool:
 class _Witness:
     """Passes on what is heard, and knows whether the work had begun."""
 
-    __slots__ = ("_observer", "has_begun", "log", "progress")
+    __slots__ = ("_observer", "answer", "figures", "has_begun", "log", "progress", "segment")
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self.log = observer.log
         self.progress = observer.progress
+        self.figures = observer.figures
+        self.answer = observer.answer
+        self.segment = observer.segment
         self.has_begun = False
 
     def started(self) -> None:

@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from crawlfleet import telemetry
 from crawlfleet.model.log import LogLevel
+from crawlfleet.model.messages import OrderAnswer
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Observer
 from crawlfleet.worker import leash, pipe
@@ -76,6 +77,7 @@ class Child(asyncio.SubprocessProtocol):
         self.kind = kind
         self.executions = 0
         self.departed = False
+        self.takes_orders = False
         self._log = telemetry.logger(telemetry.Component.WORKER)
         self._inbox: asyncio.Queue[Milestone | Departed] = asyncio.Queue()
         self._lines = pipe.Lines(pipe.MAX_REPLY_BYTES)
@@ -128,6 +130,7 @@ class Child(asyncio.SubprocessProtocol):
             raise Departed(
                 f"the executor process did not say `ready` within {ready_timeout_s:g} s"
             ) from None
+        self.takes_orders = pipe.ORDERS in ready.takes
         if ready.protocol != pipe.PROTOCOL:
             raise Departed(
                 f"the executor process speaks protocol {ready.protocol},"
@@ -149,6 +152,13 @@ class Child(asyncio.SubprocessProtocol):
         self._output = b""
         self._send(start)
         return cast("pipe.Result | pipe.Error", await self._receive())
+
+    def tell(self, order: pipe.Obey | pipe.Kept) -> bool:
+        """Send something about the present execution; whether it is that one."""
+        present = self._execution_id is not None and order.execution_id == self._execution_id
+        if present:
+            self._send(order)
+        return present
 
     async def halt(self, grace_s: float) -> bool:
         """Stop what runs; whether the process ended it in time and can be used again."""
@@ -256,7 +266,7 @@ class Child(asyncio.SubprocessProtocol):
         asyncio.get_running_loop().call_later(LAST_WORDS_S, self._depart, Departed())
 
     def _take_reply(self, reply: pipe.AnyReply) -> None:
-        if isinstance(reply, pipe.Progress | pipe.Log):
+        if isinstance(reply, pipe.Aside):
             # Late ones of an earlier execution are of no interest, and no breach.
             if reply.execution_id == self._execution_id:
                 self._take_note(reply)
@@ -277,13 +287,30 @@ class Child(asyncio.SubprocessProtocol):
             asyncio.get_running_loop().call_soon(self._take_rest_of_output)
         self._inbox.put_nowait(reply)
 
-    def _take_note(self, note: pipe.Progress | pipe.Log) -> None:
-        if self._observer is None:
+    def _take_note(self, note: pipe.Aside) -> None:
+        observer = self._observer
+        if observer is None:
             return
-        if isinstance(note, pipe.Progress):
-            self._observer.progress(note.done, note.total)
-        else:
-            self._observer.log(note.message, _LEVELS.get(note.level, LogLevel.INFO), note.fields)
+        match note:
+            case pipe.Progress():
+                observer.progress(note.done, note.total)
+            case pipe.Log():
+                observer.log(note.message, _LEVELS.get(note.level, LogLevel.INFO), note.fields)
+            case pipe.Figures():
+                observer.figures(note.figures)
+            case pipe.Answer():
+                answer = OrderAnswer(number=note.number, data=note.data, error=note.error)
+                observer.answer(answer)
+            case pipe.Segment():
+                if not observer.segment(note.stream, note.segment, note.data):
+                    self.tell(
+                        pipe.Kept(
+                            execution_id=note.execution_id,
+                            stream=note.stream,
+                            sequence=note.segment.sequence,
+                            refusal="nobody keeps output here",
+                        )
+                    )
 
     def _take_output(self, data: bytes) -> None:
         self._output = (self._output + data)[-OUTPUT_TAIL_BYTES:]

@@ -31,6 +31,7 @@ from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool, ReportKeeper
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.conversation import Conversation
 from crawlfleet.worker.notes import LOG_BYTES, Notes
 from crawlfleet.worker.pace import Pace
 from crawlfleet.worker.pauses import Pauses
@@ -113,6 +114,7 @@ class WorkSession:
             session_id=registered.session_id,
             cap_bytes=log_bytes,
         )
+        self._talk = Conversation(self._notes, link=link, pool=pool)
         self._seen: dict[str, None] = {}
         self._reports = Reports(
             link=link,
@@ -248,6 +250,7 @@ class WorkSession:
             if lease.session_lost:
                 return SessionEnd.DRAINED if lease.draining else SessionEnd.LOST
             self._obey(lease.stop)
+            self._talk.pass_on(lease.orders)
             for assignment in lease.assignments:
                 self._begin(assignment)
             if lease.stop:
@@ -337,9 +340,7 @@ class WorkSession:
             del self._seen[next(iter(self._seen))]
 
     async def _execute(self, assignment: Assignment) -> None:
-        heard = self._notes.observe(
-            assignment.execution_id, lambda: self._reports.say_started(assignment)
-        )
+        heard = self._talk.listen(assignment, lambda: self._reports.say_started(assignment))
         try:
             attempt = await self._pool.run(assignment, heard)
         except asyncio.CancelledError:
@@ -354,11 +355,11 @@ class WorkSession:
         else:
             kind = ReportKind.FAILED if attempt.error else ReportKind.SUCCEEDED
             if measured := heard.metrics():
-                metrics = attempt.metrics | measured
-                attempt = msgspec.structs.replace(attempt, metrics=metrics)
+                attempt = msgspec.structs.replace(attempt, metrics=attempt.metrics | measured)
             self._reports.say(assignment, kind, attempt)
         finally:
             self._running.pop(assignment.execution_id, None)
+            self._talk.end(assignment.execution_id)
             self._pace.count_end()
             self._run_next()
 

@@ -20,6 +20,7 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
     Assignment,
+    ExecutionOrder,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
@@ -31,6 +32,7 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportReply,
 )
+from crawlfleet.model.output import SegmentReply, SegmentUpload, Stream
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.task import ErrorClass, Task, TaskError
 from crawlfleet.ports.execution import Attempt, Identity, Observer
@@ -200,6 +202,9 @@ class FaultyLink:
     async def note(self, node_id: str, batch: NoteBatch) -> NoteReply:
         return await self._send(lambda master: master.logs.take(node_id, batch))
 
+    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
+        return await self._send(lambda master: master.crawls.keep(node_id, upload))
+
     async def leave(self, node_id: str, session_id: str) -> None:
         await self._send(
             lambda master: master.nodes.unregister(node_id, session_id=session_id, by="itself")
@@ -311,6 +316,12 @@ class SimulatedPool:
             return _failed(kind, "failed on purpose")
         self._completed.add(assignment.execution_id)
         return Attempt(data=msgspec.Raw(msgspec.json.encode(assignment.execution_id)))
+
+    def order(self, order: ExecutionOrder) -> bool:
+        return False
+
+    def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
+        """Nothing here has output."""
 
     async def close(self) -> None:
         """Nothing to close."""
