@@ -6,7 +6,7 @@ summary = await crawl.run(stop)
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,12 +16,20 @@ from crawlfleet.crawl.assembly import checked, engine_of, fetcher_of, links_of
 from crawlfleet.crawl.crew import Crew
 from crawlfleet.crawl.desk import Figures
 from crawlfleet.crawl.office import Office
+from crawlfleet.crawl.reins import Reins
 from crawlfleet.model.crawl import CrawlParameters
-from crawlfleet.model.frontier import FrontierCounts, FrontierRules, UrlRecord
+from crawlfleet.model.frontier import (
+    FrontierCounts,
+    FrontierRules,
+    HostFigures,
+    Link,
+    UrlRecord,
+)
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import Sink
 
 LOOK_EVERY_S: Final = 0.05
+HELD: Final = "held"
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +100,13 @@ class Crawl:
         allow_private: bool,
         round: int = 1,
         now: Callable[[], float] = time.time,
+        reins: Reins | None = None,
     ) -> None:
         """`allow_private` is what the node allows and the crawl asks for, both. In a later `round`
         all that was visited before is visited again, and asked for with conditions; the sinks
         get what has changed, and which pages are gone."""
+        self._reins = reins or Reins()
+        self._held_s = 0.0
         self._parameters = parameters
         self._seeds, _ = checked(parameters)
         self._frontier = frontier
@@ -116,7 +127,7 @@ class Crawl:
             counts = await self._frontier.counts()
             finished = self._is_finished(counts)
             output = {}
-            if finished:
+            if finished or self._reins.is_ending:
                 await self._office.settle()
                 told = {name: await sink.finish() for name, sink in self._sinks.items()}
                 output = {name: each for name, each in told.items() if each}
@@ -132,23 +143,43 @@ class Crawl:
             elapsed_s=self._now() - self._began,
         )
 
+    async def explain(self, address: str) -> Explanation:
+        """What the running crawl knows of an address, or why it does not visit it."""
+        return await _explained(self._parameters, self._seeds, self._frontier, address)
+
+    @property
+    def items(self) -> int:
+        """How many it has found, over all its lives."""
+        return self._office.notes.items
+
+    async def hosts(self, limit: int) -> Sequence[HostFigures]:
+        """The hosts with the most waiting URLs; only while it runs."""
+        return await self._frontier.busiest(limit)
+
     async def _visit(self, stop: asyncio.Event) -> str:
         """Why it ended."""
+        while True:
+            why = await self._visit_unheld(stop)
+            if why != HELD:
+                return why
+            begun = self._now()
+            while self._reins.is_held and not self._reins.is_ending and not stop.is_set():
+                await self._reins.wait(LOOK_EVERY_S * 10)
+            self._held_s += self._now() - begun
+
+    async def _visit_unheld(self, stop: asyncio.Event) -> str:
         over = asyncio.Event()
         engine = asyncio.create_task(self._run_engines(over), name="engines")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         why = "stopped"
-        most_s = self._parameters.limits.max_seconds
         try:
             while not stop.is_set() and not engine.done():
                 await asyncio.wait(
                     [engine, stopped], timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED
                 )
-                if self._is_finished(await self._frontier.counts()):
-                    why = "finished"
-                    break
-                if most_s is not None and self._now() - self._began > most_s:
-                    why = f"limits.max_seconds ({most_s:g}) are over"
+                reason = await self._reason_to_end()
+                if reason is not None:
+                    why = reason
                     break
             over.set()
             await engine
@@ -158,6 +189,17 @@ class Crawl:
                 engine.cancel()
                 await asyncio.wait([engine])
         return why
+
+    async def _reason_to_end(self) -> str | None:
+        """Why nothing more is to be visited now."""
+        if self._is_finished(await self._frontier.counts()):
+            return "finished"
+        most_s = self._parameters.limits.max_seconds
+        if most_s is not None and self._now() - self._began - self._held_s > most_s:
+            return f"limits.max_seconds ({most_s:g}) are over"
+        if self._reins.is_ending:
+            return "ended early, as ordered"
+        return HELD if self._reins.is_held else None
 
     async def _run_engines(self, over: asyncio.Event) -> None:
         parameters = self._parameters
@@ -221,15 +263,21 @@ class Crawl:
 async def explain(parameters: CrawlParameters, frontier: Frontier, address: str) -> Explanation:
     """What a crawl that is not running knows of an address, or why it would not visit it."""
     seeds, _ = checked(parameters)
+    await frontier.open()
+    try:
+        return await _explained(parameters, seeds, frontier, address)
+    finally:
+        await frontier.close()
+
+
+async def _explained(
+    parameters: CrawlParameters, seeds: Sequence[Link], frontier: Frontier, address: str
+) -> Explanation:
     links = links_of(parameters, now=time.time())
     asked = links.seed(address)
     if isinstance(asked, Refusal):
         return Explanation(url=address, refused_by=asked.rule, why=asked.message)
-    await frontier.open()
-    try:
-        record = await frontier.record(asked.id)
-    finally:
-        await frontier.close()
+    record = await frontier.record(asked.id)
     if record is not None:
         return Explanation(url=asked.url, record=record)
     found = links.follow(seeds[0].url, asked.url)

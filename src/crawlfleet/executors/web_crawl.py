@@ -5,27 +5,34 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
 from crawlfleet import plugins
 from crawlfleet.crawl.assembly import checked
+from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary, rules_of
-from crawlfleet.crawl.sinks import name_of, open_sink
+from crawlfleet.crawl.shipment import Shipment
+from crawlfleet.crawl.sinks import name_of, open_sink, planned
+from crawlfleet.crawl.teller import Teller
 from crawlfleet.errors import CrawlfleetError, InvalidRequest, SinkUnusable, StoreUnavailable
-from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.crawl import CrawlParameters, SinkSpec
+from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Context, Measured
+from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
 from crawlfleet.ports.sink import PageRecord, Sink
 
 MOST_INLINE_BYTES: Final = 950_000
 """Of items as JSON; leaves room in the 1 MB that a result may have."""
 TELL_EVERY_S: Final = 1.0
 INLINE: Final = "result"
+STORED: Final = "fleet:items.jsonl"
+"""The master's storage, as the name of a sink."""
 
 
 class BadCrawl(CrawlfleetError):
@@ -35,34 +42,45 @@ class BadCrawl(CrawlfleetError):
 
 
 class TooMuch(CrawlfleetError):
-    """The items do not fit into a result."""
+    """The items do not fit into a result, and nobody else keeps them."""
 
     error_class: ClassVar = ErrorClass.INVALID
 
 
 class Inline:
-    """Implements `crawlfleet.ports.sink.Sink`: keeps items by kind, for the result."""
+    """Implements `crawlfleet.ports.sink.Sink`: keeps items by kind, for the result, for as long as
+    they fit into one."""
 
     wants_bodies = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool) -> None:
+        """`alone`: nobody else keeps the items, so that too many are an error."""
         self.items: dict[str, list[Mapping[str, Any]]] = {}
+        self.fits = True
+        self._alone = alone
         self._bytes = 0
 
-    async def open(self, receipt: Any | None) -> None: ...
+    async def open(self, receipt: Any | None) -> None:
+        """Take back what was staged after the receipt."""
+        kept = {} if receipt is None else receipt["items"]
+        self._bytes = 0 if receipt is None else receipt["bytes"]
+        self.items = {kind: self.items.get(kind, [])[:number] for kind, number in kept.items()}
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
-        for page in pages:
+        for page in pages if self.fits else ():
             for item in page.items:
                 self._bytes += len(msgspec.json.encode(item.fields)) + 1
                 self.items.setdefault(item.kind, []).append(item.fields)
         if self._bytes > MOST_INLINE_BYTES:
-            raise TooMuch(
-                f"the items have more than {MOST_INLINE_BYTES:,} bytes, too many for the result of "
-                'a task: name a file in `sinks`, such as [{"url": "/data/items.jsonl"}], or set '
-                "`limits.max_pages`"
-            )
-        return {"bytes": self._bytes}
+            if self._alone:
+                raise TooMuch(
+                    f"the items have more than {MOST_INLINE_BYTES:,} bytes, too many for the "
+                    "result of a task: name a file in `sinks`, such as "
+                    '[{"url": "/data/items.jsonl"}], or set `limits.max_pages`'
+                )
+            self.fits, self.items = False, {}
+        counts = {kind: len(items) for kind, items in self.items.items()}
+        return {"bytes": self._bytes, "items": counts}
 
     async def finish(self) -> Mapping[str, Any]:
         return {"bytes": self._bytes}
@@ -83,39 +101,79 @@ class WebCrawl:
         return cls(allow_private=settings.allow_private)
 
     async def run(self, parameters: CrawlParameters, context: Context) -> Measured:
-        inline = Inline()
+        """Without sinks, items go to the master's storage, and into the result if they fit."""
+        reins, teller = Reins(), Teller()
+        watched = _watched(context)
         async with _scratch(context.task_id, lasting=bool(parameters.sinks)) as folder:
-            crawl = self._crawl(parameters, inline, folder / "frontier.db")
-            telling = asyncio.create_task(_tell(crawl, context), name="tell")
+            sinks, inline = await self._sinks(parameters, context)
+            crawl = self._crawl(parameters, sinks, reins, folder / "frontier.db")
+            if watched is not None:
+                watched.obey(_orders(crawl, reins))
+            telling = asyncio.create_task(_tell(crawl, context, teller, reins), name="tell")
             try:
                 summary = await crawl.run(asyncio.Event())
             finally:
                 telling.cancel()
                 await asyncio.wait([telling])
         await context.progress(summary.pages, summary.urls)
+        if watched is not None:
+            await watched.figures(teller.final(summary, time.time()))
         if not summary.finished:
             await context.log(
                 f"not finished: {summary.why}", level="warning", waiting=summary.waiting
             )
-        data = {"sinks": summary.output} if parameters.sinks else inline.items
+        data = _result(inline, summary, context)
         return Measured(data=data, metrics=_metrics(summary))
 
-    def _crawl(self, parameters: CrawlParameters, inline: Inline, frontier: Path) -> Crawl:
-        open_frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")
-        try:
+    async def _sinks(
+        self, parameters: CrawlParameters, context: Context
+    ) -> tuple[dict[str, Sink], Inline | None]:
+        """Where the output goes, and what of it goes into the result."""
+        with _explaining():
             _, plan = checked(parameters)
-            sinks: dict[str, Sink] = {
-                name_of(spec): open_sink(spec, plan) for spec in parameters.sinks
-            }
+            if parameters.sinks:
+                return {name_of(spec): open_sink(spec, plan) for spec in parameters.sinks}, None
+            whole = planned(SinkSpec(url=STORED), plan)
+        master = _watched(context)
+        if master is not None:
+            shipment = Shipment(master, columns=whole.columns, kinds=whole.kinds)
+            try:
+                await shipment.stage(())
+            except SinkUnusable as error:
+                await context.log("items go into the result alone", why=str(error))
+            else:
+                inline = Inline(alone=False)
+                return {INLINE: inline, STORED: shipment}, inline
+        inline = Inline(alone=True)
+        return {INLINE: inline}, inline
+
+    def _crawl(
+        self, parameters: CrawlParameters, sinks: Mapping[str, Sink], reins: Reins, frontier: Path
+    ) -> Crawl:
+        open_frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")
+        with _explaining():
             return Crawl(
                 parameters,
                 frontier=open_frontier(path=frontier, rules=rules_of(parameters)),
-                sinks=sinks or {INLINE: inline},
+                sinks=sinks,
                 allow_private=self._allow_private and parameters.fetching.allow_private,
+                reins=reins,
             )
-        except InvalidRequest as error:
-            wrong = (f"`{each.field}` {each.message}; {each.remedy}" for each in error.problems)
-            raise BadCrawl(", and ".join(wrong)) from error
+
+
+@contextlib.contextmanager
+def _explaining() -> Iterator[None]:
+    """Raise what is wrong with the parameters as the failure of the task."""
+    try:
+        yield
+    except InvalidRequest as error:
+        wrong = (f"`{each.field}` {each.message}; {each.remedy}" for each in error.problems)
+        raise BadCrawl(", and ".join(wrong)) from error
+
+
+def _watched(context: Context) -> CrawlContext | None:
+    """The context, if the node takes what only crawls have to say."""
+    return cast("CrawlContext", context) if getattr(context, "keeps_output", False) else None
 
 
 @contextlib.asynccontextmanager
@@ -138,8 +196,9 @@ async def _scratch(task_id: str, *, lasting: bool) -> AsyncIterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _tell(crawl: Crawl, context: Context) -> None:
+async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) -> None:
     """Let people know how far it has got, until cancelled."""
+    watched = _watched(context)
     while True:
         await asyncio.sleep(TELL_EVERY_S)
         progress = await crawl.progress()
@@ -147,9 +206,47 @@ async def _tell(crawl: Crawl, context: Context) -> None:
         pauses = progress.figures.pauses
         while pauses:
             pause = pauses.popleft()
+            teller.remember(pause)
             await context.log(
                 "host left alone", host=pause.host, seconds=round(pause.seconds, 1), why=pause.why
             )
+        if watched is not None:
+            figures = teller.figures(
+                progress,
+                await crawl.hosts(MOST_HOSTS),
+                items=crawl.items,
+                is_paused=reins.is_held,
+                now=time.time(),
+            )
+            await watched.figures(figures)
+
+
+def _orders(crawl: Crawl, reins: Reins) -> Obey:
+    """What the crawl does when people say so."""
+
+    async def obey(name: str, arguments: Mapping[str, Any]) -> Any:
+        match name:
+            case "pause":
+                reins.hold()
+            case "resume":
+                reins.release()
+            case "stop":
+                reins.end()
+            case "explain":
+                return await crawl.explain(str(arguments.get("url", "")))
+            case _:
+                raise BadCrawl(f"a crawl does not know the order {name!r}; update its node")
+        return None
+
+    return obey
+
+
+def _result(inline: Inline | None, summary: Summary, context: Context) -> Mapping[str, Any]:
+    if inline is None:
+        return {"sinks": summary.output}
+    if inline.fits:
+        return inline.items
+    return {"items": summary.items, "output": f"/api/v1/crawls/{context.task_id}/output"}
 
 
 def _metrics(summary: Summary) -> dict[str, float]:

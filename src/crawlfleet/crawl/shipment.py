@@ -1,0 +1,136 @@
+"""Output of a crawl that runs on a node, handed over to the master in segments.
+
+A segment is durable at the master before the frontier's commit that counts it. Its number is never
+used again, also when it is taken back: a copy that comes late can replace nothing.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from crawlfleet.errors import SinkUnusable
+from crawlfleet.model.output import Run, Segment, Stream
+from crawlfleet.ports.execution import CrawlContext
+from crawlfleet.ports.sink import PageRecord
+
+PIECE_BYTES: Final = 900_000
+"""Of a segment before it is packed: packed, it is at most a little longer."""
+LEVEL: Final = 3
+APART_BYTES: Final = 50_000
+"""Packing more than that takes long enough to do it in a thread."""
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs count, and how far; the last one may still grow."""
+
+    runs: tuple[Run, ...] = ()
+
+
+class Shipment:
+    """Implements `crawlfleet.ports.sink.Sink`: the items of a crawl, as lines of JSON."""
+
+    wants_bodies = False
+    stream: Stream = "items"
+
+    def __init__(self, context: CrawlContext, *, columns: Sequence[str], kinds: bool) -> None:
+        """`columns` are the fields that items can have, `kinds` tells whether of several kinds."""
+        self._context = context
+        self._columns = tuple(columns)
+        self._kinds = kinds
+        self._encoder = msgspec.json.Encoder()
+        self._sequence = 0
+        self._earlier: tuple[Run, ...] = ()
+        self._run = Run(execution_id=context.execution_id, last=0)
+
+    async def open(self, receipt: Any | None) -> None:
+        runs = () if receipt is None else _read(receipt).runs
+        if runs and runs[-1].execution_id == self._context.execution_id:
+            self._earlier, self._run = runs[:-1], runs[-1]
+        else:
+            self._earlier = runs
+            self._run = Run(execution_id=self._context.execution_id, last=0)
+
+    async def stage(self, pages: Sequence[PageRecord]) -> Any:
+        lines = [
+            self._encoder.encode((item.kind, item.fields)) + b"\n"
+            for page in pages
+            for item in page.items
+        ]
+        if lines or not self._sequence:
+            await self._ship([*cut(lines)])
+        return msgspec.to_builtins(Receipt(runs=(*self._earlier, self._run)))
+
+    async def finish(self) -> Mapping[str, Any]:
+        """Say that all is committed: a last segment, with nothing in it."""
+        await self._ship([Piece(b"", 0, is_part=False)])
+        return {"items": sum(run.items for run in (*self._earlier, self._run))}
+
+    async def close(self) -> None: ...
+
+    async def _ship(self, pieces: Sequence["Piece"]) -> None:
+        counted, first = self._run.last, self._sequence + 1
+        for piece in pieces:
+            begins = self._sequence == 0
+            self._sequence += 1
+            segment = Segment(
+                sequence=self._sequence,
+                first=first,
+                counted=counted,
+                items=piece.items,
+                is_part=piece.is_part,
+                earlier=self._earlier if begins else (),
+                columns=self._columns if begins else (),
+                kinds=self._kinds if begins else False,
+            )
+            await self._context.keep(self.stream, segment, await _packed(piece.data))
+        self._run = Run(
+            execution_id=self._run.execution_id,
+            last=self._sequence,
+            items=self._run.items + sum(piece.items for piece in pieces),
+        )
+
+
+class Piece(NamedTuple):
+    """What goes into one segment."""
+
+    data: bytes
+    items: int
+    is_part: bool
+
+
+def cut(lines: Sequence[bytes]) -> Iterator[Piece]:
+    """Lines as pieces of a bounded size; a line that is longer goes on in the next one. At least
+    one piece."""
+    gathered: list[bytes] = []
+    size = 0
+    for line in lines:
+        if size + len(line) > PIECE_BYTES and gathered:
+            yield Piece(b"".join(gathered), len(gathered), is_part=False)
+            gathered, size = [], 0
+        while len(line) > PIECE_BYTES:
+            yield Piece(line[:PIECE_BYTES], 0, is_part=True)
+            line = line[PIECE_BYTES:]
+        gathered.append(line)
+        size += len(line)
+    if gathered or not lines:
+        yield Piece(b"".join(gathered), len(gathered), is_part=False)
+
+
+async def _packed(data: bytes) -> bytes:
+    if not data:
+        return b""
+    if len(data) > APART_BYTES:
+        return await asyncio.to_thread(zlib.compress, data, LEVEL)
+    return zlib.compress(data, LEVEL)
+
+
+def _read(receipt: Any) -> Receipt:
+    try:
+        return msgspec.convert(receipt, Receipt)
+    except msgspec.ValidationError as error:
+        raise SinkUnusable(
+            f"what was committed is no receipt of the master's storage ({error}); start afresh"
+        ) from error

@@ -1,0 +1,159 @@
+"""Puts the figures of a running crawl together for people who watch."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.crawl.desk import HostMeasure, Pausing
+from crawlfleet.crawl.run import Progress, Summary
+from crawlfleet.model.crawl import FETCHED, Outcome
+from crawlfleet.model.figures import (
+    LONGEST_TEXT,
+    MOST_DEPTHS,
+    MOST_HOSTS,
+    MOST_RATES,
+    CrawlFigures,
+    HostReport,
+    Rate,
+)
+from crawlfleet.model.frontier import HostFigures
+
+STRETCH_S: Final = 10.0
+"""Of time, for which pages are counted together."""
+MOST_REMEMBERED: Final = 1_000
+"""Hosts whose last pause is known."""
+
+
+class Teller:
+    """Remembers what figures need that is not in the crawl's books any more."""
+
+    def __init__(self) -> None:
+        self._rates: deque[Rate] = deque(maxlen=MOST_RATES)
+        self._seen: deque[tuple[float, int]] = deque()
+        self._begun: tuple[float, int] | None = None
+        self._pauses: dict[str, Pausing] = {}
+        self._last = CrawlFigures()
+
+    def remember(self, pause: Pausing) -> None:
+        """A host is left alone for a while."""
+        self._pauses.pop(pause.host, None)
+        self._pauses[pause.host] = pause
+        if len(self._pauses) > MOST_REMEMBERED:
+            del self._pauses[next(iter(self._pauses))]
+
+    def figures(
+        self,
+        progress: Progress,
+        hosts: Sequence[HostFigures],
+        *,
+        items: int,
+        is_paused: bool,
+        now: float,
+    ) -> CrawlFigures:
+        """All of them, now."""
+        counts, figures = progress.counts, progress.figures
+        self._count(now, counts.pages)
+        self._last = CrawlFigures(
+            at=now,
+            is_paused=is_paused,
+            pages=counts.pages,
+            rate_per_s=self._rate(),
+            items=items,
+            bytes=figures.bytes,
+            requests=figures.requests,
+            retries=figures.retries,
+            known=counts.known,
+            waiting=counts.waiting,
+            in_flight=counts.leased,
+            done=counts.done,
+            failed=_failed(counts.outcomes),
+            rejected=figures.rejected.total(),
+            outcomes=dict(counts.outcomes),
+            depths=_depths(counts.depths),
+            hosts=self._hosts(hosts, figures.hosts, now),
+            rates=tuple(self._rates),
+        )
+        return self._last
+
+    def final(self, summary: Summary, now: float) -> CrawlFigures:
+        """Those of a crawl that is over."""
+        self._count(now, summary.pages)
+        return msgspec.structs.replace(
+            self._last,
+            at=now,
+            is_paused=False,
+            is_final=True,
+            pages=summary.pages,
+            rate_per_s=round(summary.pages / max(summary.elapsed_s, 0.001), 2),
+            items=summary.items,
+            bytes=summary.bytes,
+            requests=summary.requests,
+            retries=summary.retries,
+            known=summary.urls,
+            waiting=summary.waiting,
+            in_flight=0,
+            done=summary.urls - summary.waiting,
+            failed=_failed(summary.outcomes),
+            rejected=sum(summary.rejected.values()),
+            outcomes=summary.outcomes,
+            depths=_depths(summary.depths),
+            rates=tuple(self._rates),
+        )
+
+    def _count(self, now: float, pages: int) -> None:
+        begun_at, before = self._begun or (now, pages)
+        if self._begun is None:
+            self._begun = now, pages
+        elif now - begun_at >= STRETCH_S:
+            self._rates.append(Rate(at=now, pages=pages - before))
+            self._begun = now, pages
+        self._seen.append((now, pages))
+        while len(self._seen) > 2 and now - self._seen[0][0] > STRETCH_S:
+            self._seen.popleft()
+
+    def _rate(self) -> float:
+        (then, before), (now, pages) = self._seen[0], self._seen[-1]
+        return round((pages - before) / (now - then), 2) if now > then else 0.0
+
+    def _hosts(
+        self, books: Sequence[HostFigures], measures: Mapping[str, HostMeasure], now: float
+    ) -> tuple[HostReport, ...]:
+        """Those that are in the way: resting ones first, then those with errors, then slow ones."""
+        known = {each.host: each for each in books}
+        slowest = sorted(measures, key=lambda host: -_latency_ms(measures[host]))[:MOST_HOSTS]
+        names = [*known, *(host for host in slowest if host not in known)]
+        reports = [self._host(name, known.get(name), measures.get(name), now) for name in names]
+        reports.sort(key=lambda r: (r.rests_until is None, -r.errors, -(r.latency_ms or 0.0)))
+        return tuple(reports[:MOST_HOSTS])
+
+    def _host(
+        self, name: str, book: HostFigures | None, measure: HostMeasure | None, now: float
+    ) -> HostReport:
+        pause = self._pauses.get(name)
+        rests = book.next_at if book is not None and book.next_at > now + 1 else None
+        return HostReport(
+            host=name[:LONGEST_TEXT],
+            pages=book.done if book else 0,
+            waiting=book.waiting + book.leased if book else 0,
+            errors=measure.failures if measure else 0,
+            latency_ms=round(_latency_ms(measure), 1) if measure and measure.requests else None,
+            delay_s=round(pause.seconds, 2) if pause else None,
+            rests_until=rests,
+            why=pause.why[:LONGEST_TEXT] if pause and rests else "",
+        )
+
+
+def _latency_ms(measure: HostMeasure) -> float:
+    return 1000 * measure.seconds / measure.requests if measure.requests else 0.0
+
+
+def _failed(outcomes: Mapping[str, int]) -> int:
+    fine = {*FETCHED, Outcome.REDIRECT}
+    return sum(number for outcome, number in outcomes.items() if outcome not in fine)
+
+
+def _depths(depths: Mapping[int, int]) -> tuple[int, ...]:
+    deepest = min(max(depths, default=-1), MOST_DEPTHS - 1)
+    return tuple(depths.get(depth, 0) for depth in range(deepest + 1))
