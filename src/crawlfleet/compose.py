@@ -18,6 +18,7 @@ import msgspec
 from crawlfleet import config, plugins
 from crawlfleet.backends.frontier.sqlite import stored_receipts
 from crawlfleet.backends.machine import Machine
+from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
@@ -93,6 +94,7 @@ def control_plane(
         rules=rules,
         admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
         sinks=[EventLog()],
+        output=OutputFolder(config.output_dir(settings)),
         origins=origins,
         name=name,
     )

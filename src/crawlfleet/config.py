@@ -109,7 +109,7 @@ def load(
     cwd: Path,
     home: Path,
 ) -> Loaded:
-    """Settings from all sources. `data_dir` comes out absolute; a flag that is `None` is not set.
+    """Settings from all sources. Folders come out absolute; a flag that is `None` is not set.
 
     `file` is the one asked for with `--config`. Raises `ConfigError` that names all that is wrong.
     """
@@ -133,6 +133,8 @@ def load(
         raise ConfigError("\n".join(problems))
 
     values["data_dir"] = _absolute(values.get("data_dir", ""), cwd=cwd, home=home)
+    if values.get("output_dir"):
+        values["output_dir"] = _absolute(values["output_dir"], cwd=cwd, home=home)
     origins = {name: given[name].origin if name in given else DEFAULT for name in SETTINGS}
     return Loaded(settings=_build(values), origins=origins, file=path)
 
@@ -145,6 +147,11 @@ def default_data_dir(home: Path | None = None) -> Path:
 def data_dir(settings: Settings) -> Path:
     """Where the store, logs and keys live; the default when the settings do not say."""
     return Path(settings.data_dir) if settings.data_dir else default_data_dir()
+
+
+def output_dir(settings: Settings) -> Path:
+    """Where the output of crawls is kept."""
+    return Path(settings.output_dir) if settings.output_dir else data_dir(settings) / "output"
 
 
 def store_url(settings: Settings) -> str:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from crawlfleet.control.errands import Errands
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
@@ -49,8 +50,16 @@ LONGEST_POLL_S: Final = 60.0
 class Leases:
     """Hands out assignments and takes back what became of them."""
 
-    def __init__(self, *, state: FleetState, system: System, settings: RecoverySettings) -> None:
+    def __init__(
+        self,
+        *,
+        state: FleetState,
+        system: System,
+        settings: RecoverySettings,
+        errands: Errands | None = None,
+    ) -> None:
         self._state = state
+        self._errands = errands or Errands(state=state)
         self._system = system
         self._settings = settings
 
@@ -66,13 +75,14 @@ class Leases:
             self._state.allow_backlog(node_id, min(max(request.backlog, 0), MOST_BACKLOG))
             news = self._state.signals.session(session.id)
             news.clear()
+            self._errands.polled(session.id)
             reply = self._news(session, frozenset(request.held))
             if reply.draining and not any(self._state.session_executions(session.id)):
                 await self.end_session(session.id, cause="drained", trigger=NodeTrigger.EMPTIED)
                 if self._session(node_id, request.session_id) is not None:
                     continue  # resumed meanwhile
                 return msgspec.structs.replace(reply, session_lost=True)
-            if reply.assignments or reply.stop:
+            if reply.assignments or reply.stop or reply.orders:
                 return reply
             try:
                 async with asyncio.timeout_at(deadline):
@@ -216,6 +226,7 @@ class Leases:
         return LeaseReply(
             assignments=tuple(assignments),
             stop=tuple(stop),
+            orders=self._errands.due(session.id),
             draining=node.status is NodeStatus.DRAINING,
         )
 

@@ -14,7 +14,9 @@ from typing import Final, Self
 
 from crawlfleet.control.audit import AuditLog
 from crawlfleet.control.clusters import Clusters
+from crawlfleet.control.crawls import Crawls
 from crawlfleet.control.dispatch import Dispatch
+from crawlfleet.control.errands import Errands
 from crawlfleet.control.events import Broadcast, Events
 from crawlfleet.control.following import Following
 from crawlfleet.control.history import NodeHistory
@@ -38,6 +40,7 @@ from crawlfleet.core.rules import Rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.bus import EventSink
+from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Lead, Leadership, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -63,7 +66,9 @@ class ControlPlane:
         sinks: Sequence[EventSink] = (),
         name: str = "master",
         origins: Mapping[str, str] | None = None,
+        output: OutputStore | None = None,
     ) -> None:
+        """`output` is where crawls' output is kept; without it, crawls need sinks of their own."""
         self._store = store
         self._system = system
         self.settings = settings
@@ -75,7 +80,10 @@ class ControlPlane:
         )
         terms = Terms(state=state, settings=settings.session)
         self._following = Following(store=store, state=state, system=system, terms=terms)
-        self.leases = Leases(state=state, system=system, settings=settings.recovery)
+        errands = Errands(state=state, first=int.from_bytes(system.entropy(4), "big"))
+        self.leases = Leases(
+            state=state, system=system, settings=settings.recovery, errands=errands
+        )
         self.logs = Logs(store=store, state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)
         self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)
@@ -99,6 +107,14 @@ class ControlPlane:
             store=store, state=state, system=system, rules=admission, settings=settings.tasks
         )
         self.orders = Orders(store=store, state=state, system=system)
+        self.crawls = Crawls(
+            store=store,
+            state=state,
+            system=system,
+            tasks=self.tasks,
+            errands=errands,
+            output=output,
+        )
         self.queries = Queries(
             store=store, state=state, system=system, tasks=self.tasks, rules=rules
         )
@@ -261,6 +277,7 @@ class ControlPlane:
                 group.create_task(self._dispatch.run(), name="dispatch")
                 group.create_task(self._timers.run(), name="timers")
                 group.create_task(self._outbox.run(), name="outbox")
+                group.create_task(self.crawls.run(), name="crawls")
         except* (LeadershipLost, StoreUnavailable) as trouble:
             log.warning("leads no longer", error=str(trouble.exceptions[0]))
         finally:

@@ -76,6 +76,10 @@ class Signed:
                 if len(found[1]) < MOST_SUBJECTS:
                     found[1].extend(row.id for row in rows)
                 return
+        # What no row tells: something was ordered of what runs elsewhere.
+        found[2][0] += len(change.events)
+        if len(found[1]) < MOST_SUBJECTS:
+            found[1].extend(event.subject for event in change.events)
 
     def entries(self) -> list[AuditEntry]:
         """The entries as they are after the commit."""

@@ -300,6 +300,13 @@ class Settings(Section, frozen=True, kw_only=True):
     store: Annotated[
         str, Meta(description="The store's URL; a SQLite file in `data_dir` when empty.")
     ] = ""
+    output_dir: Annotated[
+        str,
+        Meta(
+            description="Where the output of crawls is kept; `output` in `data_dir` when empty. "
+            "Several masters need one that they share."
+        ),
+    ] = ""
     workers: Annotated[
         int, Meta(ge=0, description="How many worker processes `up` starts; 0 for none.")
     ] = 2

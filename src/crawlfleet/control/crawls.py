@@ -1,0 +1,237 @@
+"""Crawls as first-class things: their output, their figures, and the orders to those that run.
+
+Output comes in segments from the node that runs a crawl, and only from that one: whoever lost the
+task is refused, however late it speaks. A segment is durable before the node hears that it is.
+Figures are notes: the newest are kept in memory, and the last ones beside the output.
+"""
+
+import asyncio
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.control.errands import Errands
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.tasks import Tasks
+from crawlfleet.errors import Conflict, NotFound, OutputUnavailable, StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.crawl_views import UrlExplanation
+from crawlfleet.model.event import Event
+from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.model.messages import NoteBatch, NoteReply
+from crawlfleet.model.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
+from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.ports.output import OutputStore
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+CRAWL: Final = "web_crawl"
+SWEEP_EVERY_S: Final = 600.0
+PORTION: Final = 500
+_figures: Final = msgspec.json.Decoder(CrawlFigures)
+
+
+class CrawlVerb(StrEnum):
+    """What people can order of a crawl that runs."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    """End it with what it has."""
+
+
+_HAPPENED: Final = {
+    CrawlVerb.PAUSE: "crawl.paused",
+    CrawlVerb.RESUME: "crawl.resumed",
+    CrawlVerb.STOP: "crawl.stopped",
+}
+
+
+class Crawls:
+    """Takes the output and the figures of crawls, shows them, and passes on orders."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        tasks: Tasks,
+        errands: Errands,
+        output: OutputStore | None,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._tasks = tasks
+        self._errands = errands
+        self._output = output
+        self._figures: dict[str, CrawlFigures] = {}
+        """Of executions that live, or have just ended."""
+
+    @property
+    def output(self) -> OutputStore:
+        """Where output is kept; raises `OutputUnavailable` where this master keeps none."""
+        if self._output is None:
+            raise OutputUnavailable("this master keeps no output of crawls; name a `sinks` entry")
+        return self._output
+
+    async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
+        """Keep a segment of an execution that the node holds; the same again changes nothing."""
+        execution = await self._held(node_id, upload)
+        if execution is None:
+            return SegmentReply(
+                verdict=Verdict.STALE, message=f"{upload.execution_id} is not held by {node_id}"
+            )
+        if len(upload.data) > MOST_SEGMENT_BYTES:
+            return SegmentReply(
+                verdict=Verdict.STALE,
+                message=f"a segment may have {MOST_SEGMENT_BYTES:,} bytes, this one has "
+                f"{len(upload.data):,}",
+            )
+        try:
+            await self.output.append(
+                execution.task_id,
+                execution.token,
+                execution.id,
+                upload.stream,
+                upload.segment,
+                upload.data,
+            )
+        except OutputUnavailable as error:
+            log.error("output not kept", task_id=execution.task_id, error=str(error))
+            return SegmentReply(verdict=Verdict.FULL, message=str(error))
+        return SegmentReply(verdict=Verdict.KEPT)
+
+    async def hear(self, batch: NoteBatch, reply: NoteReply) -> None:
+        """Take figures and answers out of notes that were taken."""
+        for note in batch.notes:
+            if note.execution_id in reply.stale:
+                continue
+            for answer in note.answers:
+                self._errands.answer(note.execution_id, answer)
+            if note.figures is not None:
+                await self._take_figures(note.execution_id, note.figures)
+
+    async def get(self, task_id: str) -> Task:
+        """The task of a crawl; `NotFound` for one of another type, too."""
+        task = await self._tasks.get(task_id)
+        if task.task_type != CRAWL:
+            raise NotFound("crawl", task_id)
+        return task
+
+    def live_figures(self, task: Task) -> CrawlFigures | None:
+        """How far the newest attempt at a crawl has got, if it has said so to this master."""
+        return self._figures.get(task.execution_id or "")
+
+    async def figures(self, task: Task) -> CrawlFigures | None:
+        """The newest that are known, whether the crawl runs or not."""
+        live = self.live_figures(task)
+        if live is not None or self._output is None:
+            return live
+        try:
+            kept = await self._output.figures(task.id)
+            return None if kept is None else _figures.decode(kept)
+        except (OutputUnavailable, msgspec.DecodeError):
+            return None
+
+    async def explain(self, task: Task, url: str) -> UrlExplanation:
+        """What a running crawl knows of a URL; raises `Conflict` when it does not run."""
+        told = await self._ask(task, "explain", {"url": url})
+        try:
+            return msgspec.json.decode(told, type=UrlExplanation)
+        except msgspec.DecodeError as error:
+            raise Conflict(f"the node of {task.id} answered what cannot be read: {error}") from None
+
+    async def order(self, task: Task, verb: CrawlVerb, *, by: str) -> None:
+        """Have a running crawl do something; raises `Conflict` when it does not run."""
+        await self._ask(task, str(verb))
+        if verb is not CrawlVerb.STOP:
+            # The executor's own word comes a second later.
+            known = self.live_figures(task) or CrawlFigures(at=self._system.now())
+            paused = msgspec.structs.replace(known, is_paused=verb is CrawlVerb.PAUSE)
+            self._figures[task.execution_id or ""] = paused
+        event = Event(
+            kind=_HAPPENED[verb],
+            subject=task.id,
+            at=self._system.now(),
+            cause=f"ordered by {by}",
+            details={"execution_id": task.execution_id},
+            project_id=task.project_id,
+        )
+        await self._state.commit([Change(events=(event,))])
+
+    async def _ask(
+        self, task: Task, name: str, arguments: dict[str, Any] | None = None
+    ) -> msgspec.Raw:
+        lease = self._state.lease_of(task)
+        if lease is None or task.status is not TaskStatus.PROCESSING:
+            raise Conflict(f"{task.id} is {task.status}, and only a crawl that runs can do this")
+        return await self._errands.ask(lease.execution, name, arguments)
+
+    async def sweep(self) -> int:
+        """Remove the output of tasks that are gone, and what does not count of those that have
+        ended; how many tasks are gone."""
+        if self._output is None:
+            return 0
+        kept = await self._output.tasks()
+        gone = 0
+        for begin in range(0, len(kept), PORTION):
+            portion = kept[begin : begin + PORTION]
+            known = {task.id: task for task in await self._store.tasks(portion)}
+            for task_id in portion:
+                task = known.get(task_id)
+                if task is None:
+                    await self._output.remove(task_id)
+                    gone += 1
+                elif task.status in TERMINAL:
+                    await self._output.settle(task_id)
+        return gone
+
+    async def run(self) -> None:
+        """Sweep now and then, for as long as this master leads."""
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            try:
+                if gone := await self.sweep():
+                    log.info("output of removed crawls is gone", crawls=gone)
+            except (StoreUnavailable, OutputUnavailable) as error:
+                log.warning("output is not swept", error=str(error))
+
+    async def _held(self, node_id: str, upload: SegmentUpload) -> Execution | None:
+        """The execution, if it is this node's to write for."""
+        if upload.session_id not in self._state.sessions:
+            await self._state.renewal.nodes([node_id])
+        if upload.execution_id not in self._state.leases:
+            # Another master may have assigned it a moment ago.
+            found = await self._store.execution(upload.execution_id)
+            if found is None:
+                return None
+            await self._state.renewal.tasks([found.task_id], [found.id])
+        lease = self._state.leases.get(upload.execution_id)
+        if lease is None or upload.session_id not in self._state.sessions:
+            return None
+        execution = lease.execution
+        mine = execution.node_id == node_id and execution.session_id == upload.session_id
+        return execution if mine and execution.token == upload.token else None
+
+    async def _take_figures(self, execution_id: str, told: dict[str, Any]) -> None:
+        try:
+            figures = msgspec.convert(told, CrawlFigures)
+        except msgspec.ValidationError as error:
+            log.debug("figures of a crawl cannot be read", error=str(error))
+            return
+        if len(self._figures) > 2 * len(self._state.leases) + PORTION:
+            living = self._state.leases
+            self._figures = {id: each for id, each in self._figures.items() if id in living}
+        self._figures[execution_id] = figures
+        if figures.is_final and self._output is not None:
+            execution = await self._store.execution(execution_id)
+            if execution is not None:
+                try:
+                    await self._output.keep_figures(execution.task_id, msgspec.json.encode(figures))
+                except OutputUnavailable as error:
+                    log.warning("the figures of a crawl are not kept", error=str(error))
