@@ -1,12 +1,16 @@
 """A real master, spoken to in plain HTTP: nothing of our own client is in between."""
 
 import asyncio
+import base64
+import copy
 import http.client
 import json
 import secrets
 import socket
 import time
+import zlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -233,6 +237,71 @@ class Node:
 
     def leave(self) -> None:
         self.order("unregister").expect(200)
+
+
+class CrawlingNode(Node):
+    """A node with one crawl under way, that says what the test wants."""
+
+    def __init__(self, master: Master, **request: Any) -> None:
+        super().__init__(master, task_types=["web_crawl"], labels={"own": "1"})
+        parameters = {"url": "https://shop.example/", "selectors": {"title": "h1"}}
+        self.task: str = master.submit(task_type="web_crawl", parameters=parameters, **request)
+        self.work = self.take()
+        self.report(self.work, "started")
+        self.path_of_crawl = f"/api/v1/crawls/{self.task}"
+        self.sequence = 0
+
+    def keep(self, text: bytes = b"", **segment: Any) -> Any:
+        """Hand over the next segment; the one before it is committed."""
+        self.sequence += 1
+        whole = {
+            "sequence": self.sequence,
+            "first": self.sequence,
+            "counted": self.sequence - 1,
+            "items": text.count(b"\n"),
+            **segment,
+        }
+        data = base64.b64encode(zlib.compress(text) if text else b"").decode()
+        return self.say("keep", self.upload(segment=whole, data=data)).expect(200)
+
+    def upload(self, **fields: Any) -> dict[str, Any]:
+        return {
+            "session_id": self.session,
+            "execution_id": self.work["execution_id"],
+            "token": self.work["token"],
+            **fields,
+        }
+
+    def note(self, **fields: Any) -> Any:
+        note = {"execution_id": self.work["execution_id"], **fields}
+        return self.say("note", {"session_id": self.session, "notes": [note]}).expect(200)
+
+    def obey(self, **answer: Any) -> Any:
+        """Wait for an order, and answer it; the order."""
+        (order,) = self.lease([self.work["execution_id"]])["orders"]
+        self.note(answers=[{"number": order["number"], **answer}])
+        return order
+
+    def ordered(self, verb: str, **answer: Any) -> tuple[Answer, Any]:
+        """What an order of people is answered, and the order as it came here."""
+        other = copy.copy(self.master)
+        other._connection = None
+        self.lease([self.work["execution_id"]], wait_s=0.0)
+        with ThreadPoolExecutor(1) as people:
+            asked = people.submit(other.call, *_asked(self.path_of_crawl, verb))
+            order = self.obey(**answer)
+            answered = asked.result()
+        other.close()
+        return answered, order
+
+    def leave(self) -> None:
+        """With the crawl, so that no other node gets it."""
+        self.master.order(self.task, "cancel")
+        super().leave()
+
+
+def _asked(path: str, verb: str) -> tuple[str, str]:
+    return ("GET", f"{path}/{verb}") if "?" in verb else ("POST", f"{path}:{verb}")
 
 
 def sign_in(master: Master, key: str) -> dict[str, str]:

@@ -11,13 +11,16 @@ from crawlfleet.model.key import Role
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api audit")]
 
-NOT_IN_IT: Final = {"heartbeat", "lease", "report", "note"}
+NOT_IN_IT: Final = {"heartbeat", "lease", "report", "note", "keep_segment"}
 """What nodes say of their work."""
 
 
 def newest(master: Master) -> str:
     entries = master.audit(limit="1")
     return entries[0]["id"] if entries else ""
+
+
+ELSEWHERE = {"stop_crawl": "needs a crawl that runs: see test_crawls"}
 
 
 def task(master: Master) -> str:
@@ -30,7 +33,6 @@ Request = tuple[str, Any, set[str], str | None]
 
 def changing(master: Master, name: str) -> Request:
     """A request to a route that changes something."""
-    verb, _, kind = name.partition("_")
     tasks = "/api/v1/tasks"
     match name:
         case "create_task":
@@ -53,7 +55,14 @@ def changing(master: Master, name: str) -> Request:
             return "/api/v1/session:link", {}, set(), None
         case "roll_back_cluster":
             return administration(master, "rollback", "cluster")
+    return ordering(master, name)
+
+
+def ordering(master: Master, name: str) -> Request:
+    """The same of routes that are named after what they do to what."""
+    verb, _, kind = name.partition("_")
     order = {
+        "crawl": crawl_order,
         "task": task_order,
         "tasks": task_order,
         "dead_letters": dead_letter_order,
@@ -78,6 +87,14 @@ def task_order(master: Master, verb: str, kind: str) -> Request:
     if kind == "tasks":
         return f"/api/v1/tasks:{verb}", {"ids": [id, "task-none"], **body}, {id}, None
     return f"/api/v1/tasks/{id}:{verb}", body, {id}, None
+
+
+def crawl_order(master: Master, verb: str, kind: str) -> Request:
+    """Of a crawl that has not begun; those that run are tried elsewhere."""
+    id = master.submit(task_type="web_crawl", parameters={"url": "https://shop.example"})
+    if verb == "resume":
+        master.order(id, "pause").expect(200)
+    return f"/api/v1/crawls/{id}:{verb}", {}, {id}, None
 
 
 def dead_letter_order(master: Master, verb: str, kind: str) -> Request:
@@ -114,7 +131,12 @@ def node_order(master: Master, verb: str, kind: str) -> Request:
 
 
 @pytest.mark.parametrize(
-    "name", [route.name for route in ROUTES if route.method != "GET" and is_audited(route)]
+    "name",
+    [
+        route.name
+        for route in ROUTES
+        if route.method != "GET" and is_audited(route) and route.name not in ELSEWHERE
+    ],
 )
 def test_a_request_that_changes_something_is_one_entry(name: str, master: Master) -> None:
     path, body, subjects, key = changing(master, name)

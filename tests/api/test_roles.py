@@ -9,7 +9,7 @@ import time
 from typing import Any, Final, NamedTuple
 
 import pytest
-from plain_http import Master, Node, sign_in
+from plain_http import CrawlingNode, Master, Node, sign_in
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import Route, Scope
@@ -79,7 +79,7 @@ OPEN: Final = {
 }
 FOR_ADMINS: Final = ("/api/v1/keys", "/api/v1/join-tokens", "/api/v1/audit", "/api/v1/settings")
 ENDS_NODES: Final = (":rotate-token", ":revoke")
-SPOKEN_BY_NODES: Final = (":heartbeat", ":lease", ":report", ":note", ":renew-token")
+SPOKEN_BY_NODES: Final = (":heartbeat", ":lease", ":report", ":note", ":keep", ":renew-token")
 OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}"}
 """What a path may name that is a project, or belongs to one."""
 ONLY_THE_ID: Final = {"detail": "", "instance": ""}
@@ -133,6 +133,8 @@ def cast(master: Master) -> Cast:
     work = node.take()
     # It has ended, so that whoever follows its log is soon told so.
     node.report(work, "succeeded")
+    crawling = CrawlingNode(master, project_id="shop")
+    crawling.keep()
     another, revoked, renewed = (master.node(task_types=["none"]) for _ in range(3))
     master.post(f"{revoked.path}:revoke")
     new_token = renewed.say("renew-token").expect(200)["node_token"]
@@ -173,7 +175,7 @@ def cast(master: Master) -> Cast:
     time.sleep(0.05)  # until those that expire have expired
     ids = {
         "node_id": node.id,
-        "task_id": master.submit(task_type="nobodys", project_id="shop"),
+        "task_id": crawling.task,
         "execution_id": work["execution_id"],
         "key_id": master.key("somebody", "viewer")[0],
         "join_token_id": master.join_token()[0],

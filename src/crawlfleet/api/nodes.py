@@ -93,7 +93,9 @@ async def report(call: Call) -> ReportReply:
 
 
 async def note(call: Call) -> NoteReply:
-    return await call.control.logs.take(_id(call), call.body)
+    reply = await call.control.logs.take(_id(call), call.body)
+    await call.control.crawls.hear(call.body, reply)
+    return reply
 
 
 async def find(call: Call) -> NodePage:

@@ -18,6 +18,7 @@ from crawlfleet.errors import (
     InvalidRequest,
     LockedOut,
     NotFound,
+    OutputUnavailable,
     PreconditionFailed,
     Refused,
     StoreUnavailable,
@@ -37,6 +38,7 @@ _KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
     Unauthenticated: (HTTPStatus.UNAUTHORIZED, "unauthenticated"),
     LockedOut: (HTTPStatus.TOO_MANY_REQUESTS, "locked-out"),
     StoreUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable"),
+    OutputUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "output-unavailable"),
     Busy: (HTTPStatus.SERVICE_UNAVAILABLE, "busy"),
 }
 

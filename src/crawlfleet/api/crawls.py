@@ -1,0 +1,362 @@
+"""/api/v1/crawls"""
+
+import re
+from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.responses import Response
+
+from crawlfleet.api import examples_crawls as examples
+from crawlfleet.api.downloads import download, formats_of, rows_of, shortened
+from crawlfleet.api.presenting import instant, moment
+from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
+from crawlfleet.api.selecting import (
+    PageSize,
+    check_cursor,
+    check_id,
+    invalid,
+    parse_states,
+    restricted,
+)
+from crawlfleet.control.crawls import CRAWL, CrawlVerb
+from crawlfleet.core.orders import Order, Verb
+from crawlfleet.errors import Conflict, InvalidRequest
+from crawlfleet.model.crawl_views import (
+    CrawlItem,
+    CrawlItemPage,
+    CrawlPage,
+    CrawlView,
+    OutputView,
+    UrlExplanation,
+)
+from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.model.task import TERMINAL, Task, TaskStatus
+from crawlfleet.ports.store import TaskFilter
+
+MOST_SCANNED: Final = 50_000
+"""Items that are looked at for one page of a kind."""
+_NUMBER: Final = re.compile(r"[0-9]{1,15}\Z")
+
+
+class CrawlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters, and which page."""
+
+    status: str = ""
+    """Only crawls whose task is in this state; several are parted by commas."""
+    project_id: str | None = None
+    """Only crawls of this project."""
+    node_id: str | None = None
+    """Only crawls that run, or ran last, on this node."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+class ItemQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    kind: str | None = None
+    """Only items of this kind."""
+    cursor: str | None = None
+    """The `next_cursor` of the page before."""
+    limit: PageSize = 100
+    """How many at most."""
+
+
+class OutputQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["jsonl", "csv"] = "jsonl"
+    """One item a line as JSON, or one a row, safe to open in a spreadsheet."""
+
+
+class UrlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=8000)]
+    """The address to look up, as a page or a person would write it."""
+
+
+async def find(call: Call) -> CrawlPage:
+    query: CrawlQuery = call.query
+    filter = restricted(
+        TaskFilter(
+            status=parse_states(query.status),
+            project_id=query.project_id,
+            task_type=CRAWL,
+            assigned_node=query.node_id,
+        ),
+        call.project_id,
+    )
+    if filter is None:
+        return CrawlPage(items=[], next_cursor=None)
+    tasks, cursor = await call.control.queries.find_tasks(
+        filter, after=check_cursor(query.cursor), limit=query.limit
+    )
+    views = [_brief(task, await call.control.crawls.figures(task)) for task in tasks]
+    return CrawlPage(items=views, next_cursor=cursor)
+
+
+async def get(call: Call) -> CrawlView:
+    return await _view(call, await _task(call))
+
+
+async def items(call: Call) -> CrawlItemPage:
+    query: ItemQuery = call.query
+    task = await _task(call)
+    number = first = _position(query.cursor)
+    summary = await call.control.crawls.output.summary(task.id, "items")
+    if summary is None:
+        return CrawlItemPage(items=[], next_cursor=None)
+    found: list[CrawlItem] = []
+    async for lines in call.control.crawls.output.read(task.id, "items", skip=first):
+        for kind, fields in rows_of(lines):
+            if len(found) == query.limit or number - first >= MOST_SCANNED:
+                return _page(found, number, summary.columns)
+            number += 1
+            if query.kind in (None, kind):
+                found.append(CrawlItem(number=number, kind=kind, fields=shortened(fields)))
+    return _page(found, None, summary.columns)
+
+
+async def output(call: Call) -> Response:
+    format = call.query.format
+    task = await _task(call)
+    kept = call.control.crawls.output
+    summary = await kept.summary(task.id, "items")
+    if summary is None:
+        raise Conflict(
+            f"nothing of {task.id} is kept here: it has not begun, or its output goes to the "
+            "`sinks` that it names"
+        )
+    if format not in formats_of(summary):
+        raise Conflict(f"{task.id} has no fields that could be columns; ask for format=jsonl")
+    return download(kept.read(task.id, "items"), summary, format, f"crawl-{task.id}")
+
+
+async def explain_url(call: Call) -> UrlExplanation:
+    return await call.control.crawls.explain(await _task(call), call.query.url)
+
+
+def _ordering(verb: CrawlVerb) -> Handler:
+    async def handle(call: Call) -> CrawlView:
+        task = await _task(call)
+        by_itself = _BEFORE_IT_RUNS.get((verb, task.status))
+        if by_itself is not None:
+            order = Order(verb=by_itself, by=call.caller.name, project_id=call.project_id)
+            task = await call.control.orders.carry_out_one(order, task.id)
+        else:
+            await call.control.crawls.order(task, verb, by=call.caller.name)
+        return await _view(call, await call.control.tasks.get(task.id))
+
+    return handle
+
+
+_BEFORE_IT_RUNS: Final = {
+    (CrawlVerb.PAUSE, TaskStatus.PENDING): Verb.PAUSE,
+    (CrawlVerb.PAUSE, TaskStatus.WAITING): Verb.PAUSE,
+    (CrawlVerb.PAUSE, TaskStatus.PAUSED): Verb.PAUSE,
+    (CrawlVerb.RESUME, TaskStatus.PAUSED): Verb.RESUME,
+    (CrawlVerb.RESUME, TaskStatus.PENDING): Verb.RESUME,
+}
+"""A crawl that has not begun is held as any other task is."""
+
+
+async def _task(call: Call) -> Task:
+    return await call.control.crawls.get(check_id("task", call.path["task_id"]))
+
+
+async def _view(call: Call, task: Task) -> CrawlView:
+    brief = _brief(task, None)
+    figures = await call.control.crawls.figures(task)
+    summary = await call.control.crawls.output.summary(task.id, "items")
+    shown = None
+    if summary is not None:
+        shown = OutputView(
+            items=summary.items,
+            bytes=summary.bytes,
+            columns=summary.columns,
+            formats=formats_of(summary),
+        )
+    return msgspec.structs.replace(
+        brief, figures=figures, state=_state(task, figures), output=shown
+    )
+
+
+def _brief(task: Task, figures: CrawlFigures | None) -> CrawlView:
+    """What a list shows."""
+    url = _address(task)
+    if figures is not None:
+        figures = msgspec.structs.replace(figures, hosts=(), rates=())
+    return CrawlView(
+        task_id=task.id,
+        state=_state(task, figures),
+        project=task.project_id,
+        name=_name(url),
+        url=url,
+        created_at=moment(task.created_at),
+        node_id=task.assigned_node,
+        started_at=instant(task.started_at),
+        finished_at=instant(task.completed_at) if task.status in TERMINAL else None,
+        figures=figures,
+    )
+
+
+def _state(task: Task, figures: CrawlFigures | None) -> str:
+    held = figures is not None and figures.is_paused and task.status is TaskStatus.PROCESSING
+    return str(TaskStatus.PAUSED if held else task.status)
+
+
+class _Addresses(msgspec.Struct):
+    url: str | None = None
+    urls: list[str] = []
+
+
+def _address(task: Task) -> str:
+    try:
+        addresses = msgspec.json.decode(task.parameters, type=_Addresses)
+    except msgspec.DecodeError:
+        return ""
+    return addresses.url or next(iter(addresses.urls), "")
+
+
+def _name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or url
+    except ValueError:
+        return url
+
+
+def _position(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not _NUMBER.match(cursor):
+        raise _bad_cursor(cursor)
+    return int(cursor)
+
+
+def _bad_cursor(cursor: str) -> InvalidRequest:
+    return invalid(
+        "cursor",
+        "is not a cursor",
+        "send the next_cursor of the page before, or none for the first page",
+        cursor[:40],
+    )
+
+
+def _page(found: list[CrawlItem], next: int | None, columns: tuple[str, ...]) -> CrawlItemPage:
+    cursor = None if next is None else str(next)
+    return CrawlItemPage(items=found, next_cursor=cursor, columns=columns)
+
+
+_CRAWL: Final = "/api/v1/crawls/{task_id}"
+_ASKED: Final = "Asked of the node that runs it, and answered when it has obeyed."
+
+
+class _Words(NamedTuple):
+    summary: str
+    details: str = ""
+
+
+_ORDERS: Final = {
+    CrawlVerb.PAUSE: _Words(
+        "Hold a crawl",
+        details="It finishes the requests that are under way, and begins no more until it is "
+        "resumed. Its place on the node stays taken, and its task's `timeout` goes on. One that "
+        "has not begun is held as a task. ",
+    ),
+    CrawlVerb.RESUME: _Words("Let a crawl go on"),
+    CrawlVerb.STOP: _Words(
+        "End a crawl with what it has",
+        details="It completes: its output is finished, and its result says what was found so "
+        "far. To throw a crawl away, cancel its task. ",
+    ),
+}
+
+
+def _order_route(verb: CrawlVerb) -> Route:
+    words = _ORDERS[verb]
+    return Route(
+        name=f"{verb}_crawl",
+        method="POST",
+        path=f"{_CRAWL}:{verb}",
+        roles=OPERATORS,
+        scope=Scope.PATH,
+        handler=_ordering(verb),
+        summary=words.summary,
+        details=words.details + _ASKED,
+        response=CrawlView,
+        conflicts=True,
+    )
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        name="list_crawls",
+        method="GET",
+        path="/api/v1/crawls",
+        roles=READERS,
+        scope=Scope.OWN,
+        handler=find,
+        summary="List crawls, newest first",
+        query=CrawlQuery,
+        response=CrawlPage,
+        example=Example(response=examples.CRAWLS),
+    ),
+    Route(
+        name="get_crawl",
+        method="GET",
+        path=_CRAWL,
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=get,
+        summary="One crawl, with its live figures",
+        details="`figures` come from the node every second or so. They are those of the newest "
+        "attempt, and stay when the crawl is over.",
+        response=CrawlView,
+        example=Example(response=examples.CRAWL),
+    ),
+    Route(
+        name="list_crawl_items",
+        method="GET",
+        path=f"{_CRAWL}/items",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=items,
+        summary="What a crawl has found so far, page by page",
+        details="Only what is committed: an item that was shown stays, unless its node dies and "
+        "the crawl begins anew elsewhere. Texts of more than 2,000 characters are cut; the "
+        "output has them whole.",
+        query=ItemQuery,
+        response=CrawlItemPage,
+        example=Example(response=examples.CRAWL_ITEMS),
+    ),
+    Route(
+        name="get_crawl_output",
+        method="GET",
+        path=f"{_CRAWL}/output",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=output,
+        summary="Download what a crawl has found",
+        details="Of a crawl that runs, what is committed so far. In CSV, a text that a "
+        "spreadsheet would calculate has an apostrophe before it.",
+        query=OutputQuery,
+        response=str,
+        media_types=("application/x-ndjson", "text/csv"),
+        conflicts=True,
+    ),
+    Route(
+        name="explain_crawl_url",
+        method="GET",
+        path=f"{_CRAWL}/urls",
+        roles=READERS,
+        scope=Scope.PATH,
+        handler=explain_url,
+        summary="What became of a URL in a crawl",
+        details="Asked of the node that runs the crawl: whether the URL was found, where and "
+        "when, how its visit ended, or which rule keeps it out. A crawl that is over has put "
+        "its books away (409).",
+        query=UrlQuery,
+        response=UrlExplanation,
+        conflicts=True,
+        example=Example(response=examples.URL_EXPLANATION),
+    ),
+    *(_order_route(verb) for verb in CrawlVerb),
+)
