@@ -43,6 +43,14 @@ CALLS: dict[str, Use] = {
     "list_dead_letters": lambda fleet: first(fleet.dead_letters(error_class="network")),
     "requeue_dead_letters": lambda fleet: fleet.requeue_dead_letters(project_id="shop"),
     "discard_dead_letters": lambda fleet: fleet.discard_dead_letters(["x"]),
+    "list_crawls": lambda fleet: first(fleet.crawls(status="processing")),
+    "get_crawl": lambda fleet: fleet.crawl("x"),
+    "list_crawl_items": lambda fleet: first(fleet.crawl_items("x", kind="products")),
+    "get_crawl_output": lambda fleet: first(fleet.download_crawl("x", format="csv")),
+    "explain_crawl_url": lambda fleet: fleet.explain_url("x", "https://shop.example/"),
+    "pause_crawl": lambda fleet: fleet.steer("x", "pause"),
+    "resume_crawl": lambda fleet: fleet.steer("x", "resume"),
+    "stop_crawl": lambda fleet: fleet.steer("x", "stop"),
     "list_nodes": lambda fleet: fleet.nodes(),
     "get_node": lambda fleet: fleet.node("x"),
     "drain_node": lambda fleet: fleet.order("x", "drain"),
@@ -116,6 +124,10 @@ class Recorder:
 
     async def call(self, method: str, path: str, type: Any, **options: Any) -> Any:
         raise Sent(method, path, type, options)
+
+    async def chunks(self, path: str, **options: Any) -> Any:
+        raise Sent("GET", path, str, options)
+        yield b""
 
 
 def sent(use: Use) -> Sent:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlfleet.client.administration import AdministrationCalls
 from crawlfleet.client.calls import as_query, segment
+from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
 from crawlfleet.model.statistics import Statistics
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from crawlfleet.client.sync import BlockingClient
 
 
-class Client(ExecutionCalls, AdministrationCalls, KeyCalls):
+class Client(ExecutionCalls, CrawlCalls, AdministrationCalls, KeyCalls):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
     `url` may name several masters, parted by commas.

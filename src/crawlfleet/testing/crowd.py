@@ -21,6 +21,7 @@ from crawlfleet.client.link import HttpControlLink
 from crawlfleet.client.transport import Transport
 from crawlfleet.model.messages import (
     Assignment,
+    ExecutionOrder,
     Heartbeat,
     HeartbeatReply,
     Registered,
@@ -28,6 +29,7 @@ from crawlfleet.model.messages import (
     ReportBatch,
     ReportReply,
 )
+from crawlfleet.model.output import Stream
 from crawlfleet.model.resources import Usage
 from crawlfleet.ports.execution import Attempt, Identity, Observer
 from crawlfleet.worker.agent import Agent
@@ -101,6 +103,12 @@ class SleepingPool:
         await asyncio.sleep(load.seconds)
         self._figures.done += 1
         return Attempt(data=msgspec.Raw(b"null"))
+
+    def order(self, order: ExecutionOrder) -> bool:
+        return False
+
+    def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
+        """Nothing here has output."""
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -1,0 +1,57 @@
+"""Crawls for programs: what they find, how they do, and what they are to do."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
+
+from crawlfleet.client.calls import API, Calls, segment
+from crawlfleet.model.crawl_views import (
+    CrawlItem,
+    CrawlItemPage,
+    CrawlPage,
+    CrawlView,
+    UrlExplanation,
+)
+
+SILENCE_S: Final = 60.0
+
+
+class CrawlCalls(Calls):
+    """What can be asked and ordered about crawls; each is named by the id of its task."""
+
+    def crawls(
+        self,
+        *,
+        status: str = "",
+        project_id: str | None = None,
+        node_id: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CrawlView]:
+        """Crawls, newest first, page by page; at most `limit`."""
+        query = {"status": status, "project_id": project_id, "node_id": node_id}
+        return self._pages("/crawls", CrawlPage, query, limit=limit)
+
+    async def crawl(self, task_id: str) -> CrawlView:
+        """One crawl, with its live figures."""
+        return await self._get(f"/crawls/{segment(task_id)}", CrawlView)
+
+    def crawl_items(
+        self, task_id: str, *, kind: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[CrawlItem]:
+        """What it has found so far, in order; at most `limit`. Long texts are cut."""
+        path = f"/crawls/{segment(task_id)}/items"
+        return self._pages(path, CrawlItemPage, {"kind": kind}, limit=limit)
+
+    def download_crawl(self, task_id: str, *, format: str = "jsonl") -> AsyncGenerator[bytes, None]:
+        """All that it has found, as the bytes of a file; `MasterUnreachable` when it breaks off."""
+        path = f"{API}/crawls/{segment(task_id)}/output"
+        return self._transport.chunks(
+            path, key=self._key, query={"format": format}, silence_s=SILENCE_S
+        )
+
+    async def explain_url(self, task_id: str, url: str) -> UrlExplanation:
+        """What became of a URL in a crawl that runs."""
+        return await self._get(f"/crawls/{segment(task_id)}/urls", UrlExplanation, {"url": url})
+
+    async def steer(self, task_id: str, verb: str) -> CrawlView:
+        """`pause`, `resume` or `stop` a crawl; `stop` ends it with what it has."""
+        return await self._post(f"/crawls/{segment(task_id)}:{verb}", CrawlView)

@@ -1,0 +1,319 @@
+"""Crawls on a real fleet: their output is in the master's storage, each item exactly once."""
+
+import asyncio
+import contextlib
+import csv
+import html
+import io
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from crawlfleet.client import Client
+from crawlfleet.errors import Conflict, CrawlfleetError
+from crawlfleet.model.crawl_views import CrawlView
+from crawlfleet.testing.local_fleet import LocalFleet, running
+
+SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 if SOAK else 240)]
+PER_PAGE = 4
+HOSTILE = (
+    "=cmd|' /C calc'!A0",
+    "@SUM(1+1)*cmd|' /C calc'!A0",
+    "+1234567890+1",
+    "<script>alert(1)</script>",
+    "</td><img src=x onerror=alert(1)>",
+    'a,b"c\nd',
+    "\x1b[31mred\u202e",
+    "纸袋 — ﷽",
+)
+
+
+class Site:
+    """Pages with items on them, each linking to the next ones; slow enough to be interrupted."""
+
+    def __init__(self, pages: int, *, pause_s: float = 0.0, filler: int = 0) -> None:
+        self.pages = pages
+        self.pause_s = pause_s
+        self.filler = "x" * filler
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                name = self.path.strip("/")
+                known = name.isdigit() and int(name) < site.pages
+                time.sleep(site.pause_s if known else 0)
+                body = site.page(int(name)) if known else b"no"
+                self.send_response(200 if known else 404)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/0"
+
+    def title(self, page: int, number: int) -> str:
+        return f"{HOSTILE[(page + number) % len(HOSTILE)]} {page}.{number}"
+
+    def page(self, page: int) -> bytes:
+        items = "".join(
+            f"<div class=product><h2>{html.escape(self.title(page, n))}</h2>"
+            f"<p>{self.filler}{page}</p></div>"
+            for n in range(PER_PAGE)
+        )
+        links = "".join(f"<a href=/{page * 3 + n}>next</a>" for n in (1, 2, 3))
+        return f"<html><body>{items}{links}</body></html>".encode()
+
+    def truth(self) -> list[str]:
+        titles = [self.title(page, n) for page in range(self.pages) for n in range(PER_PAGE)]
+        return sorted(" ".join(title.split()) for title in titles)
+
+    @contextlib.contextmanager
+    def served(self) -> Iterator["Site"]:
+        thread = Thread(target=self._server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+def parameters(site: Site, **more: Any) -> dict[str, Any]:
+    return {
+        "url": site.url,
+        "selectors": {"product": "div.product", "title": "h2", "text": "p"},
+        "politeness": {"delay_s": 0, "concurrency": 2, "obey_robots": False, "adaptive": False},
+        "fetching": {"allow_private": True},
+        **more,
+    }
+
+
+def fleet_in(folder: Path, **settings: str) -> LocalFleet:
+    settings = {"CRAWLFLEET_WORKER_ALLOW_PRIVATE": "true", **settings}
+    return LocalFleet(folder, workers=2, **settings)
+
+
+async def submit(client: Client, site: Site, **more: Any) -> str:
+    receipt = await client.submit(
+        "web_crawl",
+        parameters(site, **more),
+        max_retries=50,
+        retry_policy={"initial_delay_s": 0.1, "max_delay_s": 0.2},
+    )
+    return receipt.id
+
+
+async def until(
+    client: Client, id: str, holds: Callable[[CrawlView], bool], within_s: float = 120.0
+) -> CrawlView:
+    async with asyncio.timeout(within_s):
+        while True:
+            with contextlib.suppress(CrawlfleetError):
+                crawl = await client.crawl(id)
+                if holds(crawl):
+                    return crawl
+            await asyncio.sleep(0.05)
+
+
+def has_ended(crawl: CrawlView) -> bool:
+    return crawl.state in {"completed", "failed", "cancelled", "timeout"}
+
+
+def has_items(number: int) -> Callable[[CrawlView], bool]:
+    return lambda crawl: has_ended(crawl) or (crawl.output or crawl_nothing).items >= number
+
+
+class crawl_nothing:  # noqa: N801
+    items = 0
+
+
+async def download(client: Client, id: str, format: str = "jsonl") -> bytes:
+    return b"".join([chunk async for chunk in client.download_crawl(id, format=format)])
+
+
+async def titles(client: Client, id: str) -> list[str]:
+    lines = (await download(client, id)).decode().splitlines()
+    return sorted(" ".join(json.loads(line)["title"].split()) for line in lines)
+
+
+def test_a_crawl_is_watched_steered_and_downloaded(tmp_path: Path) -> None:
+    site = Site(120, pause_s=0.02)
+
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready(nodes=2)
+        async with fleet.client() as client:
+            id = await submit(client, site)
+            await until(client, id, lambda crawl: bool(crawl.figures and crawl.figures.pages))
+
+            paused = await client.steer(id, "pause")
+            assert paused.state == "paused"
+            held = await until(client, id, lambda c: bool(c.figures and c.figures.in_flight == 0))
+            await asyncio.sleep(2.5)
+            still = await client.crawl(id)
+            assert held.figures is not None
+            assert still.figures is not None
+            assert (still.state, still.figures.pages) == ("paused", held.figures.pages)
+            assert still.figures.at > held.figures.at
+
+            visited = await client.explain_url(id, site.url)
+            assert visited.record is not None
+            assert visited.record.status == "done"
+            foreign = await client.explain_url(id, "https://elsewhere.example/")
+            assert (foreign.record, foreign.refused_by) == (None, "within")
+
+            assert (await client.steer(id, "resume")).state == "processing"
+            await until(client, id, has_ended)
+            # The last words travel apart from the end.
+            ended = await until(client, id, lambda c: bool(c.figures and c.figures.is_final))
+
+            assert ended.state == "completed"
+            assert ended.figures is not None
+            assert (ended.figures.pages, ended.figures.items) == (120, 120 * PER_PAGE)
+            assert ended.figures.known == ended.figures.done == 120 + ended.figures.failed
+            assert sum(ended.figures.depths) == ended.figures.known
+            await check_everywhere(client, id)
+            with pytest.raises(Conflict, match="completed"):
+                await client.explain_url(id, site.url)
+            with pytest.raises(Conflict, match="completed"):
+                await client.steer(id, "pause")
+            assert [crawl.task_id async for crawl in client.crawls()] == [id]
+
+    async def check_everywhere(client: Client, id: str) -> None:
+        truth = site.truth()
+        assert await titles(client, id) == truth
+        shown = [item async for item in client.crawl_items(id)]
+        assert sorted(" ".join(item.fields["title"].split()) for item in shown) == truth
+        assert [item.number for item in shown] == [*range(1, len(truth) + 1)]
+        result = (await client.task(id)).result
+        assert result is not None
+        inline = [" ".join(item["title"].split()) for item in result["data"]["products"]]
+        assert sorted(inline) == truth
+        text = (await download(client, id, "csv")).decode()
+        rows = [*csv.DictReader(io.StringIO(text, newline=""))]
+        assert sorted(" ".join(row["title"].lstrip("'").split()) for row in rows) == sorted(
+            title.lstrip("'") for title in truth
+        )
+        assert not [row for row in rows for each in row.values() if each.startswith(("=", "@"))]
+
+    with site.served(), running(fleet_in(tmp_path / "fleet")) as fleet:
+        asyncio.run(scene(fleet))
+
+
+def test_a_crawl_that_is_stopped_completes_with_what_it_has(tmp_path: Path) -> None:
+    site = Site(100_000, pause_s=0.01)
+
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready(nodes=2)
+        async with fleet.client() as client:
+            id = await submit(client, site)
+            await until(client, id, has_items(20))
+            await client.steer(id, "stop")
+            ended = await until(client, id, has_ended)
+            assert ended.state == "completed"
+            assert ended.output is not None
+            found = await titles(client, id)
+            assert len(found) == len(set(found)) == ended.output.items >= 20
+            result = (await client.task(id)).result
+            assert result is not None
+            assert len(result["data"]["products"]) == len(found)
+
+    with site.served(), running(fleet_in(tmp_path / "fleet")) as fleet:
+        asyncio.run(scene(fleet))
+
+
+def test_more_than_fits_into_a_result_is_all_in_the_output(tmp_path: Path) -> None:
+    site = Site(60, filler=30_000)
+
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready(nodes=2)
+        async with fleet.client() as client:
+            id = await submit(client, site)
+            ended = await until(client, id, has_ended)
+            assert ended.state == "completed"
+            task = await client.task(id)
+            assert task.result is not None
+            assert task.result["data"] == {
+                "items": 60 * PER_PAGE,
+                "output": f"/api/v1/crawls/{id}/output",
+            }
+            assert len(await download(client, id)) > 60 * PER_PAGE * 30_000
+            assert await titles(client, id) == site.truth()
+            first = await anext(aiter(client.crawl_items(id, limit=1)))
+            assert len(first.fields["text"]) == 2_001
+
+    with site.served(), running(fleet_in(tmp_path / "fleet")) as fleet:
+        asyncio.run(scene(fleet))
+
+
+@pytest.mark.parametrize("victim", ["executor", "worker", "master"])
+def test_whatever_is_killed_during_a_crawl_each_item_is_there_once(
+    tmp_path: Path, victim: str
+) -> None:
+    site = Site(200, pause_s=0.01)
+    chance = random.Random(victim)
+    kills = 6 if SOAK else 2
+
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready(nodes=2)
+        async with fleet.client() as client:
+            id = await submit(client, site)
+            for _ in range(kills):
+                crawl = await until(client, id, has_items(chance.randrange(40, 300)))
+                assert not has_ended(crawl), "it was over before anything could be killed"
+                assert fleet.kill(victim)
+                await asyncio.sleep(0.5)
+                await fleet.until_ready()
+            ended = await until(client, id, has_ended)
+            assert ended.state == "completed"
+            assert await titles(client, id) == site.truth()
+            attempts = await client.executions(id)
+            assert len(attempts) > 1 or victim == "master"
+            runs = [*(fleet.folder / "output" / id).glob("*.segments")]
+            assert len(runs) <= len(attempts)
+
+    with site.served(), running(fleet_in(tmp_path / "fleet")) as fleet:
+        asyncio.run(scene(fleet))
+
+
+def test_storage_that_cannot_be_written_is_waited_for(tmp_path: Path) -> None:
+    site = Site(40, pause_s=0.01)
+    storage = tmp_path / "storage"
+    storage.write_text("a file, where a folder should be")
+
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready(nodes=2)
+        async with fleet.client() as client:
+            id = await submit(client, site)
+            lines: list[str] = []
+            async with asyncio.timeout(60):
+                while not lines:
+                    await asyncio.sleep(0.1)
+                    lines = [line.message async for line in client.task_logs(id, level="warning")]
+            assert lines == ["the crawl waits to hand over its output"]
+            assert (await client.task(id)).status == "processing"
+
+            storage.unlink()
+            ended = await until(client, id, has_ended)
+            assert ended.state == "completed"
+            assert await titles(client, id) == site.truth()
+            assert len(await client.executions(id)) == 1
+
+    output = {"CRAWLFLEET_OUTPUT_DIR": str(storage)}
+    with site.served(), running(fleet_in(tmp_path / "fleet", **output)) as fleet:
+        asyncio.run(scene(fleet))
