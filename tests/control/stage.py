@@ -30,6 +30,7 @@ from crawlfleet.model.messages import (
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.settings import RetentionSettings, Settings
 from crawlfleet.model.task import JSON_NULL, ErrorClass, Task, TaskError
+from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.simulation.clock import SimulatedSystem
 
@@ -132,7 +133,12 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def stage(
-    store: Store | None = None, *, name: str = "master", skew_s: float = 0.0, **sections: Any
+    store: Store | None = None,
+    *,
+    name: str = "master",
+    skew_s: float = 0.0,
+    output: OutputStore | None = None,
+    **sections: Any,
 ) -> AsyncIterator[Stage]:
     store = store or MemoryStore()
     heard = Heard()
@@ -146,6 +152,7 @@ async def stage(
         admission=AdmissionRules(strategies=rules.strategies),
         sinks=[heard],
         name=name,
+        output=output,
     )
     async with control:
         yield Stage(control, store, heard)

@@ -1,0 +1,223 @@
+"""Orders to running executions find their way and back; output is swept with its task."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawlfleet.control import errands
+from crawlfleet.control.crawls import CrawlVerb
+from crawlfleet.core.orders import Verb
+from crawlfleet.errors import Busy, Conflict, NotFound
+from crawlfleet.model.messages import Assignment, Note, NoteBatch, OrderAnswer, ReportKind
+from crawlfleet.model.output import Segment, SegmentUpload, Verdict
+from crawlfleet.model.settings import RetentionSettings
+from crawlfleet.model.task import Task
+from crawlfleet.testing.simulation.clock import run_simulated
+from tests.control.stage import PlayedNode, Stage, stage
+
+
+class Kept:
+    """An `OutputStore` in memory, as far as needed: threads know no simulated time."""
+
+    def __init__(self) -> None:
+        self.segments: dict[str, list[tuple[int, int]]] = {}
+        self.settled: list[str] = []
+
+    async def append(self, task_id: str, token: int, *rest: Any) -> bool:
+        segment: Segment = rest[2]
+        self.segments.setdefault(task_id, []).append((token, segment.sequence))
+        return True
+
+    async def figures(self, task_id: str) -> bytes | None:
+        return None
+
+    async def tasks(self) -> list[str]:
+        return [*self.segments]
+
+    async def remove(self, task_id: str) -> None:
+        del self.segments[task_id]
+
+    async def settle(self, task_id: str) -> None:
+        self.settled.append(task_id)
+
+
+async def crawling(on: Stage) -> tuple[PlayedNode, Assignment, Task]:
+    node = await on.node()
+    task = await on.submit(task_type="web_crawl", parameters=msgspec.Raw(b'{"url":"http://a/"}'))
+    work = await node.take()
+    await node.report(work, ReportKind.STARTED)
+    return node, work, await on.task(task)
+
+
+async def answer(on: Stage, node: PlayedNode, work: Assignment, **fields: Any) -> None:
+    note = Note(execution_id=work.execution_id, answers=(OrderAnswer(**fields),))
+    batch = NoteBatch(session_id=node.session_id, notes=(note,))
+    await on.control.crawls.hear(batch, await on.control.logs.take(node.id, batch))
+
+
+async def keep(on: Stage, node: PlayedNode, work: Assignment, sequence: int = 1) -> Verdict:
+    upload = SegmentUpload(
+        session_id=node.session_id,
+        execution_id=work.execution_id,
+        token=work.token,
+        segment=Segment(sequence=sequence, first=sequence, counted=sequence - 1),
+    )
+    return (await on.control.crawls.keep(node.id, upload)).verdict
+
+
+def test_an_order_wakes_the_node_and_its_answer_whoever_gave_it() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work, task = await crawling(on)
+            polling = asyncio.create_task(node.lease(work, wait_s=20.0))
+            await asyncio.sleep(0.1)
+            ordering = asyncio.create_task(
+                on.control.crawls.order(task, CrawlVerb.PAUSE, by="people")
+            )
+            (order,) = (await polling).orders
+            assert (order.execution_id, order.name) == (work.execution_id, "pause")
+            await answer(on, node, work, number=order.number)
+            await ordering
+            figures = await on.control.crawls.figures(task)
+            assert figures is not None
+            assert figures.is_paused
+            await asyncio.sleep(0.1)
+            assert on.heard.events[-1].kind == "crawl.paused"
+            assert (await node.lease(work, wait_s=0.0)).orders == ()
+
+    run_simulated(scene())
+
+
+def test_an_order_that_got_lost_is_sent_again_with_its_number() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work, task = await crawling(on)
+            ordering = asyncio.create_task(
+                on.control.crawls.order(task, CrawlVerb.STOP, by="people")
+            )
+            await asyncio.sleep(0)
+            (lost,) = (await node.lease(work, wait_s=5.0)).orders
+            (again,) = (await node.lease(work, wait_s=5.0)).orders
+            assert again == lost
+            await answer(on, node, work, number=again.number)
+            await ordering
+
+    run_simulated(scene())
+
+
+def test_who_does_not_answer_is_not_waited_for_for_ever() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work, task = await crawling(on)
+            with pytest.raises(Busy, match="did not answer"):
+                await on.control.crawls.order(task, CrawlVerb.STOP, by="people")
+            assert (await node.lease(work, wait_s=0.0)).orders == ()
+
+    run_simulated(scene())
+
+
+def test_a_node_that_speaks_to_another_master_is_not_asked_here() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            _, _, task = await crawling(on)
+            await asyncio.sleep(0)
+            on.control.leases._errands._polled.clear()
+            with pytest.raises(Conflict, match="another master"):
+                await on.control.crawls.order(task, CrawlVerb.STOP, by="people")
+
+    run_simulated(scene())
+
+
+def test_an_execution_that_ends_meanwhile_is_told_of() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work, task = await crawling(on)
+            asking = asyncio.create_task(on.control.crawls.explain(task, "http://a/"))
+            await asyncio.sleep(0)
+            await node.report(work, ReportKind.SUCCEEDED)
+            with pytest.raises(Conflict, match="ended"):
+                await asking
+            with pytest.raises(Conflict, match="completed"):
+                await on.control.crawls.explain(await on.task(task), "http://a/")
+
+    run_simulated(scene())
+
+
+def test_not_too_many_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errands, "MOST_WAITING", 1)
+
+    async def scene() -> None:
+        async with stage() as on:
+            _, _, task = await crawling(on)
+            first = asyncio.create_task(on.control.crawls.explain(task, "http://a/"))
+            await asyncio.sleep(0)
+            with pytest.raises(Busy, match="already"):
+                await on.control.crawls.explain(task, "http://a/")
+            first.cancel()
+
+    run_simulated(scene())
+
+
+def test_a_task_that_is_no_crawl_is_none() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            task = await on.submit()
+            with pytest.raises(NotFound, match="crawl"):
+                await on.control.crawls.get(task.id)
+
+    run_simulated(scene())
+
+
+def test_a_node_that_lost_the_crawl_cannot_write() -> None:
+    kept: Any = Kept()
+
+    async def scene() -> None:
+        async with stage(output=kept) as on:
+            node, work, task = await crawling(on)
+            assert await keep(on, node, work) is Verdict.KEPT
+            assert await keep(on, node, work) is Verdict.KEPT
+            await on.control.leases.end_session(node.session_id, cause="test")
+            assert await keep(on, node, work, 2) is Verdict.STALE
+            other = await on.node("other")
+            again = await other.take()
+            assert again.task_id == task.id
+            assert await keep(on, node, work, 2) is Verdict.STALE
+            assert await keep(on, other, again) is Verdict.KEPT
+            assert kept.segments[task.id] == [
+                (work.token, 1),
+                (work.token, 1),
+                (again.token, 1),
+            ]
+
+    run_simulated(scene())
+
+
+def test_a_master_without_storage_says_so() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work, _ = await crawling(on)
+            assert await keep(on, node, work) is Verdict.FULL
+
+    run_simulated(scene())
+
+
+def test_output_goes_with_its_task() -> None:
+    kept: Any = Kept()
+    retention = RetentionSettings(tasks_days=1, events_days=0)
+
+    async def scene() -> None:
+        async with stage(output=kept, retention=retention) as on:
+            node, work, task = await crawling(on)
+            await keep(on, node, work)
+            assert await on.control.crawls.sweep() == 0
+            assert (await kept.tasks(), kept.settled) == ([task.id], [])
+            await on.order(Verb.CANCEL, task)
+            await node.report(work, ReportKind.STOPPED)
+            assert await on.control.crawls.sweep() == 0
+            assert kept.settled == [task.id]
+            await asyncio.sleep(3 * 86_400)
+            assert await kept.tasks() == []
+
+    run_simulated(scene())
