@@ -151,6 +151,15 @@ def test_items_are_skipped_wherever_segments_part_them(folder: OutputFolder, ski
     assert read(folder, skip) == ["a", "b", "c", "long", "d", "ee", "f", "g"][skip:]
 
 
+def test_what_is_no_item_is_read_too(folder: OutputFolder) -> None:
+    writer = Writer(folder)
+    writer.put(1, "head", items=0)
+    writer.put(2, "a")
+    writer.put(3)
+
+    assert read(folder) == ["head", "a"]
+
+
 def test_the_end_of_a_write_that_was_cut_short_is_dropped(folder: OutputFolder) -> None:
     writer = Writer(folder)
     writer.put(1, "a")

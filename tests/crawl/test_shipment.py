@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.crawl import shipment
-from crawlfleet.crawl.shipment import Shipment, cut
+from crawlfleet.crawl.shipment import ItemLines, Shipment, cut
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.extraction import Item
 from crawlfleet.model.output import Segment
@@ -37,7 +37,7 @@ def page(*titles: str) -> PageRecord:
 
 
 def make(master: Any) -> Shipment:
-    return Shipment(master, columns=("title",), kinds=False)
+    return Shipment(master, "items", ItemLines(), columns=("title",))
 
 
 def numbers(master: Master) -> list[tuple[int, int, int]]:
@@ -90,7 +90,7 @@ def test_a_later_attempt_names_the_runs_that_it_goes_on_from() -> None:
         await second.open(receipt)
         after = await second.stage([page("b")])
         assert [run["execution_id"] for run in after["runs"]] == ["exec-1", "exec-2"]
-        assert master.segments[0].earlier[0].last == 1
+        assert master.segments[0].earlier[0].last == 2
         assert await second.finish() == {"items": 2}
 
     asyncio.run(scene())

@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.client import Client
 from crawlfleet.errors import Conflict, CrawlfleetError
@@ -210,6 +211,34 @@ def test_a_crawl_is_watched_steered_and_downloaded(tmp_path: Path) -> None:
             title.lstrip("'") for title in truth
         )
         assert not [row for row in rows for each in row.values() if each.startswith(("=", "@"))]
+
+    with site.served(), running(fleet_in(tmp_path / "fleet")) as fleet:
+        asyncio.run(scene(fleet))
+
+
+def test_pages_are_kept_where_asked_for(tmp_path: Path) -> None:
+    site = Site(30, filler=1_500_000)
+
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready(nodes=2)
+        async with fleet.client() as client:
+            id = await submit(client, site, sinks=[{"url": "fleet:pages"}])
+            ended = await until(client, id, has_ended)
+            assert ended.state == "completed"
+            assert ended.output is not None
+            assert ended.output.formats == ("jsonl", "csv", "warc")
+            assert await titles(client, id) == site.truth()
+            archive = await download(client, id, "warc")
+            records = [
+                (record.rec_type, record.rec_headers.get_header("WARC-Target-URI"))
+                for record in ArchiveIterator(io.BytesIO(archive))
+                if record.content_stream().read() is not None
+            ]
+            assert records[0][0] == "warcinfo"
+            answers = [url for kind, url in records if kind == "response"]
+            root = site.url.removesuffix("/0")
+            assert {f"{root}/{page}" for page in range(30)} <= set(answers)
+            assert len(answers) == len(set(answers))
 
     with site.served(), running(fleet_in(tmp_path / "fleet")) as fleet:
         asyncio.run(scene(fleet))

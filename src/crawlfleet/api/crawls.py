@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from crawlfleet.api import examples_crawls as examples
-from crawlfleet.api.downloads import download, formats_of, rows_of, shortened
+from crawlfleet.api.downloads import WARC, download, formats_of, rows_of, shortened
 from crawlfleet.api.presenting import instant, moment
 from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
 from crawlfleet.api.selecting import (
@@ -31,6 +31,7 @@ from crawlfleet.model.crawl_views import (
     UrlExplanation,
 )
 from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.model.output import Stream
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.ports.store import TaskFilter
 
@@ -64,8 +65,9 @@ class ItemQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class OutputQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    format: Literal["jsonl", "csv"] = "jsonl"
-    """One item a line as JSON, or one a row, safe to open in a spreadsheet."""
+    format: Literal["jsonl", "csv", "warc"] = "jsonl"
+    """One item a line as JSON, or one a row, safe to open in a spreadsheet; or the pages
+    themselves, where the crawl keeps them."""
 
 
 class UrlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,15 +121,20 @@ async def output(call: Call) -> Response:
     format = call.query.format
     task = await _task(call)
     kept = call.control.crawls.output
-    summary = await kept.summary(task.id, "items")
-    if summary is None:
+    stream: Stream = "pages" if format == WARC else "items"
+    items, pages = await kept.summary(task.id, "items"), await kept.summary(task.id, "pages")
+    summary = pages if format == WARC else items
+    formats = formats_of(items, pages)
+    if not formats:
         raise Conflict(
             f"nothing of {task.id} is kept here: it has not begun, or its output goes to the "
             "`sinks` that it names"
         )
-    if format not in formats_of(summary):
-        raise Conflict(f"{task.id} has no fields that could be columns; ask for format=jsonl")
-    return download(kept.read(task.id, "items"), summary, format, f"crawl-{task.id}")
+    if summary is None or format not in formats:
+        lacking = "keeps no pages" if format == WARC else "has no fields that could be columns"
+        told = " or ".join(f"format={each}" for each in formats)
+        raise Conflict(f"{task.id} {lacking}; ask for {told}")
+    return download(kept.read(task.id, stream), summary, format, f"crawl-{task.id}")
 
 
 async def explain_url(call: Call) -> UrlExplanation:
@@ -165,14 +172,15 @@ async def _task(call: Call) -> Task:
 async def _view(call: Call, task: Task) -> CrawlView:
     brief = _brief(task, None)
     figures = await call.control.crawls.figures(task)
-    summary = await call.control.crawls.output.summary(task.id, "items")
+    kept = call.control.crawls.output
+    summary, pages = await kept.summary(task.id, "items"), await kept.summary(task.id, "pages")
     shown = None
     if summary is not None:
         shown = OutputView(
             items=summary.items,
-            bytes=summary.bytes,
+            bytes=summary.bytes + (pages.bytes if pages else 0),
             columns=summary.columns,
-            formats=formats_of(summary),
+            formats=formats_of(summary, pages),
         )
     return msgspec.structs.replace(
         brief, figures=figures, state=_state(task, figures), output=shown
@@ -336,10 +344,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         handler=output,
         summary="Download what a crawl has found",
         details="Of a crawl that runs, what is committed so far. In CSV, a text that a "
-        "spreadsheet would calculate has an apostrophe before it.",
+        "spreadsheet would calculate has an apostrophe before it. WARC is there for crawls with "
+        "`fleet:pages` among their `sinks`.",
         query=OutputQuery,
         response=str,
-        media_types=("application/x-ndjson", "text/csv"),
+        media_types=("application/x-ndjson", "text/csv", "application/warc"),
         conflicts=True,
     ),
     Route(

@@ -16,7 +16,9 @@ from crawlfleet.model.output import OutputSummary
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.sinks.csv import CommaSeparated
 
+WARC: Final = "warc"
 MEDIA_TYPES: Final = {
+    WARC: "application/warc",
     "jsonl": "application/x-ndjson",
     "csv": "text/csv; charset=utf-8",
 }
@@ -73,9 +75,12 @@ WRITERS: Final[dict[str, type[JsonLinesWriter] | type[CommaSeparatedWriter]]] = 
 }
 
 
-def formats_of(summary: OutputSummary) -> tuple[str, ...]:
+def formats_of(items: OutputSummary | None, pages: OutputSummary | None) -> tuple[str, ...]:
     """In which formats that output can be had."""
-    return tuple(format for format in WRITERS if format != "csv" or summary.columns)
+    formats = [WARC] if pages is not None else []
+    if items is not None:
+        formats += [format for format in WRITERS if format != "csv" or items.columns]
+    return tuple(sorted(formats, key=[*WRITERS, WARC].index))
 
 
 def download(
@@ -87,7 +92,7 @@ def download(
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-store",
     }
-    written = _written(pieces, WRITERS[format](summary))
+    written = pieces if format == WARC else _written(pieces, WRITERS[format](summary))
     return StreamingResponse(written, media_type=MEDIA_TYPES[format], headers=headers)
 
 

@@ -183,6 +183,8 @@ def _skipped(frames: list[Frame], skip: int) -> tuple[list[Frame], int]:
     """The frames from the one on in which the item after so many begins, and how many of its
     lines come before."""
     begin = before = 0
+    if not skip:
+        return frames, 0
     for number, frame in enumerate(frames):
         if before + frame.segment.items > skip:
             break

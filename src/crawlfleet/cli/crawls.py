@@ -113,12 +113,13 @@ async def download(
         str, typer.Option("--output", "-o", help="The file to write; `-` is standard output.")
     ] = STANDARD_OUTPUT,
     format: Annotated[
-        Literal["jsonl", "csv"] | None,
-        typer.Option(help="JSON lines or CSV; by the ending of the file, else JSON lines."),
+        Literal["jsonl", "csv", "warc"] | None,
+        typer.Option(help="JSON lines, CSV or WARC; by the ending of the file, else JSON lines."),
     ] = None,
 ) -> None:
     """Write all that a crawl has found into a file, which appears whole or not at all."""
-    chosen = format or ("csv" if output.endswith(".csv") else "jsonl")
+    ending = output.rpartition(".")[2].lower()
+    chosen = format or (ending if ending in {"csv", "warc"} else "jsonl")
     chunks = desk.fleet.download_crawl(id, format=chosen)
     if output == STANDARD_OUTPUT:
         async for chunk in chunks:

@@ -7,11 +7,12 @@ used again, also when it is taken back: a copy that comes late can replace nothi
 import asyncio
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from crawlfleet.errors import SinkUnusable
+from crawlfleet.errors import FieldProblem, InvalidRequest, SinkUnusable
+from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.model.output import Run, Segment, Stream
 from crawlfleet.ports.execution import CrawlContext
 from crawlfleet.ports.sink import PageRecord
@@ -23,44 +24,106 @@ APART_BYTES: Final = 50_000
 """Packing more than that takes long enough to do it in a thread."""
 
 
+STREAMS: Final[dict[str, Stream]] = {"fleet:items": "items", "fleet:pages": "pages"}
+
+
+def stream_of(spec: SinkSpec) -> Stream:
+    """Which stream a sink in the master's storage is; raises `InvalidRequest` when none."""
+    stream = STREAMS.get(spec.url)
+    if stream is None:
+        raise InvalidRequest(
+            [
+                FieldProblem(
+                    field="sinks",
+                    message="is no place in the master's storage",
+                    remedy="use fleet:items, or fleet:pages for whole pages as a WARC archive",
+                    value=spec.url,
+                )
+            ]
+        )
+    return stream
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs count, and how far; the last one may still grow."""
 
     runs: tuple[Run, ...] = ()
 
 
-class Shipment:
-    """Implements `crawlfleet.ports.sink.Sink`: the items of a crawl, as lines of JSON."""
+class Format(Protocol):
+    """How pages look in a stream."""
+
+    wants_bodies: bool
+
+    def head(self, name: str) -> bytes:
+        """How the stream begins."""
+        ...
+
+    def encode(self, pages: Sequence[PageRecord]) -> tuple[list[bytes], int]:
+        """The pages as units, and how many items that are."""
+        ...
+
+
+class ItemLines:
+    """Implements `Format`: a unit is one item, as a line of JSON with its kind and its fields."""
 
     wants_bodies = False
-    stream: Stream = "items"
 
-    def __init__(self, context: CrawlContext, *, columns: Sequence[str], kinds: bool) -> None:
+    def __init__(self) -> None:
+        self._encoder = msgspec.json.Encoder()
+
+    def head(self, name: str) -> bytes:
+        return b""
+
+    def encode(self, pages: Sequence[PageRecord]) -> tuple[list[bytes], int]:
+        encode = self._encoder.encode
+        lines = [encode((item.kind, item.fields)) + b"\n" for page in pages for item in page.items]
+        return lines, len(lines)
+
+
+class Shipment:
+    """Implements `crawlfleet.ports.sink.Sink`: one stream of a crawl's output."""
+
+    def __init__(
+        self,
+        context: CrawlContext,
+        stream: Stream,
+        format: Format,
+        *,
+        columns: Sequence[str] = (),
+        kinds: bool = False,
+    ) -> None:
         """`columns` are the fields that items can have, `kinds` tells whether of several kinds."""
+        self.wants_bodies = format.wants_bodies
+        self._stream = stream
+        self._format = format
         self._context = context
         self._columns = tuple(columns)
         self._kinds = kinds
-        self._encoder = msgspec.json.Encoder()
         self._sequence = 0
         self._earlier: tuple[Run, ...] = ()
-        self._run = Run(execution_id=context.execution_id, last=0)
+        self._run = self._begun = Run(execution_id=context.execution_id, last=0)
 
     async def open(self, receipt: Any | None) -> None:
         runs = () if receipt is None else _read(receipt).runs
         if runs and runs[-1].execution_id == self._context.execution_id:
             self._earlier, self._run = runs[:-1], runs[-1]
         else:
-            self._earlier = runs
-            self._run = Run(execution_id=self._context.execution_id, last=0)
+            self._earlier, self._run = runs, self._begun
+
+    async def begin(self) -> None:
+        """Open the run, before anything else is done; raises `SinkUnusable` where nobody takes
+        output."""
+        head = self._format.head(f"crawl-{self._context.task_id}")
+        await self._ship([*cut([head] if head else [])], items=0)
+        self._begun = self._run
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
-        lines = [
-            self._encoder.encode((item.kind, item.fields)) + b"\n"
-            for page in pages
-            for item in page.items
-        ]
-        if lines or not self._sequence:
-            await self._ship([*cut(lines)])
+        if not self._sequence:
+            await self.begin()
+        units, _ = self._format.encode(pages)
+        if units:
+            await self._ship([*cut(units)])
         return msgspec.to_builtins(Receipt(runs=(*self._earlier, self._run)))
 
     async def finish(self) -> Mapping[str, Any]:
@@ -70,7 +133,8 @@ class Shipment:
 
     async def close(self) -> None: ...
 
-    async def _ship(self, pieces: Sequence["Piece"]) -> None:
+    async def _ship(self, pieces: Sequence["Piece"], *, items: int | None = None) -> None:
+        """`items` where it is not how many units end in a piece."""
         counted, first = self._run.last, self._sequence + 1
         for piece in pieces:
             begins = self._sequence == 0
@@ -79,17 +143,17 @@ class Shipment:
                 sequence=self._sequence,
                 first=first,
                 counted=counted,
-                items=piece.items,
+                items=piece.items if items is None else items,
                 is_part=piece.is_part,
                 earlier=self._earlier if begins else (),
                 columns=self._columns if begins else (),
                 kinds=self._kinds if begins else False,
             )
-            await self._context.keep(self.stream, segment, await _packed(piece.data))
+            await self._context.keep(self._stream, segment, await _packed(piece.data))
         self._run = Run(
             execution_id=self._run.execution_id,
             last=self._sequence,
-            items=self._run.items + sum(piece.items for piece in pieces),
+            items=self._run.items + sum(piece.items if items is None else 0 for piece in pieces),
         )
 
 

@@ -16,7 +16,7 @@ from crawlfleet import plugins
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary, rules_of
-from crawlfleet.crawl.shipment import Shipment
+from crawlfleet.crawl.shipment import ItemLines, Shipment, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
 from crawlfleet.errors import CrawlfleetError, InvalidRequest, SinkUnusable, StoreUnavailable
@@ -31,8 +31,10 @@ MOST_INLINE_BYTES: Final = 950_000
 """Of items as JSON; leaves room in the 1 MB that a result may have."""
 TELL_EVERY_S: Final = 1.0
 INLINE: Final = "result"
-STORED: Final = "fleet:items.jsonl"
-"""The master's storage, as the name of a sink."""
+FLEET: Final = "fleet:"
+"""The master's storage, as the place of a sink."""
+STORED: Final = "fleet:items"
+PAGES: Final = "fleet:pages"
 
 
 class BadCrawl(CrawlfleetError):
@@ -131,21 +133,31 @@ class WebCrawl:
         """Where the output goes, and what of it goes into the result."""
         with _explaining():
             _, plan = checked(parameters)
-            if parameters.sinks:
-                return {name_of(spec): open_sink(spec, plan) for spec in parameters.sinks}, None
+            own = [spec for spec in parameters.sinks if not spec.url.startswith(FLEET)]
+            sinks = {name_of(spec): open_sink(spec, plan) for spec in own}
+            kept = {spec.url: stream_of(spec) for spec in parameters.sinks if spec not in own}
+            if sinks and not kept:
+                return sinks, None
             whole = planned(SinkSpec(url=STORED), plan)
+            archive: Any = open_sink(SinkSpec(url="pages.warc"), plan)
         master = _watched(context)
+        if master is None and kept:
+            raise BadCrawl("this node hands over no output: name other `sinks` than `fleet:` ones")
+        inline = Inline(alone=master is None)
         if master is not None:
-            shipment = Shipment(master, columns=whole.columns, kinds=whole.kinds)
+            items = Shipment(master, "items", ItemLines(), columns=whole.columns, kinds=whole.kinds)
             try:
-                await shipment.stage(())
+                await items.begin()
             except SinkUnusable as error:
+                if kept:
+                    raise
                 await context.log("items go into the result alone", why=str(error))
+                inline = Inline(alone=True)
             else:
-                inline = Inline(alone=False)
-                return {INLINE: inline, STORED: shipment}, inline
-        inline = Inline(alone=True)
-        return {INLINE: inline}, inline
+                sinks[STORED] = items
+                if "pages" in kept.values():
+                    sinks[PAGES] = Shipment(master, "pages", archive.format)
+        return (sinks, None) if own else ({INLINE: inline, **sinks}, inline)
 
     def _crawl(
         self, parameters: CrawlParameters, sinks: Mapping[str, Sink], reins: Reins, frontier: Path

@@ -165,7 +165,9 @@ class SinkSpec(Part, frozen=True, kw_only=True):
 
     url: str
     """A path or `file:`, `sqlite:`, `postgresql:` URL; the ending tells the format of a file, and
-    `?table=` the table of a database. Other schemes are the formats of their name."""
+    `?table=` the table of a database. Other schemes are the formats of their name. On a fleet,
+    `fleet:items` and `fleet:pages` (a WARC archive) are the master's storage; items go there when
+    no sink is named."""
     format: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")] | None = None
     """`jsonl`, `csv`, `warc`, `table`, or what an installed package offers."""
     compress: Literal["gzip", "zstd"] | None = None

@@ -40,8 +40,8 @@ class FileSink:
 
     def __init__(self, parts: Parts, format: Format, *, rotates: bool) -> None:
         self.wants_bodies = format.wants_bodies
+        self.format = format
         self._parts = parts
-        self._format = format
         self._rotates = rotates
 
     async def open(self, receipt: Any | None) -> None:
@@ -52,7 +52,7 @@ class FileSink:
         return msgspec.to_builtins(await asyncio.to_thread(self._stage, pages))
 
     def _stage(self, pages: Sequence[PageRecord]) -> FileReceipt:
-        units, items = self._format.encode(pages)
+        units, items = self.format.encode(pages)
         return self._parts.append(units, items)
 
     async def finish(self) -> Mapping[str, Any]:
