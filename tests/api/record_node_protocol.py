@@ -2,13 +2,15 @@
 
     python tests/api/record_node_protocol.py
 
-writes `recordings/node-protocol-N.json`, N being the version of the protocol. A recording is kept
+writes those of `recordings/node-protocol-N.json` and `-N-crawls.json` that are not there yet, N
+being the version of the protocol. A recording is kept
 for as long as masters understand that version: it is never made again to please a test.
 """
 
 import json
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,11 +29,13 @@ from crawlfleet.model.messages import (
     LeaseRequest,
     Note,
     NoteBatch,
+    OrderAnswer,
     Registration,
     Report,
     ReportBatch,
     ReportKind,
 )
+from crawlfleet.model.output import Run, Segment, SegmentUpload
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.task import ErrorClass, TaskError
 
@@ -193,16 +197,66 @@ def record(master: Master) -> list[dict[str, Any]]:
     return to.exchanges
 
 
+def record_crawl(master: Master) -> list[dict[str, Any]]:
+    """A node that crawls: what it says of figures, orders and output."""
+    to = Recorder(master)
+    registration = Registration(
+        name="crawling", resources={"slots": 2.0}, task_types=("web_crawl",), protocol=PROTOCOL
+    )
+    to.say("register to crawl", "join", "/api/v1/nodes:register", registration)
+    node = "/api/v1/nodes/{node_id}"
+    task = {"task_type": "web_crawl", "parameters": {"url": "https://shop.example/"}}
+    to.say("submit (crawl)", "admin", "/api/v1/tasks", task)
+    request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
+    (work,) = to.say("lease (crawl)", "node", f"{node}:lease", request)["assignments"]
+    figures = {"at": 1000.5, "pages": 1, "depths": [1], "hosts": [{"host": "https://shop.example"}]}
+    note = Note(
+        execution_id=to.ids["execution_id"],
+        figures=figures,
+        answers=(
+            OrderAnswer(number=1, data=msgspec.Raw(b'{"url":"https://shop.example/"}')),
+            OrderAnswer(number=2, error="not now"),
+        ),
+    )
+    batch = NoteBatch(session_id=to.ids["session_id"], notes=(note,))
+    filled = msgspec.json.encode(batch).decode()
+    to.say("note with figures and answers", "node", f"{node}:note", None, fill=filled)
+    lines = zlib.compress(b'["products",{"title":"Kettle"}]\n')
+    run = Run(execution_id="exec-before", last=2, items=1)
+    segments = (
+        Segment(sequence=1, first=1, columns=("title",), kinds=True, earlier=(run,)),
+        Segment(sequence=2, first=2, counted=1, items=1, is_part=True),
+    )
+    for segment, data in zip(segments, (b"", lines), strict=True):
+        upload = SegmentUpload(
+            session_id=to.ids["session_id"],
+            execution_id=to.ids["execution_id"],
+            token=work["token"],
+            segment=segment,
+            stream="items",
+            data=data,
+        )
+        to.say(f"keep segment {segment.sequence}", "node", f"{node}:keep", upload)
+    stale = msgspec.structs.replace(upload, token=work["token"] + 1)
+    to.say("keep a stale segment", "node", f"{node}:keep", stale)
+    end = Departure(session_id=to.ids["session_id"])
+    to.say("cancel (crawl)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
+    to.say("leave (crawl)", "node", f"{node}:unregister", end)
+    return to.exchanges
+
+
 def main() -> None:
-    file = FOLDER / f"node-protocol-{PROTOCOL}.json"
-    if file.exists():
-        sys.exit(f"{file} exists: what nodes of that version say does not change any more")
-    with tempfile.TemporaryDirectory() as folder, started(Path(folder) / "fleet") as master:
-        exchanges = record(master)
     FOLDER.mkdir(exist_ok=True)
-    document = {"protocol": PROTOCOL, "exchanges": exchanges}
-    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    print(f"{len(exchanges)} exchanges in {file}")
+    for suffix, record_part in {"": record, "-crawls": record_crawl}.items():
+        file = FOLDER / f"node-protocol-{PROTOCOL}{suffix}.json"
+        if file.exists():
+            print(f"{file} exists: what nodes of that version say does not change any more")
+            continue
+        with tempfile.TemporaryDirectory() as folder, started(Path(folder) / "fleet") as master:
+            exchanges = record_part(master)
+        document = {"protocol": PROTOCOL, "exchanges": exchanges}
+        file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        print(f"{len(exchanges)} exchanges in {file}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Nodes of earlier versions go on working: what they said and were told is replayed.
 
 `recordings/node-protocol-N.json` holds the talk of a node of version N with its master, with names
-in place of ids, and is never changed. What fails here would fail on somebody's machines: a field
+in place of ids, and is never changed; what came to a version later is in further files
+(`node-protocol-N-*.json`). What fails here would fail on somebody's machines: a field
 that was renamed or taken away, a new one that is required, an answer that lacks what a node reads.
 """
 
@@ -28,9 +29,12 @@ NAME = re.compile(r"{(\w+)}")
 
 
 def exchanges(version: int) -> list[dict[str, Any]]:
-    document = json.loads((RECORDINGS / f"node-protocol-{version}.json").read_text())
-    assert document["protocol"] == version
-    found: list[dict[str, Any]] = document["exchanges"]
+    first = RECORDINGS / f"node-protocol-{version}.json"
+    found: list[dict[str, Any]] = []
+    for file in (first, *sorted(RECORDINGS.glob(f"node-protocol-{version}-*.json"))):
+        document = json.loads(file.read_text())
+        assert document["protocol"] == version
+        found += document["exchanges"]
     return found
 
 
@@ -82,7 +86,7 @@ def test_the_recording_says_every_message_and_every_field_that_nodes_send() -> N
     """Else a change to what is not recorded would go unnoticed."""
     spoken = {each["path"].rpartition(":")[2] for each in exchanges(PROTOCOL)}
     verbs = set(re.findall(r'_send\(\s*node_id, "([\w-]+)"', Path(_source()).read_text()))
-    assert {"heartbeat", "lease", "report", "note", "unregister", "renew-token"} == verbs
+    assert {"heartbeat", "lease", "report", "note", "keep", "unregister", "renew-token"} == verbs
     assert spoken >= verbs | {"register"}
     sent = {
         name
