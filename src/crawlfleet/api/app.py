@@ -29,6 +29,7 @@ from crawlfleet.api import (
     settings,
     system,
     tasks,
+    watching,
 )
 from crawlfleet.api.door import Door, Entrance
 from crawlfleet.api.problems import place, problem, respond
@@ -55,6 +56,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *events.ROUTES,
     *audit.ROUTES,
     *system.ROUTES,
+    *watching.ROUTES,
     *metrics.ROUTES,
     *documentation.routes(lambda: ROUTES),
 )
