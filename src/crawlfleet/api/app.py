@@ -31,6 +31,7 @@ from crawlfleet.api import (
     settings,
     system,
     tasks,
+    watching,
 )
 from crawlfleet.api.door import Door, Entrance
 from crawlfleet.api.problems import place, problem, respond
@@ -59,6 +60,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *events.ROUTES,
     *audit.ROUTES,
     *system.ROUTES,
+    *watching.ROUTES,
     *metrics.ROUTES,
     *documentation.routes(lambda: ROUTES),
 )
