@@ -2,7 +2,7 @@
 
 import asyncio
 
-from crawlfleet.model.messages import ReportKind
+from crawlfleet.model.messages import Note, NoteBatch, ReportKind
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import stage
@@ -42,5 +42,29 @@ def test_a_project_is_told_of_its_own() -> None:
             assert [(each.kind, each.count) for each in whole] == [("dead_letters", 3)]
             assert [(each.kind, each.count) for each in shop] == [("dead_letters", 2)]
             assert await on.control.attention.find("nobody") == ()
+
+    run_simulated(scene())
+
+
+def test_hosts_that_a_crawl_leaves_alone_are_named() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            await on.submit(task_type="web_crawl", project_id="shop")
+            taken = await node.take()
+            now = on.control.now()
+            hosts = [
+                {"host": "a.example", "why": "429", "waiting": 7, "rests_until": now + 60},
+                {"host": "b.example", "why": "503", "waiting": 7, "rests_until": now - 60},
+                {"host": "c.example", "waiting": 7},
+            ]
+            note = Note(execution_id=taken.execution_id, figures={"hosts": hosts})
+            batch = NoteBatch(session_id=node.session_id, notes=(note,))
+            reply = await on.control.logs.take(node.id, batch)
+            await on.control.crawls.hear(batch, reply)
+            (host,) = await on.control.attention.find("shop")
+            assert (host.kind, host.count, host.subject.id) == ("host_blocks", 7, taken.task_id)
+            assert "a.example" in host.message
+            assert await on.control.attention.find("other") == ()
 
     run_simulated(scene())

@@ -12,6 +12,8 @@ from crawlfleet.core.explanation import explain
 from crawlfleet.core.resources import fits
 from crawlfleet.core.rules import Rules
 from crawlfleet.model.attention import Concern
+from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.model.task import Task
 from crawlfleet.ports.store import Store, TaskFilter
 from crawlfleet.ports.system import System
 
@@ -31,13 +33,15 @@ class Attention:
         state: FleetState,
         system: System,
         rules: Rules,
+        figures: Callable[[Task], CrawlFigures | None],
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """`disk_free` is the free share of the disk with the master's data."""
+        """`figures` are those of a running crawl, `disk_free` the free share of our disk."""
         self._store = store
         self._state = state
         self._system = system
         self._rules = rules
+        self._figures = figures
         self._disk_free = disk_free
 
     async def find(self, project_id: str | None = None) -> tuple[Concern, ...]:
@@ -59,9 +63,26 @@ class Attention:
                 more_dead_letters=len(dead) > MOST_DEAD_LETTERS,
                 attempts=happened[Happening.COMPLETED] + failures.total(),
                 failures=failures,
+                blocked=[*self._blocked(project_id)],
                 disk_free=self._disk_free() if whole else None,
             )
         )
+
+    def _blocked(self, project_id: str | None) -> Iterator[core.BlockedHost]:
+        now = self._system.now()
+        for lease in self._state.leases.values():
+            if project_id not in (None, lease.task.project_id):
+                continue
+            figures = self._figures(lease.task)
+            for host in figures.hosts if figures else ():
+                if host.why and host.rests_until is not None and host.rests_until > now:
+                    yield core.BlockedHost(
+                        host=host.host,
+                        task_id=lease.task.id,
+                        why=host.why,
+                        errors=host.errors,
+                        waiting=host.waiting,
+                    )
 
     def _waiting(self) -> Iterator[core.Waiting]:
         queue, now = self._state.queue, self._system.now()

@@ -124,7 +124,12 @@ class ControlPlane:
         )
         self.timeline = Timeline(store=store, state=state, system=system)
         self.attention = Attention(
-            store=store, state=state, system=system, rules=rules, disk_free=disk_free
+            store=store,
+            state=state,
+            system=system,
+            rules=rules,
+            figures=self.crawls.live_figures,
+            disk_free=disk_free,
         )
         self.task_types = admission.parameter_types
         self._dispatch = Dispatch(
