@@ -101,7 +101,7 @@ def allowed(method: str, path: str) -> set[str]:
     if path.endswith(SPOKEN_BY_NODES):
         return {"admin", "node token"}
     operators = {"operator", "admin", "rotated key in its grace"}
-    if path.endswith(":unregister"):
+    if path.endswith((":unregister", ":drain")):
         return operators | {"node token"}
     readers = {"viewer"} if method == "GET" else set()
     if (method, path) == ("GET", "/api/v1/nodes/{node_id}"):

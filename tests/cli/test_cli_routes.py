@@ -41,6 +41,7 @@ COMMANDS = {
     "list_nodes": "nodes list",
     "get_node": "nodes show",
     "drain_node": "nodes drain",
+    "remove_node": "nodes remove",
     "maintain_node": "nodes maintenance",
     "resume_node": "nodes resume",
     "unregister_node": "nodes unregister",

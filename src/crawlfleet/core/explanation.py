@@ -68,7 +68,7 @@ def explain(requirement: Requirement, fleet: Fleet, rules: Rules) -> Explanation
 
 
 def _reasons(node: Node, requirement: Requirement, fleet: Fleet, rules: Rules) -> Iterator[Reason]:
-    yield from node_reasons(node)
+    yield from node_reasons(node, is_idle=not fleet.count(node.id))
     if not fleet.accepts_work(node.cluster_id):
         yield Reason("cluster", f"the cluster {node.cluster_id!r} takes no new work")
     yield from class_reasons(requirement, class_of(node), rules.filters)

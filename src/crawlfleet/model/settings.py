@@ -12,6 +12,8 @@ from msgspec import Meta
 from crawlfleet.model.resources import NOTHING, Resources
 
 Seconds = Annotated[float, Meta(gt=0)]
+Delay = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(gt=0, le=1)]
 Days = Annotated[float, Meta(ge=0)]
 Megabytes = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
@@ -151,6 +153,99 @@ class RecoverySettings(Section, frozen=True, kw_only=True):
     ] = 10.0
 
 
+class HealthSettings(Section, frozen=True, kw_only=True):
+    """What a node's health is judged by."""
+
+    cpu_limit: Annotated[
+        Share,
+        Meta(
+            description="A node that is busier is unhealthy: it gets no new work unless it has "
+            "none; 1 for no limit."
+        ),
+    ] = 0.9
+    memory_limit: Annotated[
+        Share,
+        Meta(
+            description="A node that uses more of its memory is unhealthy: it gets no new work; "
+            "1 for no limit."
+        ),
+    ] = 0.95
+    disk_free_mb: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="A node with less space on the disk of its data folder is unhealthy: it "
+            "gets no new work; 0 for no limit.",
+        ),
+    ] = 200.0
+    error_rate_limit: Annotated[
+        Share,
+        Meta(
+            description="A node is degraded when a larger share of its executions fails; 1 for no "
+            "limit."
+        ),
+    ] = 0.5
+    latency_limit_s: Annotated[
+        Seconds,
+        Meta(
+            description="A node is degraded when executions begin so late after they were given "
+            "to it."
+        ),
+    ] = 5.0
+    clock_skew_limit_s: Annotated[
+        Seconds,
+        Meta(description="A node is degraded when its clock differs by so much from the master's."),
+    ] = 30.0
+    sustain_s: Annotated[
+        Delay, Meta(description="A limit has to be passed for so long before it counts.")
+    ] = 15.0
+    recover_s: Annotated[
+        Delay,
+        Meta(
+            description="A node is well again when a reading was inside its limit, by a tenth of "
+            "it, for so long."
+        ),
+    ] = 10.0
+    window_s: Annotated[
+        Seconds, Meta(description="How far back errors and latency are looked at.")
+    ] = 300.0
+    least_ended: Annotated[
+        Count,
+        Meta(description="With fewer executions in that time, errors and latency say nothing."),
+    ] = 10
+    probe_interval_s: Annotated[
+        Seconds,
+        Meta(description="How often the health endpoints of nodes that advertise one are asked."),
+    ] = 10.0
+    probe_timeout_s: Annotated[
+        Seconds, Meta(description="How long a health endpoint may take to answer.")
+    ] = 2.0
+    probe_failures: Annotated[
+        Count, Meta(description="A node is unreachable when so many probes failed in a row.")
+    ] = 3
+    probe_loopback: Annotated[
+        bool | None,
+        Meta(
+            description="Whether nodes may advertise a loopback address; when not set, they may "
+            "if the master itself listens on one."
+        ),
+    ] = None
+    release_unreachable_s: Annotated[
+        Delay,
+        Meta(
+            description="The work of a node that was unreachable for so long goes back to the "
+            "queue; 0 for never."
+        ),
+    ] = 60.0
+    release_unhealthy_s: Annotated[
+        Delay,
+        Meta(
+            description="The work of a node that was unhealthy for so long goes back to the "
+            "queue; 0 for never."
+        ),
+    ] = 0.0
+
+
 class RetentionSettings(Section, frozen=True, kw_only=True):
     """How long finished things are kept, in days; zero keeps them for ever."""
 
@@ -168,6 +263,10 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
             "of a minute for a day, means of an hour for so long. 0 for ever."
         ),
     ] = 31.0
+    nodes_days: Annotated[
+        Days,
+        Meta(description="How long a node that is gone is listed, and then kept; 0 for ever."),
+    ] = 30.0
     audit_days: Annotated[
         Days, Meta(description="How long an entry of the audit log is kept; 0 for ever.")
     ] = 365.0
@@ -245,6 +344,34 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
             "addresses, and `web_crawl` where the crawl asks for it too."
         ),
     ] = False
+    advertise: Annotated[
+        str,
+        Meta(
+            description="The IP address and port, such as `10.0.0.7:8010`, at which the master "
+            "may ask whether the node is well; nowhere when empty."
+        ),
+    ] = ""
+    health_host: Annotated[
+        str,
+        Meta(
+            description="The address that the health endpoint listens on; the advertised one, or "
+            "else the loopback, when empty."
+        ),
+    ] = ""
+    health_port: Annotated[
+        Annotated[int, Meta(ge=0, le=65535)] | None,
+        Meta(
+            description="The port of the health endpoint; 0 takes a free one. When not set, the "
+            "advertised one, and no endpoint when nothing is advertised."
+        ),
+    ] = None
+    leave_grace_s: Annotated[
+        Delay,
+        Meta(
+            description="How long a worker that is told to stop (SIGTERM) lets its work finish, "
+            "taking nothing new, before it gives it back."
+        ),
+    ] = 0.0
     stop_grace_s: Annotated[
         Seconds,
         Meta(description="How long a stopped executor may take before it is killed."),
@@ -315,6 +442,7 @@ class Settings(Section, frozen=True, kw_only=True):
     tasks: TaskSettings = TaskSettings()
     dispatch: DispatchSettings = DispatchSettings()
     recovery: RecoverySettings = RecoverySettings()
+    health: HealthSettings = HealthSettings()
     retention: RetentionSettings = RetentionSettings()
     worker: WorkerSettings = WorkerSettings()
     log: LogSettings = LogSettings()
