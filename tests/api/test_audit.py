@@ -11,7 +11,7 @@ from crawlfleet.model.key import Role
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api audit")]
 
-NOT_IN_IT: Final = {"heartbeat", "lease", "report", "note", "keep_segment"}
+NOT_IN_IT: Final = {"heartbeat", "lease", "report", "note", "keep_segment", "device_heartbeat"}
 """What nodes say of their work."""
 
 
@@ -34,6 +34,8 @@ Request = tuple[str, Any, set[str], str | None]
 def changing(master: Master, name: str) -> Request:
     """A request to a route that changes something."""
     tasks = "/api/v1/tasks"
+    if name in OF_DISTRIBUTION:
+        return distribution(master, name)
     match name:
         case "create_task":
             return tasks, {"task_type": "nobodys"}, set(), None
@@ -47,12 +49,8 @@ def changing(master: Master, name: str) -> Request:
             return "/api/v1/keys", {"name": "made-here", "role": "viewer"}, set(), None
         case "create_join_token":
             return "/api/v1/join-tokens", {}, set(), None
-        case "open_session":
-            return "/api/v1/session", {"key": master.fleet.key}, set(), None
-        case "close_session":
-            return "/api/v1/session", {}, set(), None
-        case "create_session_link":
-            return "/api/v1/session:link", {}, set(), None
+        case "open_session" | "close_session" | "create_session_link":
+            return session_order(master, name)
         case "roll_back_cluster":
             return administration(master, "rollback", "cluster")
     return ordering(master, name)
@@ -77,6 +75,40 @@ def ordering(master: Master, name: str) -> Request:
         made = master.key(f"to-{verb}", "viewer") if kind == "key" else master.join_token()
         return f"/api/v1/{kind.replace('_', '-')}s/{made[0]}:{verb}", {}, {made[0]}, None
     raise AssertionError(f"say how {name} changes something")
+
+
+def session_order(master: Master, name: str) -> Request:
+    if name == "create_session_link":
+        return "/api/v1/session:link", {}, set(), None
+    body = {"key": master.fleet.key} if name == "open_session" else {}
+    return "/api/v1/session", body, set(), None
+
+
+OF_DISTRIBUTION: Final = {
+    route.name for route in ROUTES if route.path.startswith("/api/distribution/")
+}
+
+
+def distribution(master: Master, name: str) -> Request:
+    base = "/api/distribution"
+    if name == "register_device":
+        who = {"device_id": "audited"}
+        return f"{base}/devices/register", who, set(), master.keys[Role.NODE]
+    if name == "create_distributed_task":
+        return f"{base}/tasks", {"task_type": "nobodys"}, set(), None
+    node: Node = master.node(task_types=["audited"])
+    if name == "change_device_status":
+        path = f"{base}/devices/{node.id}/status"
+        return path, {"status": "maintenance"}, {node.id}, None
+    if name == "change_task_status":
+        id = task(master)
+        return f"{base}/tasks/{id}/status", {"status": "cancelled"}, {id}, None
+    assert name == "assign_task"
+    # It waits for another try, so that it is not placed by itself meanwhile.
+    later = {"initial_delay_s": 600, "max_delay_s": 600}
+    id = master.submit(task_type="audited", retry_policy=later)
+    node.report(node.take(), "failed")
+    return f"{base}/tasks/{id}/assign", {"device_id": node.id}, {id}, None
 
 
 def task_order(master: Master, verb: str, kind: str) -> Request:
@@ -123,6 +155,8 @@ def node_order(master: Master, verb: str, kind: str) -> Request:
     node: Node = master.node(task_types=["none"])
     if verb == "resume":
         node.order("drain").expect(200)
+    if verb == "remove":
+        node.order("unregister").expect(200)
     word = {"maintain": "maintenance", "rotate": "rotate-token", "renew": "renew-token"}
     if verb in {"change", "label"}:
         return node.path, {"labels": {"rack": "7"}}, {node.id}, None

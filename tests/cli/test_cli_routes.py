@@ -101,6 +101,13 @@ REASONS = {
 }
 
 
+REASONS |= {
+    route.name: "for those who know that API alone; `nodes` and `tasks` do the same"
+    for route in ROUTES
+    if route.path.startswith("/api/distribution/")
+}
+
+
 def exists(command: Any, words: list[str]) -> bool:
     for word in words:
         command = getattr(command, "commands", {}).get(word)

@@ -17,6 +17,7 @@ from crawlfleet.api import (
     clusters,
     crawls,
     dead_letters,
+    distribution,
     documentation,
     events,
     executions,
@@ -60,6 +61,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *audit.ROUTES,
     *system.ROUTES,
     *metrics.ROUTES,
+    *distribution.ROUTES,
     *documentation.routes(lambda: ROUTES),
 )
 

@@ -205,6 +205,7 @@ ROUTES: Final = (
         summary="Register a node, or welcome it back, and open a session",
         details="A new node shows a join token and is answered with its `node_token`, once; a "
         "node that returns shows that token and sends its `node_id`. Its earlier session ends.",
+        joins=True,
         body=Registration,
         response=Registered,
         statuses=(HTTPStatus.CREATED,),

@@ -30,6 +30,7 @@ from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import Conflict, NotFound, Refused, Unauthenticated
 from crawlfleet.model.change import Change
 from crawlfleet.model.cluster import NodeTerms
+from crawlfleet.model.distribution import DEVICE_ID
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.key import ApiKey
@@ -232,6 +233,14 @@ class Nodes:
         if node_id not in self._state.nodes:
             await self._state.renewal.nodes([node_id])
         return self.get(node_id)
+
+    def known_as(self, name: str) -> Node | None:
+        """The node with this id, or that gave itself this one; of several the first that did."""
+        nodes = self._state.nodes
+        if name in nodes:
+            return nodes[name]
+        named = (node for _, node in sorted(nodes.items()) if node.labels.get(DEVICE_ID) == name)
+        return next(named, None)
 
     async def present(self, node_id: str) -> Node:
         """The node as the store has it: another master may just have changed it."""

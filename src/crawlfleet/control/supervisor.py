@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.audit import AuditLog
 from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.crawls import Crawls
@@ -142,6 +143,9 @@ class ControlPlane:
         )
         self.queries = Queries(
             store=store, state=state, system=system, tasks=self.tasks, rules=rules
+        )
+        self.assigning = Assigning(
+            state=state, system=system, rules=rules, tasks=self.tasks, nodes=self.nodes
         )
         self._dispatch = Dispatch(
             state=state, system=system, rules=rules, settings=settings.dispatch

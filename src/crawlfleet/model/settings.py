@@ -124,6 +124,18 @@ class TaskSettings(Section, frozen=True, kw_only=True):
     ] = True
 
 
+class DistributionSettings(Section, frozen=True, kw_only=True):
+    """What tasks that come over `/api/distribution` have where they say nothing."""
+
+    task_timeout_s: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="How long an attempt of such a task may take; for ever when not set."),
+    ] = 3600.0
+    max_retries: Annotated[
+        int, Meta(ge=0, le=100, description="How often such a task is tried again.")
+    ] = 3
+
+
 class DispatchSettings(Section, frozen=True, kw_only=True):
     """How ready tasks find their nodes."""
 
@@ -440,6 +452,7 @@ class Settings(Section, frozen=True, kw_only=True):
     server: ServerSettings = ServerSettings()
     session: SessionSettings = SessionSettings()
     tasks: TaskSettings = TaskSettings()
+    distribution: DistributionSettings = DistributionSettings()
     dispatch: DispatchSettings = DispatchSettings()
     recovery: RecoverySettings = RecoverySettings()
     health: HealthSettings = HealthSettings()
