@@ -47,6 +47,7 @@ def with_(**fields: float) -> Reading:
         (with_(cpu=0.91), "cpu", Health.UNHEALTHY),
         (with_(memory=0.96), "memory", Health.UNHEALTHY),
         (with_(disk_free_mb=199.0), "disk", Health.UNHEALTHY),
+        (with_(disk_free_mb=0.1, disk=0.99), "disk", Health.UNHEALTHY),
         (with_(error_rate=0.51), "errors", Health.DEGRADED),
         (with_(wait_s=5.1), "latency", Health.DEGRADED),
         (with_(clock_skew_s=31.0), "clock", Health.DEGRADED),
@@ -68,6 +69,7 @@ def test_each_limit_has_its_condition(reading: Reading, kind: str, health: Healt
         Reading(),
         with_(cpu=0.90, memory=0.95, disk_free_mb=200.0),
         with_(error_rate=0.5, wait_s=5.0, clock_skew_s=30.0),
+        with_(disk_free_mb=1.0, disk=0.5),
     ],
 )
 def test_what_reaches_a_limit_and_what_is_not_known_is_no_matter(reading: Reading) -> None:
@@ -88,6 +90,13 @@ def test_a_condition_goes_when_its_reading_was_well_inside_for_a_while() -> None
     assert after(*ill, (16, low), (25, low)) == ["cpu"]
     assert after(*ill, (16, low), (26, low)) == []
     assert after(*ill, (16, low), (25, near), (26, low), (35, low)) == ["cpu"]
+
+
+def test_a_small_disk_is_well_again_when_there_is_room_on_it() -> None:
+    full, roomy = with_(disk_free_mb=0.0, disk=1.0), with_(disk_free_mb=0.9, disk=0.1)
+    ill = [(0.0, full), (15.0, full)]
+    assert after(*ill) == ["disk"]
+    assert after(*ill, (16, roomy), (26, roomy)) == []
 
 
 def test_what_is_not_known_any_more_is_no_condition_for_long() -> None:

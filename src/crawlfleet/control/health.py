@@ -82,6 +82,7 @@ class NodeHealth:
         return Reading(
             cpu=usage.cpu_usage,
             memory=usage.memory_usage,
+            disk=usage.disk_usage,
             disk_free_mb=usage.disk_free_mb,
             error_rate=error_rate,
             wait_s=wait_s,

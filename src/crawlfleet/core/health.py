@@ -20,6 +20,8 @@ CPU, MEMORY, DISK = "cpu", "memory", "disk"
 ERRORS, LATENCY, CLOCK, PROBE = "errors", "latency", "clock", "probe"
 SLACK: Final = 0.1
 """How far inside its limit a reading has to be before its condition can go, as a share of it."""
+DISK_SHARE: Final = 0.95
+"""A disk that is less full than this is no matter, however small it is."""
 SEVERITY: Final = (
     Health.UNKNOWN,
     Health.HEALTHY,
@@ -35,6 +37,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     cpu: float | None = None
     memory: float | None = None
+    disk: float | None = None
     disk_free_mb: float | None = None
     error_rate: float | None = None
     """The share of the executions that ended lately that did not succeed."""
@@ -164,7 +167,7 @@ def _gauges(reading: Reading, settings: HealthSettings) -> Iterator[_Gauge]:
     yield _above(
         MEMORY, pressure, reading.memory, settings.memory_limit, "memory at {:.0%}, limit {:.0%}"
     )
-    yield _disk(reading.disk_free_mb, settings.disk_free_mb)
+    yield _disk(reading.disk, reading.disk_free_mb, settings.disk_free_mb)
     yield _above(
         ERRORS,
         weakness,
@@ -195,9 +198,12 @@ def _above(kind: str, health: Health, value: float | None, limit: float, words: 
     return _Gauge(kind, health, is_over, is_calm, words.format(value, limit) if is_over else "")
 
 
-def _disk(free_mb: float | None, limit_mb: float) -> _Gauge:
+def _disk(usage: float | None, free_mb: float | None, limit_mb: float) -> _Gauge:
+    """Both count: of a large disk a small share is much, and a small one may be full of nothing."""
     if free_mb is None:
         return _Gauge(DISK, Health.UNHEALTHY, False, True, "")
-    is_over, is_calm = free_mb < limit_mb, free_mb >= limit_mb * (1 + SLACK)
+    share = 1.0 if usage is None else usage
+    is_over = free_mb < limit_mb and share > DISK_SHARE
+    is_calm = free_mb >= limit_mb * (1 + SLACK) or share <= 1 - (1 - DISK_SHARE) * (1 + SLACK)
     words = f"{free_mb:.0f} MB of its disk are free, limit {limit_mb:g} MB"
     return _Gauge(DISK, Health.UNHEALTHY, is_over, is_calm, words)

@@ -29,8 +29,8 @@ class HealthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         float,
         Meta(
             ge=0,
-            description="A node with less space on the disk of its data folder is unhealthy: it "
-            "gets no new work; 0 for no limit.",
+            description="A node with less space on the disk of its data folder, and less than a "
+            "twentieth of it, is unhealthy: it gets no new work; 0 for no limit.",
         ),
     ] = 200.0
     error_rate_limit: Annotated[
