@@ -37,6 +37,7 @@ from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.trust import ServerCertificate, Trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
+from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
 from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.journal import ReportJournal
 from crawlfleet.worker.pool import ProcessPool
@@ -77,6 +78,8 @@ def control_plane(
     name: str = "master",
 ) -> ControlPlane:
     """A control plane over a store, with all strategies and filters that are installed."""
+    from crawlfleet.client.probe import HttpProber
+
     rules = default_rules(
         default_strategy=settings.dispatch.default_strategy,
         strategies=plugins.load(plugins.STRATEGIES),
@@ -96,6 +99,7 @@ def control_plane(
         admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),
+        prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
         origins=origins,
         name=name,
         disk_free=lambda: _disk_free(config.data_dir(settings)),
@@ -184,7 +188,12 @@ async def run_worker(
     # Whoever names an authority now may have given the master another key since the node joined.
     trust = _trust(settings.worker, pin if settings.worker.tls_ca else kept.master_pin)
     _check_trust(trust, master_url)
-    async with Transport(master_url or "", trust) as transport, _masters(master_url, transport):
+    nameplate = Nameplate()
+    async with (
+        Transport(master_url or "", trust) as transport,
+        _masters(master_url, transport),
+        answering(settings.worker, nameplate) as place,
+    ):
         agent = Agent(
             link=HttpControlLink(
                 transport,
@@ -195,8 +204,10 @@ async def run_worker(
             pool=pool,
             identity=kept,
             system=Machine(),
-            registration=await _registration(settings.worker, pool),
-            measure=UsageMeter().read,
+            registration=await _registration(settings.worker, pool, place),
+            measure=UsageMeter(folder=config.data_dir(settings)).read,
+            leave_grace_s=settings.worker.leave_grace_s,
+            nameplate=nameplate,
             stop_grace_s=settings.worker.stop_grace_s,
             long_poll_s=settings.session.long_poll_s,
             keeper=ReportJournal(
@@ -263,7 +274,9 @@ async def _announced(server: ServerSettings, port: int) -> AsyncIterator[None]:
         yield
 
 
-async def _registration(settings: WorkerSettings, pool: ProcessPool) -> Registration:
+async def _registration(
+    settings: WorkerSettings, pool: ProcessPool, place: Place | None
+) -> Registration:
     offered = msgspec.structs.asdict(await measure_capacity(settings))
     return Registration(
         name=settings.name or socket.gethostname(),
@@ -275,6 +288,9 @@ async def _registration(settings: WorkerSettings, pool: ProcessPool) -> Registra
         resources={name: amount for name, amount in offered.items() if amount},
         task_types=pool.task_types,
         protocol=PROTOCOL,
+        ip_address=place.address if place else "",
+        port=place.port if place else 0,
+        probe=place is not None,
     )
 
 

@@ -2,7 +2,7 @@
 
     python tests/api/record_node_protocol.py
 
-writes those of `recordings/node-protocol-N.json` and `-N-crawls.json` that are not there yet, N
+writes those of `recordings/node-protocol-N.json` and `-N-….json` that are not there yet, N
 being the version of the protocol. A recording is kept
 for as long as masters understand that version: it is never made again to please a test.
 """
@@ -25,6 +25,7 @@ from crawlfleet.model.log import Gap, LogLine, Progress
 from crawlfleet.model.messages import (
     PROTOCOL,
     Departure,
+    DrainOrder,
     Heartbeat,
     LeaseRequest,
     Note,
@@ -245,9 +246,40 @@ def record_crawl(master: Master) -> list[dict[str, Any]]:
     return to.exchanges
 
 
+def record_leaving(master: Master) -> list[dict[str, Any]]:
+    """A node that advertises its health endpoint, tells its time, and drains itself."""
+    to = Recorder(master)
+    registration = Registration(
+        name="leaving",
+        ip_address="10.0.0.7",
+        port=8010,
+        probe=True,
+        resources={"slots": 1.0},
+        task_types=("recorded",),
+        protocol=PROTOCOL,
+    )
+    node = "/api/v1/nodes/{node_id}"
+    to.say("register", "join", "/api/v1/nodes:register", registration)
+    beat = Heartbeat(
+        resources=Usage(cpu_usage=0.5, memory_usage=0.25, disk_usage=0.5, disk_free_mb=1000.0),
+        session_id=to.ids["session_id"],
+        number=1,
+        sent_at=1000.5,
+    )
+    to.say("heartbeat with its time", "node", f"{node}:heartbeat", beat)
+    to.say("drain", "node", f"{node}:drain", DrainOrder(deadline_s=30.0))
+    request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
+    to.say("lease when it was drained", "node", f"{node}:lease", request)
+    return to.exchanges
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    for suffix, record_part in {"": record, "-crawls": record_crawl}.items():
+    for suffix, record_part in {
+        "": record,
+        "-crawls": record_crawl,
+        "-leaving": record_leaving,
+    }.items():
         file = FOLDER / f"node-protocol-{PROTOCOL}{suffix}.json"
         if file.exists():
             print(f"{file} exists: what nodes of that version say does not change any more")

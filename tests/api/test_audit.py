@@ -11,7 +11,7 @@ from crawlfleet.model.key import Role
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api audit")]
 
-NOT_IN_IT: Final = {"heartbeat", "lease", "report", "note", "keep_segment"}
+NOT_IN_IT: Final = {"heartbeat", "lease", "report", "note", "keep_segment", "device_heartbeat"}
 """What nodes say of their work."""
 
 
@@ -34,6 +34,8 @@ Request = tuple[str, Any, set[str], str | None]
 def changing(master: Master, name: str) -> Request:
     """A request to a route that changes something."""
     tasks = "/api/v1/tasks"
+    if name in OF_DISTRIBUTION:
+        return distribution(master, name)
     match name:
         case "create_task":
             return tasks, {"task_type": "nobodys"}, set(), None
@@ -80,6 +82,33 @@ def session_order(master: Master, verb: str, kind: str) -> Request:
     return f"/api/v1/session{':link' if kind == 'session_link' else ''}", body, set(), None
 
 
+OF_DISTRIBUTION: Final = {
+    route.name for route in ROUTES if route.path.startswith("/api/distribution/")
+}
+
+
+def distribution(master: Master, name: str) -> Request:
+    base = "/api/distribution"
+    if name == "register_device":
+        who = {"device_id": "audited"}
+        return f"{base}/devices/register", who, set(), master.keys[Role.NODE]
+    if name == "create_distributed_task":
+        return f"{base}/tasks", {"task_type": "nobodys"}, set(), None
+    node: Node = master.node(task_types=["audited"])
+    if name == "change_device_status":
+        path = f"{base}/devices/{node.id}/status"
+        return path, {"status": "maintenance"}, {node.id}, None
+    if name == "change_task_status":
+        id = task(master)
+        return f"{base}/tasks/{id}/status", {"status": "cancelled"}, {id}, None
+    assert name == "assign_task"
+    # It waits for another try, so that it is not placed by itself meanwhile.
+    later = {"initial_delay_s": 600, "max_delay_s": 600}
+    id = master.submit(task_type="audited", retry_policy=later)
+    node.report(node.take(), "failed")
+    return f"{base}/tasks/{id}/assign", {"device_id": node.id}, {id}, None
+
+
 def task_order(master: Master, verb: str, kind: str) -> Request:
     id = task(master)
     if verb in {"resume", "retry"}:
@@ -124,6 +153,8 @@ def node_order(master: Master, verb: str, kind: str) -> Request:
     node: Node = master.node(task_types=["none"])
     if verb == "resume":
         node.order("drain").expect(200)
+    if verb == "remove":
+        node.order("unregister").expect(200)
     word = {"maintain": "maintenance", "rotate": "rotate-token", "renew": "renew-token"}
     if verb in {"change", "label"}:
         return node.path, {"labels": {"rack": "7"}}, {node.id}, None

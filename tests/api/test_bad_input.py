@@ -331,7 +331,7 @@ CALLERS = [
     act("register as operator", 403, "needs the role", REGISTER, {"name": "n"}, "operator"),
     act("create with a join key", 403, "needs the role", TASKS, {"task_type": "x"}, "join"),
     act("create with a node token", 403, "needs the role", TASKS, {"task_type": "x"}, "node"),
-    act("drain with a node token", 403, "needs the role", f"{NODE}:drain", None, "node"),
+    act("rest with a node token", 403, "needs the role", f"{NODE}:maintenance", None, "node"),
     read("list with a node token", "needs the role", TASKS, 403, key="node"),
     act("beat with a join key", 403, "its own node token", f"{NODE}:heartbeat", {}, "join"),
     act(

@@ -79,11 +79,27 @@ OPEN: Final = {
 }
 FOR_ADMINS: Final = ("/api/v1/keys", "/api/v1/join-tokens", "/api/v1/audit", "/api/v1/settings")
 ENDS_NODES: Final = (":rotate-token", ":revoke")
-SPOKEN_BY_NODES: Final = (":heartbeat", ":lease", ":report", ":note", ":keep", ":renew-token")
+SPOKEN_BY_NODES: Final = (
+    ":heartbeat",
+    "/heartbeat",
+    ":lease",
+    ":report",
+    ":note",
+    ":keep",
+    ":renew-token",
+)
 OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}"}
 """What a path may name that is a project, or belongs to one."""
 ONLY_THE_ID: Final = {"detail": "", "instance": ""}
-FLEET_WIDE: Final = ("/api/v1/nodes", "/api/v1/clusters", "/metrics", *FOR_ADMINS)
+FLEET_WIDE: Final = (
+    "/api/v1/nodes",
+    "/api/v1/clusters",
+    "/metrics",
+    "/api/distribution/devices",
+    "/api/distribution/system",
+    "/api/distribution/tasks/pull",
+    *FOR_ADMINS,
+)
 
 
 def allowed(method: str, path: str) -> set[str]:
@@ -96,12 +112,17 @@ def allowed(method: str, path: str) -> set[str]:
         return {"admin"}
     if path.startswith("/api/v1/clusters") and method != "GET":
         return {"admin"}
-    if path.endswith(":register"):
+    nodes = {"node token", "another node's token"}
+    if path.startswith("/api/distribution") and method == "GET" and path.endswith("/pull"):
+        return {"admin", *nodes}
+    if path.endswith((":register", "/register")):
         return {"admin", "join key", "join token", "node token", "another node's token"}
     if path.endswith(SPOKEN_BY_NODES):
         return {"admin", "node token"}
     operators = {"operator", "admin", "rotated key in its grace"}
-    if path.endswith(":unregister"):
+    if path.endswith("{task_id}/status"):
+        return operators | nodes | {"shop's operator", "another project's operator"}
+    if path.endswith((":unregister", ":drain", "{device_id}/status")):
         return operators | {"node token"}
     readers = {"viewer"} if method == "GET" else set()
     if (method, path) == ("GET", "/api/v1/nodes/{node_id}"):
@@ -175,6 +196,7 @@ def cast(master: Master) -> Cast:
     time.sleep(0.05)  # until those that expire have expired
     ids = {
         "node_id": node.id,
+        "device_id": node.id,
         "task_id": crawling.task,
         "execution_id": work["execution_id"],
         "key_id": master.key("somebody", "viewer")[0],

@@ -35,6 +35,7 @@ def ids(master: Master) -> dict[str, str]:
         master.post(f"/api/v1/{kind}", {"id": "there"}, status=201)
     return {
         "node_id": node.id,
+        "device_id": node.id,
         "task_id": master.submit(task_type="nobodys"),
         "execution_id": work["execution_id"],
         "project_id": "there",

@@ -41,6 +41,7 @@ COMMANDS = {
     "list_nodes": "nodes list",
     "get_node": "nodes show",
     "drain_node": "nodes drain",
+    "remove_node": "nodes remove",
     "maintain_node": "nodes maintenance",
     "resume_node": "nodes resume",
     "unregister_node": "nodes unregister",
@@ -100,6 +101,13 @@ REASONS = {
     "get_metrics": "for Prometheus; `statistics` is for people",
     "get_openapi": "for generators of clients",
     "get_reference": "for a browser",
+}
+
+
+REASONS |= {
+    route.name: "for those who know that API alone; `nodes` and `tasks` do the same"
+    for route in ROUTES
+    if route.path.startswith("/api/distribution/")
 }
 
 

@@ -219,6 +219,7 @@ def test_a_change_of_what_has_changed_since_is_refused() -> None:
     async def scene() -> None:
         async with stage() as on:
             node = await on.node()
+            await beat(on, node)
             version = on.control.nodes.get(node.id).version
             label = NodeChangeRequest(labels={"a": "1"})
             await on.control.nodes.change(node.id, label, by="ada", version=version)

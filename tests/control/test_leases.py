@@ -219,7 +219,7 @@ def test_a_drained_node_finishes_its_work_takes_no_more_and_goes() -> None:
             node = await on.node()
             await on.submit()
             assignment = await node.take()
-            await on.control.nodes.drain(node.id, by="people")
+            await on.control.node_orders.drain(node.id, by="people")
             waiting = await on.submit()
             assert (await node.lease(assignment)).assignments == ()
             await node.report(assignment, SUCCEEDED)

@@ -151,8 +151,8 @@ def test_a_version_that_was_seen_at_one_master_holds_at_the_other() -> None:
             labelled = await one.nodes.change(node.id, NodeChangeRequest(labels={"a": "1"}), by="")
             again = NodeChangeRequest(labels={"a": "2"})
             await other.nodes.change(node.id, again, by="me", version=labelled.version)
-            await one.nodes.maintain(node.id, by="me", if_version=labelled.version + 1)
-            assert (await other.nodes.resume(node.id, by="me")).status is NodeStatus.ONLINE
+            await one.node_orders.maintain(node.id, by="me", if_version=labelled.version + 1)
+            assert (await other.node_orders.resume(node.id, by="me")).status is NodeStatus.ONLINE
             more = NodeChangeRequest(labels={"a": "3"})
             with pytest.raises(PreconditionFailed):
                 await one.nodes.change(node.id, more, by="me", version=labelled.version)

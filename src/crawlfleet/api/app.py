@@ -17,6 +17,7 @@ from crawlfleet.api import (
     clusters,
     crawls,
     dead_letters,
+    distribution,
     documentation,
     events,
     executions,
@@ -62,6 +63,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *system.ROUTES,
     *watching.ROUTES,
     *metrics.ROUTES,
+    *distribution.ROUTES,
     *documentation.routes(lambda: ROUTES),
 )
 

@@ -183,13 +183,18 @@ NODE: Final[dict[str, Any]] = {
     "task_types": ["http_fetch", "sleep"],
     "resources": {"cpu_cores": 8.0, "memory_mb": 16384.0, "slots": 1.0},
     "status": "online",
-    "health": "unknown",
+    "health": "healthy",
+    "health_reason": "",
+    "health_at": "2026-11-15T09:29:03.952047Z",
+    "conditions": [],
     "usage": {
         "cpu_usage": 0.65,
         "memory_usage": 0.75,
         "gpu_usage": None,
         "network_io": 0.0,
         "disk_io": 0.0,
+        "disk_usage": 0.31,
+        "disk_free_mb": 51200.0,
     },
     "load": 0.8,
     "active_tasks": [_WAITING_ID],
@@ -197,7 +202,9 @@ NODE: Final[dict[str, Any]] = {
     "created_at": "2026-11-15T09:29:03.943095Z",
     "updated_at": "2026-11-15T09:29:03.943095Z",
     "configuration_version": 0,
-    "version": 1,
+    "version": 2,
+    "probe": False,
+    "drain_until": None,
 }
 NODE_CHANGE: Final[dict[str, Any]] = {
     "labels": {"rack": "7", "spare": None},
@@ -220,6 +227,8 @@ NODE_HISTORY: Final[dict[str, Any]] = {
             "ended": 41,
             "errors": 1,
             "latency_s": 4.8,
+            "disk_usage": 0.31,
+            "wait_s": 0.04,
         }
     ],
 }

@@ -4,6 +4,7 @@ Names are stable, since people alert on them; docs/reference/metrics.md lists th
 states, classes and routes, never ids: their number does not grow with the work.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final
@@ -23,7 +24,7 @@ from crawlfleet.api.requests import Requests
 from crawlfleet.api.routing import READERS, Call, Reply, Route, Scope
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.control.tally import Distribution, Happening
-from crawlfleet.model.node import NodeStatus
+from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.task import TERMINAL, ErrorClass, TaskStatus
 from crawlfleet.model.views import Totals
 
@@ -88,6 +89,13 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
     )
     nodes = {str(status): totals.nodes.get(status, 0) for status in NodeStatus}
     yield _gauges("crawlfleet_nodes", "Nodes that are known.", "status", nodes)
+    health = Counter(str(node.health) for node in state.nodes.values())
+    yield _gauges(
+        "crawlfleet_nodes_health",
+        "Nodes by their health.",
+        "health",
+        {str(each): health[each] for each in Health},
+    )
     yield _gauge("crawlfleet_sessions", "Sessions of nodes that are open.", len(state.sessions))
     yield _gauge("crawlfleet_events_last_seq", "Newest event known.", control.events.position)
     yield _gauge("crawlfleet_leader", "1 if this master leads.", float(control.leads))

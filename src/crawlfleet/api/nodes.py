@@ -27,6 +27,7 @@ from crawlfleet.api.selecting import check_id, seconds_of
 from crawlfleet.model.history import Resolution
 from crawlfleet.model.messages import (
     Departure,
+    DrainOrder,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
@@ -128,31 +129,43 @@ async def history(call: Call) -> NodeHistoryView:
 
 
 async def drain(call: Call) -> Reply:
-    version = wanted_version(call)
-    by = call.caller.name
-    return _reply(call, await call.control.nodes.drain(_id(call), by=by, if_version=version))
+    node = await call.control.node_orders.drain(
+        _id(call),
+        by=call.caller.name,
+        deadline_s=call.body.deadline_s,
+        if_version=wanted_version(call),
+    )
+    return _reply(call, node)
 
 
 async def maintain(call: Call) -> Reply:
     version = wanted_version(call)
     by = call.caller.name
-    return _reply(call, await call.control.nodes.maintain(_id(call), by=by, if_version=version))
+    return _reply(
+        call, await call.control.node_orders.maintain(_id(call), by=by, if_version=version)
+    )
 
 
 async def resume(call: Call) -> Reply:
     version = wanted_version(call)
     by = call.caller.name
-    return _reply(call, await call.control.nodes.resume(_id(call), by=by, if_version=version))
+    return _reply(call, await call.control.node_orders.resume(_id(call), by=by, if_version=version))
 
 
 async def unregister(call: Call) -> Reply:
-    node = await call.control.nodes.unregister(
+    node = await call.control.node_orders.unregister(
         _id(call),
         session_id=call.body.session_id,
         by=call.caller.name,
         if_version=wanted_version(call),
     )
     return _reply(call, node)
+
+
+async def remove(call: Call) -> Reply:
+    version = wanted_version(call)
+    by = call.caller.name
+    return _reply(call, await call.control.node_orders.remove(_id(call), by=by, if_version=version))
 
 
 async def rotate_token(call: Call) -> Reply:
@@ -192,6 +205,7 @@ ROUTES: Final = (
         summary="Register a node, or welcome it back, and open a session",
         details="A new node shows a join token and is answered with its `node_token`, once; a "
         "node that returns shows that token and sends its `node_id`. Its earlier session ends.",
+        joins=True,
         body=Registration,
         response=Registered,
         statuses=(HTTPStatus.CREATED,),
@@ -328,7 +342,8 @@ ROUTES: Final = (
         handler=history,
         summary="A node over time",
         details="What is older than an hour is kept as means of a minute, what is older than a "
-        "day as means of an hour. Shares are between 0 and 1, rates in bytes per second.",
+        "day as means of an hour. `latency_s` is how long executions took, `wait_s` how long they "
+        "waited at the node before. Shares are between 0 and 1, rates in bytes per second.",
         query=HistoryQuery,
         response=NodeHistoryView,
         example=Example(response=examples.NODE_HISTORY),
@@ -337,10 +352,14 @@ ROUTES: Final = (
         name="drain_node",
         method="POST",
         path=f"{_NODE}:drain",
-        roles=OPERATORS,
+        roles=OPERATORS | NODES,
         scope=Scope.FLEET,
         handler=drain,
         summary="Finish what runs, take nothing new, then go offline",
+        details="What still runs after `deadline_s` seconds is stopped and goes back to the queue; "
+        "without it the node stays until all is done. Draining anew sets another deadline. A "
+        "node may drain itself.",
+        body=DrainOrder,
         response=NodeView,
         etag=True,
         conflicts=True,
@@ -366,6 +385,21 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=resume,
         summary="Take work again",
+        response=NodeView,
+        etag=True,
+        conflicts=True,
+    ),
+    Route(
+        name="remove_node",
+        method="POST",
+        path=f"{_NODE}:remove",
+        roles=OPERATORS,
+        scope=Scope.FLEET,
+        handler=remove,
+        summary="Forget a node that is gone",
+        details="It is in no list any more, and its token is worth nothing: the machine can come "
+        "back as a new node. A node that is connected has to be drained or unregistered first. "
+        "Nodes that stay away are removed by themselves after `retention.nodes_days`.",
         response=NodeView,
         etag=True,
         conflicts=True,

@@ -17,6 +17,7 @@ from crawlfleet.model.log import LogLine, Progress
 from crawlfleet.model.task import Execution, RetryPolicy, Task
 from crawlfleet.model.views import (
     AuditView,
+    ConditionView,
     EventView,
     ExecutionView,
     JoinTokenView,
@@ -129,6 +130,8 @@ def present_sample(sample: NodeSample) -> NodeSampleView:
         ended=sample.ended,
         errors=sample.errors,
         latency_s=sample.latency_s,
+        disk_usage=sample.disk_usage,
+        wait_s=sample.wait_s,
     )
 
 
@@ -167,6 +170,17 @@ def present_node(state: NodeState) -> NodeView:
         resources=node.resources,
         status=str(node.status),
         health=str(node.health),
+        health_reason=node.health_reason,
+        health_at=instant(node.health_at),
+        conditions=tuple(
+            ConditionView(
+                kind=each.kind,
+                health=str(each.health),
+                reason=each.reason,
+                since=moment(each.since),
+            )
+            for each in node.conditions
+        ),
         usage=msgspec.structs.asdict(session.usage) if session else {},
         load=session.load if session else 0.0,
         active_tasks=state.active_tasks,
@@ -176,6 +190,8 @@ def present_node(state: NodeState) -> NodeView:
         version=node.version,
         configuration_version=session.configuration_version if session else None,
         location=_location(node.region),
+        probe=node.probe,
+        drain_until=instant(node.drain_until),
     )
 
 

@@ -152,6 +152,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """For keys of one project; where nothing is declared, they are refused."""
     is_audited: bool | None = None
     """Whether what it changes is in the audit log; `None` for all but what only reads."""
+    joins: bool = False
+    """Whether it makes a node: a join token is good for this alone."""
     conflicts: bool = False
     """Whether what is asked may contradict the present state."""
     etag: bool = False
@@ -201,7 +203,7 @@ def _endpoint(
     async def answer(request: Request) -> Response:
         client: Client = request.scope[CLIENT]
         try:
-            caller = await _admitted(request, route, door, client)
+            caller = await _admitted(request, route, control, door, client)
             if caller.project_id is not None:
                 await _check_scope(request, route, control, caller)
             body = await _body(request, route, max_body_bytes)
@@ -263,7 +265,9 @@ def _response(request: Request, reply: Any) -> Response:
     return Response(content, status_code=reply.status, media_type=reply.media_type, headers=headers)
 
 
-async def _admitted(request: Request, route: Route, door: Door, client: Client) -> Principal:
+async def _admitted(
+    request: Request, route: Route, control: ControlPlane, door: Door, client: Client
+) -> Principal:
     if not route.roles:
         return Principal(role=Role.VIEWER, name="anyone")
     with door.telling(client, request):
@@ -272,11 +276,10 @@ async def _admitted(request: Request, route: Route, door: Door, client: Client) 
         door.refuse("role", client, request, caller.name)
         needed = " or ".join(sorted(route.roles))
         raise Refused(f"this needs the role {needed}; the key {caller.name!r} is {caller.role}")
-    node_id = request.path_params.get("node_id")
-    if caller.role is Role.NODE and node_id is not None and caller.node_id != node_id:
+    if caller.role is Role.NODE and not _is_for(caller, request, route, control):
         door.refuse("other_node", client, request, caller.name)
-        # A join key is nobody's token, and a node may act only for itself.
-        raise Refused(f"only {node_id} itself may do this, with its own node token")
+        named = request.path_params.get("node_id", request.path_params.get("device_id"))
+        raise Refused(f"only {named or 'a node'} itself may do this, with its own node token")
     if caller.project_id is not None and route.scope in {None, Scope.FLEET}:
         door.refuse("scope", client, request, caller.name)
         raise Refused(
@@ -284,6 +287,17 @@ async def _admitted(request: Request, route: Route, door: Door, client: Client) 
             "and this concerns the whole fleet; use a key that is not bound"
         )
     return caller
+
+
+def _is_for(caller: Principal, request: Request, route: Route, control: ControlPlane) -> bool:
+    """Whether a node asks for itself. A join token is nobody's: it only lets somebody join."""
+    if route.joins:
+        return True
+    named = request.path_params
+    if "device_id" in named:
+        device = control.nodes.known_as(named["device_id"])
+        return device is not None and caller.node_id == device.id
+    return caller.node_id is not None and named.get("node_id") in (None, caller.node_id)
 
 
 async def _check_scope(

@@ -82,7 +82,7 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 async def create(call: Call) -> Reply:
-    request = _in_scope(call, call.body)
+    request = in_scope(call, call.body)
     if isinstance(request, FieldProblem):
         raise InvalidRequest([request])
     return _receipt(await call.control.tasks.submit(request, by=call.caller.name))
@@ -97,7 +97,7 @@ async def create_batch(call: Call) -> BatchReply:
             f"send 1 to {MAX_BATCH} tasks at once",
             len(items),
         )
-    requests = [_in_scope(call, _decoded(item)) for item in items]
+    requests = [in_scope(call, _decoded(item)) for item in items]
     outcomes = await call.control.tasks.submit_batch(requests, by=call.caller.name)
     return BatchReply(
         items=[_item(outcome) for outcome in outcomes],
@@ -160,7 +160,7 @@ async def clone(call: Call) -> Reply:
     return _receipt(await call.control.tasks.clone(_id(call), call.body, by=call.caller.name))
 
 
-def _in_scope(call: Call, request: TaskRequest | FieldProblem) -> TaskRequest | FieldProblem:
+def in_scope(call: Call, request: TaskRequest | FieldProblem) -> TaskRequest | FieldProblem:
     """The request in the project that the caller's key is bound to, if it is."""
     own = call.project_id
     if own is None or isinstance(request, FieldProblem) or request.project_id == own:

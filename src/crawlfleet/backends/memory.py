@@ -30,6 +30,7 @@ from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, Tas
 from crawlfleet.ports.store import Change, Committed, Lead, Leadership, Refusal, TaskFilter
 
 PORTION: Final = 1000
+NODES: Final = KINDS.index("nodes")
 SESSIONS: Final = KINDS.index("sessions")
 TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
@@ -337,6 +338,20 @@ class MemoryStore(MemoryHistory):
         for session_id in gone:
             del self._present.versions[SESSIONS][session_id]
             del self._present.open_sessions[session_id]
+        return len(gone)
+
+    async def remove_nodes(self, *, before: float, limit: int) -> int:
+        self._need_open()
+        archived = sorted(
+            (node.archived_at, node.id)
+            for node in self._nodes.rows.values()
+            if node.archived_at is not None and node.archived_at < before
+        )
+        gone = [node_id for _, node_id in archived[: max(limit, 0)]]
+        self._nodes.remove(gone)
+        self._forget_samples(gone)
+        for node_id in gone:
+            del self._present.versions[NODES][node_id]
         return len(gone)
 
     async def remove_audit(self, *, before: float, limit: int) -> int:

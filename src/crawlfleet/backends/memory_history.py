@@ -1,6 +1,6 @@
 """Logs and samples in plain dictionaries; the part of the memory store that nothing depends on."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 
 from crawlfleet.model.history import NodeSample, Resolution
@@ -80,3 +80,8 @@ class MemoryHistory:
     def _need_open(self) -> None:
         """Raises when the store is closed."""
         raise NotImplementedError
+
+    def _forget_samples(self, node_ids: Collection[str]) -> None:
+        """All that is kept of nodes that are gone."""
+        for key in [key for key in self._samples if key[0] in node_ids]:
+            del self._samples[key]

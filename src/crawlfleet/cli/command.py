@@ -65,7 +65,7 @@ def add_fleet_command(
     def run(**given: Any) -> None:
         access = Access(**{name: given.pop(name) for name in Access.__struct_fields__})
         output = Output(json=given.pop("as_json"))
-        asyncio.run(_at_desk(act, access, output, given))
+        asyncio.run(at_desk(act, access, output, given))
 
     own = list(inspect.signature(act).parameters.values())[1:]
     shared = inspect.signature(_shared_flags).parameters.values()
@@ -99,7 +99,8 @@ async def for_each(things: Iterable[T], work: Callable[[T], Awaitable[None]]) ->
         raise errors.exceptions[0] from None
 
 
-async def _at_desk(act: Act, access: Access, output: Output, given: dict[str, Any]) -> None:
+async def at_desk(act: Act, access: Access, output: Output, given: dict[str, Any]) -> None:
+    """Carry out a command with a client of the master that is meant."""
     from crawlfleet.client import Client
 
     connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())

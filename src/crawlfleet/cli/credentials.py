@@ -29,13 +29,20 @@ def preset(variable: str) -> str | None:
     return _long_enough(secret, variable)
 
 
-def _kept(file: Path) -> str:
+def kept_secret(file: Path) -> str | None:
+    """What is kept in a file, if it is there."""
     try:
         return _long_enough(file.read_text().strip(), str(file))
     except FileNotFoundError:
+        return None
+
+
+def _kept(file: Path) -> str:
+    secret = kept_secret(file)
+    if secret is None:
         secret = secrets.token_hex(32)
         write_private(file, f"{secret}\n".encode())
-        return secret
+    return secret
 
 
 def _long_enough(secret: str, origin: str) -> str:

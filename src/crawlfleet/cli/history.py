@@ -39,11 +39,13 @@ FIGURES: Final[tuple[tuple[str, Figure, Callable[[float], str], float | None], .
     ("gpu", lambda sample: sample.gpu_usage, _share, 1.0),
     ("network", lambda sample: sample.network_io, _rate, None),
     ("disk", lambda sample: sample.disk_io, _rate, None),
+    ("disk full", lambda sample: sample.disk_usage, _share, 1.0),
     ("load", lambda sample: sample.load, _number, None),
     ("running", lambda sample: sample.active_tasks, _number, None),
     ("ended", lambda sample: float(sample.ended), _number, None),
     ("errors", lambda sample: float(sample.errors), _number, None),
     ("latency", lambda sample: sample.latency_s, _seconds, None),
+    ("waited", lambda sample: sample.wait_s, _seconds, None),
 )
 """Name, value, how it is written, and what a full bar means where that is fixed."""
 

@@ -19,10 +19,10 @@ from crawlfleet.model.node import Health
 from crawlfleet.model.views import NodeView
 
 VERBS: Final = {
-    "drain": "Let nodes finish what runs, take nothing new, and then go offline.",
     "maintenance": "Let nodes take nothing new until they are resumed.",
     "resume": "Let nodes take work again.",
     "unregister": "Make nodes leave now; their running work goes back to the queue.",
+    "remove": "Forget nodes that are gone.",
     "rotate-token": "Have nodes change their tokens, without interruption.",
     "revoke": "End nodes and their tokens at once; their running work goes back to the queue.",
 }
@@ -55,6 +55,15 @@ def register(app: typer.Typer) -> None:
         try_this=(
             "crawlfleet nodes label node-01j… rack=7 spare-",
             'crawlfleet nodes label node-01j… --description "under the window"',
+        ),
+    )
+    add_fleet_command(
+        group,
+        "drain",
+        drain,
+        try_this=(
+            "crawlfleet nodes drain node-01j…",
+            "crawlfleet nodes drain node-01j… --deadline 600",
         ),
     )
     for verb, help in VERBS.items():
@@ -113,6 +122,20 @@ async def label(
     desk.output.show(node, lambda: draw_node(node))
 
 
+async def drain(
+    desk: Desk,
+    ids: Ids,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Seconds after which what still runs is stopped and goes back to the queue."
+        ),
+    ] = None,
+) -> None:
+    """Let nodes finish what runs, take nothing new, and then go offline."""
+    await order_each(desk, ids, lambda id: desk.fleet.drain(id, deadline_s=deadline), draw_nodes)
+
+
 def parse_labels(texts: Sequence[str]) -> dict[str, str | None]:
     """Labels to set, and `None` for those to remove."""
     wanted: dict[str, str | None] = {}
@@ -161,6 +184,8 @@ def draw_node(node: NodeView) -> RenderableType:
             ("name", cell(node.name)),
             ("status", state(node.status)),
             ("health", state(node.health)),
+            ("because", cell(node.health_reason, lines=True) if node.health_reason else None),
+            ("drained by", moment(node.drain_until) if node.drain_until else None),
             ("description", cell(node.description, lines=True) if node.description else None),
             ("type", cell(node.node_type)),
             ("cluster", cell(node.cluster_id)),
@@ -172,6 +197,9 @@ def draw_node(node: NodeView) -> RenderableType:
             ("capacity", cell(_amounts(node))),
             ("cpu in use", _share(node, "cpu_usage")),
             ("memory in use", _share(node, "memory_usage")),
+            ("GPU in use", _share(node, "gpu_usage") if node.usage.get("gpu_usage") else None),
+            ("disk in use", _share(node, "disk_usage")),
+            ("load", cell(f"{node.load:.2f}")),
             ("heard", moment(node.last_heartbeat)),
             ("registered", moment(node.created_at)),
             ("running", cell("\n".join(node.active_tasks), lines=True)),

@@ -17,6 +17,7 @@ from crawlfleet.cli import (
     crawl,
     crawls,
     dead_letters,
+    distribute,
     doctor,
     events,
     explain,
@@ -54,6 +55,7 @@ def create_app() -> typer.Typer:
     for part in (
         operate,
         opening,
+        distribute,
         crawl,
         status,
         submit,

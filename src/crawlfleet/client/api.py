@@ -87,8 +87,15 @@ class Client(ExecutionCalls, CrawlCalls, AdministrationCalls, KeyCalls):
         return await self._get(f"/nodes/{segment(node_id)}", NodeView)
 
     async def order(self, node_id: str, verb: str, *, if_version: int | None = None) -> NodeView:
-        """`drain`, `maintenance`, `resume`, `unregister`, `rotate-token` or `revoke` a node."""
+        """Order a node to `drain`, `resume`, and so on: the verbs of the API."""
         return await self._post(f"/nodes/{segment(node_id)}:{verb}", NodeView, None, if_version)
+
+    async def drain(
+        self, node_id: str, *, deadline_s: float | None = None, if_version: int | None = None
+    ) -> NodeView:
+        """Let a node finish what runs and go; what still runs at the deadline is taken back."""
+        order = {"deadline_s": deadline_s}
+        return await self._post(f"/nodes/{segment(node_id)}:drain", NodeView, order, if_version)
 
     async def change_node(
         self,

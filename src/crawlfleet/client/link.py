@@ -16,6 +16,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.model.messages import (
     Departure,
+    DrainOrder,
     Heartbeat,
     HeartbeatReply,
     LeaseReply,
@@ -93,6 +94,9 @@ class HttpControlLink:
 
     async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
         return await self._send(node_id, "keep", upload, SegmentReply)
+
+    async def drain(self, node_id: str, deadline_s: float) -> None:
+        await self._send(node_id, "drain", DrainOrder(deadline_s=deadline_s), NodeView)
 
     async def leave(self, node_id: str, session_id: str) -> None:
         await self._send(node_id, "unregister", Departure(session_id=session_id), NodeView)

@@ -91,7 +91,7 @@ class Dispatch:
         if self._state.fleet is not planned_on:
             # Loaded anew meanwhile, after a failure: the plan knew too little of what is taken.
             return len(nodes), 0
-        rooms = _Rooms(self._state.fleet)
+        rooms = Rooms(self._state.fleet)
         changes = [
             change for task in tasks if (change := self._assignment(task, nodes[task.id], rooms))
         ]
@@ -109,7 +109,7 @@ class Dispatch:
         log.debug("assigned", tasks=len(made), refused=len(behind))
         return len(nodes), len(made)
 
-    def _assignment(self, task: Task, node_id: str, rooms: "_Rooms") -> Change | None:
+    def _assignment(self, task: Task, node_id: str, rooms: "Rooms") -> Change | None:
         node = self._state.nodes.get(node_id)
         if node is None or node.session_id is None:
             return None
@@ -134,7 +134,7 @@ class Dispatch:
         )
 
 
-class _Rooms:
+class Rooms:
     """What is left on each node while the tasks of one plan are handed out."""
 
     def __init__(self, fleet: Fleet) -> None:

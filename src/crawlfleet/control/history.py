@@ -48,32 +48,34 @@ class NodeHistory:
         self._something = asyncio.Event()
         self._thinned_up_to = ""
 
-    def observe(self, session: Session, *, active_tasks: int) -> None:
-        """Remember what a node has just said of itself."""
+    def observe(self, session: Session, *, active_tasks: int) -> NodeSample | None:
+        """Remember what a node has just said of itself; nothing if it says too much."""
         # To the millisecond, so that what people read and send back is the same instant.
         at = round(session.last_heartbeat, 3)
         if at - self._newest.get(session.node_id, 0.0) < LEAST_APART_S:
-            return
+            return None
         self._newest[session.node_id] = at
         work = self._state.tally.take_work(session.node_id)
-        self._waiting.append(
-            NodeSample(
-                node_id=session.node_id,
-                at=at,
-                cpu_usage=session.usage.cpu_usage,
-                memory_usage=session.usage.memory_usage,
-                gpu_usage=session.usage.gpu_usage,
-                network_io=session.usage.network_io,
-                disk_io=session.usage.disk_io,
-                load=session.load,
-                active_tasks=active_tasks,
-                ended=work.ended,
-                errors=work.errors,
-                latency_s=work.seconds / work.ended if work.ended else None,
-            )
+        sample = NodeSample(
+            node_id=session.node_id,
+            at=at,
+            cpu_usage=session.usage.cpu_usage,
+            memory_usage=session.usage.memory_usage,
+            gpu_usage=session.usage.gpu_usage,
+            network_io=session.usage.network_io,
+            disk_io=session.usage.disk_io,
+            disk_usage=session.usage.disk_usage,
+            load=session.load,
+            active_tasks=active_tasks,
+            ended=work.ended,
+            errors=work.errors,
+            latency_s=work.seconds / work.ended if work.ended else None,
+            wait_s=work.waited_s / work.begun if work.begun else None,
         )
+        self._waiting.append(sample)
         del self._waiting[:-MOST_WAITING]
         self._something.set()
+        return sample
 
     async def run(self) -> None:
         """For ever: write what has gathered, some seconds after it began to."""

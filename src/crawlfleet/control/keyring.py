@@ -30,6 +30,12 @@ class Keyring:
         self.keys[key.id] = key
         self._by_hash.update(dict.fromkeys(key.hashes, key))
 
+    def drop_node(self, node_id: str) -> None:
+        """Forget a node and its tokens."""
+        node = self._nodes.pop(node_id, None)
+        for gone in (node.token_hash, node.old_token_hash) if node else ():
+            self._node_of.pop(gone, None)
+
     def put_node(self, node: Node) -> None:
         """Take in a node that is new or has changed."""
         before = self._nodes.get(node.id)

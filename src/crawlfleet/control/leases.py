@@ -6,7 +6,7 @@ so a reply that got lost costs nothing. Reports are recorded once, under their t
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,7 +29,7 @@ from crawlfleet.model.messages import (
     ReportReply,
     StopOrder,
 )
-from crawlfleet.model.node import NodeStatus, Session
+from crawlfleet.model.node import Health, NodeStatus, Session
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import LIVE_EXECUTION, ErrorClass, Execution, ExecutionStatus, TaskError
 from crawlfleet.ports.store import Refusal, RefusalKind
@@ -39,6 +39,13 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.RECOVER)
 TRIES: Final = 8
 """How often a change is decided anew before memory is taken to be wrong."""
+UNMEASURED: Final[dict[str, Any]] = {
+    "health": Health.UNKNOWN,
+    "health_reason": "",
+    "conditions": (),
+    "drain_until": None,
+}
+"""How a node is at the beginning and after the end of a session."""
 MAX_RESULT_BYTES: Final = 1_000_000
 MAX_MESSAGE: Final = 2_000
 MAX_DETAILS: Final = 10_000
@@ -204,7 +211,7 @@ class Leases:
                 kind="node.session_ended", subject=node.id, at=now, cause=cause, details={}
             )
             return Change(sessions=(ended,), events=(event,))
-        moved = move_node(node, trigger, now=now, cause=cause, session_id=None)
+        moved = move_node(node, trigger, now=now, cause=cause, session_id=None, **UNMEASURED)
         if moved is None:
             return None
         log.info("session ended", node_id=node.id, cause=cause, status=str(moved[0].status))

@@ -10,9 +10,10 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Principal
-from crawlfleet.control.leases import TRIES, Leases, stop_order
+from crawlfleet.control.leases import TRIES, UNMEASURED, Leases, stop_order
 from crawlfleet.control.secrets import hash_secret, make_secret
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.terms import Terms, news, renewed
@@ -20,11 +21,16 @@ from crawlfleet.control.versions import accept, expect_version, has_changed
 from crawlfleet.core.keys import status_of
 from crawlfleet.core.labels import changed_node, label_problems, labelled, overridden
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
-from crawlfleet.core.registration import heartbeat_problems, registration_problems
+from crawlfleet.core.registration import (
+    heartbeat_problems,
+    probe_problems,
+    registration_problems,
+)
 from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import Conflict, NotFound, Refused, Unauthenticated
 from crawlfleet.model.change import Change
 from crawlfleet.model.cluster import NodeTerms
+from crawlfleet.model.distribution import DEVICE_ID
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.key import ApiKey
@@ -35,7 +41,7 @@ from crawlfleet.model.messages import (
     Registered,
     Registration,
 )
-from crawlfleet.model.node import Node, NodeStatus, Session
+from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.requests import NodeChangeRequest
 from crawlfleet.model.task import ExecutionStatus
@@ -54,12 +60,16 @@ class Nodes:
         state: FleetState,
         leases: Leases,
         history: NodeHistory,
+        health: NodeHealth,
         system: System,
         terms: Terms,
+        probe_loopback: bool,
     ) -> None:
         self._state = state
         self._leases = leases
         self._history = history
+        self._health = health
+        self._probe_loopback = probe_loopback
         self._system = system
         self._terms = terms
         self._joining = asyncio.Lock()
@@ -74,6 +84,7 @@ class Nodes:
         if registration.cluster_id not in self._state.clusters:
             await self._state.renewal.clusters()
         accept(registration_problems(registration, self._state.clusters))
+        accept(probe_problems(registration, allow_loopback=self._probe_loopback))
         if by.node_id is not None or self._shown(by) is None:
             return await self._register(registration, by, None)
         # One after another: each counts one more use than the one before.
@@ -110,6 +121,7 @@ class Nodes:
             now=now,
             cause=f"registered by {by.name}",
             session_id=session.id,
+            **UNMEASURED,
         )
         if moved is None:
             raise Conflict(f"{node.id} cannot register while it is {node.status}")
@@ -185,8 +197,11 @@ class Nodes:
             moved = renewed(session, heartbeat, terms, now=self._system.now())
             if moved is None:
                 return True
-            if (await self._state.commit([Change(sessions=(moved,))]))[0] is None:
-                self._history.observe(moved, active_tasks=len(heartbeat.active_tasks))
+            sample = self._history.observe(moved, active_tasks=len(heartbeat.active_tasks))
+            judged = self._health.observe(moved, sample, sent_at=heartbeat.sent_at)
+            # What somebody else has just changed about the node stands: the next beat judges it.
+            changes = [Change(sessions=(moved,)), *([judged] if judged else [])]
+            if (await self._state.commit(changes))[0] is None:
                 return True
             await self._state.catch_up()
         # It moves on all the time: somebody takes in its heartbeats.
@@ -219,7 +234,15 @@ class Nodes:
             await self._state.renewal.nodes([node_id])
         return self.get(node_id)
 
-    async def _present(self, node_id: str) -> Node:
+    def known_as(self, name: str) -> Node | None:
+        """The node with this id, or that gave itself this one; of several the first that did."""
+        nodes = self._state.nodes
+        if name in nodes:
+            return nodes[name]
+        named = (node for _, node in sorted(nodes.items()) if node.labels.get(DEVICE_ID) == name)
+        return next(named, None)
+
+    async def present(self, node_id: str) -> Node:
         """The node as the store has it: another master may just have changed it."""
         await self._state.renewal.nodes([node_id])
         return self.get(node_id)
@@ -231,7 +254,7 @@ class Nodes:
 
         Raises `InvalidRequest`, and `PreconditionFailed` when the node is not at that version.
         """
-        node = await self._present(node_id)
+        node = await self.present(node_id)
         changed = changed_node(node, request, now=self._system.now(), by=by)
         if changed is None:
             return node
@@ -241,65 +264,6 @@ class Nodes:
         if refusal is not None:
             raise has_changed(node_id)
         return changed[0]
-
-    async def drain(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
-        """Take nothing new, finish what runs, then go offline."""
-        trigger = NodeTrigger.DRAIN_ORDERED
-        return await self._order(node_id, trigger, NodeStatus.DRAINING, by, if_version)
-
-    async def maintain(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
-        """Take nothing new, but stay connected until resumed."""
-        trigger = NodeTrigger.MAINTENANCE_ORDERED
-        return await self._order(node_id, trigger, NodeStatus.MAINTENANCE, by, if_version)
-
-    async def resume(self, node_id: str, *, by: str, if_version: int | None = None) -> Node:
-        """Take work again, after `drain` or `maintain`."""
-        return await self._order(node_id, NodeTrigger.RESUMED, NodeStatus.ONLINE, by, if_version)
-
-    async def unregister(
-        self,
-        node_id: str,
-        *,
-        by: str,
-        session_id: str | None = None,
-        if_version: int | None = None,
-    ) -> Node:
-        """The node leaves now; what it was doing goes back to the queue.
-
-        A good-bye from an earlier session than the present one changes nothing.
-        """
-        node = await self._present(node_id)
-        if node.status is not NodeStatus.OFFLINE:
-            expect_version(node_id, node.version, if_version)
-        if session_id is not None and session_id != node.session_id:
-            return node
-        if node.session_id is not None:
-            await self._leases.end_session(
-                node.session_id, cause=f"unregistered by {by}", trigger=NodeTrigger.LEFT
-            )
-            return self.get(node_id)
-        return await self._order(node_id, NodeTrigger.LEFT, NodeStatus.OFFLINE, by)
-
-    async def _order(
-        self,
-        node_id: str,
-        trigger: NodeTrigger,
-        target: NodeStatus,
-        by: str,
-        if_version: int | None = None,
-    ) -> Node:
-        """Carry out an order; one that was carried out before is no error."""
-        node = await self._present(node_id)
-        if node.status is target:
-            return node
-        expect_version(node_id, node.version, if_version)
-        moved = move_node(node, trigger, now=self._system.now(), cause=f"{trigger} by {by}")
-        if moved is None:
-            raise Conflict(f"{node_id} is {node.status}: '{trigger}' does not apply")
-        refusal = (await self._state.commit([Change(nodes=(moved[0],), events=(moved[1],))]))[0]
-        if refusal is not None:
-            raise has_changed(node_id)
-        return moved[0]
 
     def _identity(
         self, registration: Registration, by: Principal, now: float
@@ -355,6 +319,7 @@ class Nodes:
             capabilities=registration.capabilities,
             task_types=registration.task_types,
             resources=capacity,
+            probe=registration.probe,
         )
 
 

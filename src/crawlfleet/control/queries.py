@@ -66,7 +66,11 @@ class Queries:
             node=node,
             session=self._state.sessions.get(node.session_id or ""),
             active_tasks=tuple(
-                sorted(lease.task.id for lease in self._state.node_executions(node.id))
+                sorted(
+                    lease.task.id
+                    for lease in self._state.leases.values()
+                    if lease.execution.node_id == node.id
+                )
             ),
         )
 

@@ -22,6 +22,7 @@ from crawlfleet.control.position import Position
 from crawlfleet.control.renewal import Notes, Renewal, ids_of, is_newer, lease_of
 from crawlfleet.control.signals import Signals
 from crawlfleet.control.tally import Tally
+from crawlfleet.control.watchlist import Watchlist
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.feasibility import sorted_pairs
 from crawlfleet.core.fleet import Fleet
@@ -85,6 +86,7 @@ class FleetState:
         """Some of the tasks in the queue, so that most need not be read again to be assigned."""
         self.delays = Delays(wake=self.signals.timers.set)
         self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
+        self.watchlist = Watchlist(wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
 
     async def load(self) -> None:
@@ -241,10 +243,6 @@ class FleetState:
         for execution_id in tuple(self._by_session.get(session_id, ())):
             yield self.leases[execution_id]
 
-    def node_executions(self, node_id: str) -> Iterator[Lease]:
-        """The live executions of a node, of all its sessions."""
-        return (lease for lease in self.leases.values() if lease.execution.node_id == node_id)
-
     def allow_backlog(self, node_id: str, executions: int) -> None:
         """Let so many executions lie ready at a node beyond its slots; not kept in the store."""
         if self._backlog.get(node_id, 0) != executions:
@@ -316,13 +314,22 @@ class FleetState:
             self._put_task(task)
 
     def _put_node(self, node: Node) -> None:
-        if is_newer(node, self.nodes.get(node.id)):
+        if node.archived_at is not None:
+            self._drop_node(node.id)
+        elif is_newer(node, self.nodes.get(node.id)):
             self.keyring.put_node(node)
             self.nodes[node.id] = node
             self._put_in_fleet(node)
+            self.watchlist.put(node)
             self.signals.dispatch.set()
             if node.session_id:
                 self.signals.session(node.session_id).set()
+
+    def _drop_node(self, node_id: str) -> None:
+        if self.nodes.pop(node_id, None) is not None:
+            self.fleet.drop(node_id)
+            self.keyring.drop_node(node_id)
+            self.watchlist.drop(node_id)
 
     def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task | None:
         lease = self.leases.get(execution.id)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
 from crawlfleet.control.audit import AuditLog
 from crawlfleet.control.clusters import Clusters
@@ -20,16 +21,20 @@ from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.errands import Errands
 from crawlfleet.control.events import Broadcast, Events
 from crawlfleet.control.following import Following
+from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Keys, Principal
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.logs import Logs
+from crawlfleet.control.node_orders import NodeOrders
 from crawlfleet.control.node_tokens import NodeTokens
 from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
+from crawlfleet.control.probing import Probing
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
+from crawlfleet.control.recalls import Recalls
 from crawlfleet.control.series import Timeline
 from crawlfleet.control.sign_ins import SignIns
 from crawlfleet.control.state import FleetState
@@ -43,6 +48,7 @@ from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.bus import EventSink
 from crawlfleet.ports.output import OutputStore
+from crawlfleet.ports.probe import Prober
 from crawlfleet.ports.store import Lead, Leadership, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -66,6 +72,7 @@ class ControlPlane:
         rules: Rules,
         admission: AdmissionRules,
         sinks: Sequence[EventSink] = (),
+        prober: Prober | None = None,
         name: str = "master",
         origins: Mapping[str, str] | None = None,
         output: OutputStore | None = None,
@@ -96,9 +103,28 @@ class ControlPlane:
             state=state, system=system, keys=self.keys, settings=settings.server
         )
         self.audit = AuditLog(store=store)
+        probe_loopback = _probes_loopback(settings)
         self.nodes = Nodes(
-            state=state, leases=self.leases, history=self.history, system=system, terms=terms
+            state=state,
+            leases=self.leases,
+            history=self.history,
+            health=NodeHealth(state=state, settings=settings.health),
+            system=system,
+            terms=terms,
+            probe_loopback=probe_loopback,
         )
+        self.node_orders = NodeOrders(
+            state=state, nodes=self.nodes, leases=self.leases, system=system
+        )
+        self._probing: Probing | None = None
+        if prober is not None:
+            self._probing = Probing(
+                state=state,
+                system=system,
+                prober=prober,
+                settings=settings.health,
+                allow_loopback=probe_loopback,
+            )
         self.projects = Projects(store=store, state=state, system=system)
         self.clusters = Clusters(
             store=store,
@@ -132,6 +158,9 @@ class ControlPlane:
             disk_free=disk_free,
         )
         self.task_types = admission.parameter_types
+        self.assigning = Assigning(
+            state=state, system=system, rules=rules, tasks=self.tasks, nodes=self.nodes
+        )
         self._dispatch = Dispatch(
             state=state, system=system, rules=rules, settings=settings.dispatch
         )
@@ -145,6 +174,7 @@ class ControlPlane:
             retention=settings.retention,
             history=self.history,
             terms=terms,
+            recalls=Recalls(state=state, system=system, settings=settings.health),
         )
         self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
@@ -293,6 +323,8 @@ class ControlPlane:
                 group.create_task(self._timers.run(), name="timers")
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self.crawls.run(), name="crawls")
+                if self._probing is not None:
+                    group.create_task(self._probing.run(), name="probing")
         except* (LeadershipLost, StoreUnavailable) as trouble:
             log.warning("leads no longer", error=str(trouble.exceptions[0]))
         finally:
@@ -313,3 +345,10 @@ class ControlPlane:
         await self.state.renewal.sessions([*self.state.sessions])
         self.state.limits.watch_all()
         await self.leases.give_back_orphans()
+
+
+def _probes_loopback(settings: Settings) -> bool:
+    """Whether a node's health endpoint may be on this very machine."""
+    if settings.health.probe_loopback is not None:
+        return settings.health.probe_loopback
+    return settings.server.host in {"127.0.0.1", "::1", "localhost"}

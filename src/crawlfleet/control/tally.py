@@ -52,11 +52,11 @@ class Distribution:
 class Work:
     """What a node has done since somebody last asked."""
 
-    __slots__ = ("ended", "errors", "seconds")
+    __slots__ = ("begun", "ended", "errors", "seconds", "waited_s")
 
     def __init__(self) -> None:
-        self.ended = self.errors = 0
-        self.seconds = 0.0
+        self.ended = self.errors = self.begun = 0
+        self.seconds = self.waited_s = 0.0
 
     def count(self, execution: Execution) -> None:
         """Take an execution that has ended into account."""
@@ -64,6 +64,9 @@ class Work:
         self.ended += 1
         self.errors += execution.error is not None
         self.seconds += max((execution.end_time or begun) - begun, 0.0)
+        if execution.running_at is not None:
+            self.begun += 1
+            self.waited_s += max(execution.running_at - execution.start_time, 0.0)
 
 
 Happened = Counter[tuple[str, Happening]]

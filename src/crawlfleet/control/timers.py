@@ -14,12 +14,15 @@ import msgspec
 
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.leases import Leases, demand_lead
+from crawlfleet.control.node_orders import removal
+from crawlfleet.control.recalls import Recalls
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.terms import Terms
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
+from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, SessionSettings
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -28,6 +31,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.RECOVER)
 DAY_S: Final = 86_400.0
 CLEAR_UP_EVERY_S: Final = 3_600.0
+GONE: Final = frozenset({NodeStatus.OFFLINE, NodeStatus.UNRESPONSIVE})
 NODES_AT_ONCE: Final = 50
 """Whose history is thinned in one go: nothing that is due may wait long for it."""
 PAUSE_AFTER_FAILURE_S: Final = 0.5
@@ -50,6 +54,7 @@ class Timers:
         retention: RetentionSettings,
         history: NodeHistory,
         terms: Terms,
+        recalls: Recalls,
     ) -> None:
         self._store = store
         self._state = state
@@ -61,6 +66,7 @@ class Timers:
         self._history = history
         self._terms = terms
         self._deaf_until = 0.0
+        self._recalls = recalls
         self._hear_first_until = 0.0
         self._unheard: list[Lease] = []
         """Over their time limit, of nodes that had no chance to speak yet."""
@@ -104,6 +110,8 @@ class Timers:
             instants.append(delayed)
         if (limit := self._state.limits.next()) is not None:
             instants.append(limit + self._recovery.timeout_grace_s)
+        if (recall := self._recalls.next()) is not None:
+            instants.append(recall)
         return min(instants)
 
     async def do_due(self) -> None:
@@ -113,6 +121,7 @@ class Timers:
         await self._give_back_orphans()
         await self._end_silent_sessions(now)
         await self._stop_overruns(now)
+        await self._recalls.do_due(now)
         if now >= self._next_clear_up:
             more = await self._clear_up(now)
             self._next_clear_up = now + (1.0 if more else CLEAR_UP_EVERY_S)
@@ -192,6 +201,28 @@ class Timers:
         if self._retention.audit_days:
             before = now - self._retention.audit_days * DAY_S
             removed = max(removed, await self._store.remove_audit(before=before, limit=step))
+        if self._retention.nodes_days:
+            before = now - self._retention.nodes_days * DAY_S
+            removed = max(removed, await self._archive_gone(before, step))
+            removed = max(removed, await self._store.remove_nodes(before=before, limit=step))
         keep_s = self._retention.history_days * DAY_S or None
         more = await self._history.thin(nodes=NODES_AT_ONCE, keep_s=keep_s)
         return more or removed >= step
+
+    async def _archive_gone(self, before: float, limit: int) -> int:
+        """Take nodes from the lists that have been gone since then; how many."""
+        gone = [
+            node
+            for node in self._state.nodes.values()
+            if node.status in GONE and node.updated_at < before
+        ][:limit]
+        now = self._system.now()
+        changes = [
+            msgspec.structs.replace(
+                removal(node, now=now, cause="gone for as long as such nodes are kept"),
+                epoch=self._state.epoch,
+            )
+            for node in gone
+        ]
+        demand_lead(await self._state.commit(changes))
+        return len(changes)

@@ -213,6 +213,19 @@ def release(lease: Lease, *, now: float, cause: str) -> Change | None:
     return _both(lease, task, ExecutionTrigger.RELEASED, end_time=now)
 
 
+def recall(lease: Lease, *, now: float, cause: str) -> Change | None:
+    """Take the task back to the queue, and order the attempt to stop; it costs the task nothing.
+
+    `None` when the attempt does not own it.
+    """
+    if not lease.owns:
+        return None
+    task = _move(lease, TaskTrigger.RETURNED, now, cause, **_UNASSIGNED)
+    if task is None:
+        return None
+    return _both(lease, task, ExecutionTrigger.STOP_ORDERED)
+
+
 def confirm_stop(lease: Lease, *, now: float) -> Change | None:
     """The node has stopped what it was ordered to stop; `None` when no such order stands."""
     ended = move_execution(lease.execution, ExecutionTrigger.STOPPED, end_time=now)

@@ -73,7 +73,7 @@ def refusal(address: str, *, allow_private: bool = False) -> str | None:
         ip = ip_address(address.partition("%")[0])
     except ValueError:
         return f"{address!r} is not an IP address"
-    for spelling in (ip, *_embedded(ip)):
+    for spelling in (ip, *embedded(ip)):
         if kind := _kind(spelling, allow_private):
             via = "" if spelling == ip else f" by way of {spelling}"
             return f"{address} is {kind}{via}"
@@ -89,12 +89,12 @@ def _kind(ip: IPv4Address | IPv6Address, allow_private: bool) -> str | None:
     for network, kind in _LOCAL:
         if ip in network:
             return None if allow_private else kind
-    if isinstance(ip, IPv6Address) and ip not in _GLOBAL_UNICAST and not _embedded(ip):
+    if isinstance(ip, IPv6Address) and ip not in _GLOBAL_UNICAST and not embedded(ip):
         return "a reserved address"
     return None
 
 
-def _embedded(ip: IPv4Address | IPv6Address) -> tuple[IPv4Address, ...]:
+def embedded(ip: IPv4Address | IPv6Address) -> tuple[IPv4Address, ...]:
     """The IPv4 address to which packets for this IPv6 address may in truth go."""
     if isinstance(ip, IPv4Address):
         return ()

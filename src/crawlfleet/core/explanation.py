@@ -62,15 +62,18 @@ def explain(
             NodeVerdict(
                 node_id=node.id,
                 name=node.name,
-                reasons=tuple(_reasons(node, requirement, fleet, rules)),
+                reasons=tuple(reasons_against(node, requirement, fleet, rules)),
             )
             for node in map(fleet.node_at, closest)
         ),
     )
 
 
-def _reasons(node: Node, requirement: Requirement, fleet: Fleet, rules: Rules) -> Iterator[Reason]:
-    yield from node_reasons(node)
+def reasons_against(
+    node: Node, requirement: Requirement, fleet: Fleet, rules: Rules
+) -> Iterator[Reason]:
+    """Everything that speaks against giving a node a task that asks for this, now."""
+    yield from node_reasons(node, is_idle=not fleet.count(node.id))
     if not fleet.accepts_work(node.cluster_id):
         yield Reason("cluster", f"the cluster {node.cluster_id!r} takes no new work")
     yield from class_reasons(requirement, class_of(node), rules.filters)

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.health import NO_NEW_WORK, is_only_busy
 from crawlfleet.core.resources import demanded, units
 from crawlfleet.model.explanation import Reason
-from crawlfleet.model.node import Health, Node, NodeStatus
+from crawlfleet.model.node import Node, NodeStatus
 from crawlfleet.model.resources import RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
 
@@ -23,7 +24,8 @@ FIRST_FILTERS: Final = ("status", "health", "cluster", "task_type", "node_type",
 LAST_FILTER: Final = "resources"
 OPEN, STATUS, HEALTH, CLUSTER = 0, 1, 2, 3
 """Verdicts: zero is a yes, any other number a place (from one) in `filter_names`."""
-NO_NEW_WORK: Final = frozenset({Health.UNHEALTHY, Health.UNREACHABLE})
+BUSY: Final = -1
+"""`OPEN` while the node has nothing to do, else `HEALTH`."""
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +81,12 @@ def filter_names(filters: Iterable[str]) -> tuple[str, ...]:
 
 
 def closed_by(node: Node) -> int:
-    """`OPEN` when the node takes new work, else the number of the filter that says no."""
+    """`OPEN` when the node takes new work, `BUSY`, or the number of the filter that says no."""
     if node.status is not NodeStatus.ONLINE:
         return STATUS
-    return HEALTH if node.health in NO_NEW_WORK else OPEN
+    if node.health not in NO_NEW_WORK:
+        return OPEN
+    return BUSY if is_only_busy(node) else HEALTH
 
 
 def class_verdict(requirement: Requirement, kind: NodeClass, filters: Filters) -> float:
@@ -115,11 +119,11 @@ def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -
             yield Reason(name, message)
 
 
-def node_reasons(node: Node) -> Iterator[Reason]:
+def node_reasons(node: Node, *, is_idle: bool = False) -> Iterator[Reason]:
     """What speaks against giving this node any new work now."""
     if node.status is not NodeStatus.ONLINE:
         yield Reason("status", f"the node is {node.status}")
-    if node.health in NO_NEW_WORK:
+    if node.health in NO_NEW_WORK and not (is_idle and is_only_busy(node)):
         why = f": {node.health_reason}" if node.health_reason else ""
         yield Reason("health", f"the node is {node.health}{why}")
 

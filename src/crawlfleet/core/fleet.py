@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from crawlfleet.core.columns import Draft, Floats, NodeClasses, Rows, static_key
 from crawlfleet.core.feasibility import (
+    BUSY,
     CLUSTER,
+    HEALTH,
     OPEN,
     Filters,
     Pairs,
@@ -201,7 +203,7 @@ class Fleet:
             active=self._active[:size],
             turn=self._turn[:size],
             weight=self._weight[:size],
-            accepting=self._closed[:size] == OPEN,
+            accepting=self._shut() == OPEN,
             class_of=self._class_of[:size],
             classes=self.classes,
             experience=self._experience,
@@ -225,16 +227,24 @@ class Fleet:
     def verdicts(self, requirement: Requirement, filters: Filters) -> Rows:
         """The first filter that rejects each node, resources aside, as `class_verdicts`."""
         size = len(self._nodes)
-        closed = self._closed[:size].astype(np.intp)
+        closed = self._shut().astype(np.intp)
         of_class = self.class_verdicts(requirement, filters)[self._class_of[:size]]
         return np.where(closed != OPEN, closed, of_class.astype(np.intp))
 
     def census(self) -> tuple[Rows, NDArray[np.int64]]:
         """How many nodes of each class are open, and how many each early filter closes."""
         size = len(self._nodes)
-        closed = self._closed[:size]
+        closed = self._shut()
         open_classes = self._class_of[:size][closed == OPEN]
         return np.bincount(open_classes, minlength=len(self.classes)), np.bincount(closed)
+
+    def _shut(self) -> NDArray[np.int8]:
+        """Which early filter closes each node: one that is only busy is open while it is idle."""
+        size = len(self._nodes)
+        closed = self._closed[:size]
+        if not (busy := closed == BUSY).any():
+            return closed
+        return np.where(busy, np.where(self._active[:size] > 0, HEALTH, OPEN), closed)
 
     def _new_row(self, node: Node) -> int:
         row = len(self._nodes)

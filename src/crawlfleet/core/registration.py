@@ -6,6 +6,7 @@ with every problem at once, each with its field and remedy.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from ipaddress import ip_address
 from typing import Any, Final
 
 from crawlfleet.core.admission import (
@@ -16,6 +17,7 @@ from crawlfleet.core.admission import (
     resource_problems,
 )
 from crawlfleet.core.complaints import LONGEST_NAME
+from crawlfleet.core.egress import embedded, refusal
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.messages import OLDEST_PROTOCOL, Heartbeat, Registration
 
@@ -27,7 +29,7 @@ MAX_TASK_TYPES: Final = 1000
 MAX_LOAD: Final = 1e6
 """Load may pass 1 when more is wanted than there is; the usage of a thing may not."""
 LONGEST_TIMEOUT_S: Final = 86_400.0
-SHARES: Final = ("cpu_usage", "memory_usage", "gpu_usage")
+SHARES: Final = ("cpu_usage", "memory_usage", "gpu_usage", "disk_usage")
 RATES: Final = ("network_io", "disk_io")
 
 _A_NAME: Final = "use letters, digits, dot, dash and underscore, at most 64"
@@ -70,6 +72,36 @@ def registration_problems(
     yield from resource_problems("resources", registration.resources)
 
 
+def probe_problems(registration: Registration, *, allow_loopback: bool) -> Iterator[FieldProblem]:
+    """Why the master will not ask the health endpoint that a node advertises."""
+    if not registration.probe:
+        return
+    refused = probe_refusal(registration.ip_address, allow_loopback=allow_loopback)
+    if refused is not None:
+        yield _problem(
+            "ip_address",
+            registration.ip_address,
+            f"cannot be probed: {refused}",
+            "advertise the IP address at which the master reaches the node, or none",
+        )
+    if not registration.port:
+        yield _problem("port", registration.port, "is missing", "send the health endpoint's port")
+
+
+def probe_refusal(address: str, *, allow_loopback: bool) -> str | None:
+    """Why the master must not connect to an address that a node has given; `None` if it may."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return "not an IP address"
+    for spelling in (parsed, *embedded(parsed)):
+        if spelling.is_link_local:
+            return "a link-local address"
+        if spelling.is_loopback and not allow_loopback:
+            return "a loopback address"
+    return refusal(address, allow_private=True)
+
+
 def heartbeat_problems(heartbeat: Heartbeat) -> Iterator[FieldProblem]:
     """What cannot be true of a node's measurements."""
     for field in SHARES:
@@ -82,6 +114,8 @@ def heartbeat_problems(heartbeat: Heartbeat) -> Iterator[FieldProblem]:
         rate = getattr(heartbeat.resources, field)
         if rate < 0:
             yield _problem(f"resources.{field}", rate, "is below zero", "use bytes per second")
+    if (free := heartbeat.resources.disk_free_mb) is not None and free < 0:
+        yield _problem("resources.disk_free_mb", free, "is below zero", "use megabytes")
     told = heartbeat.session_timeout_s
     if told is not None and not 0 < told <= LONGEST_TIMEOUT_S:
         yield _problem(

@@ -45,6 +45,8 @@ def _mean(samples: Sequence[NodeSample], at: float, resolution: Resolution) -> N
         return sum(value(sample) * sample.count for sample in samples) / count
 
     with_gpu = [(s.gpu_usage, s.count) for s in samples if s.gpu_usage is not None]
+    with_disk = [(s.disk_usage, s.count) for s in samples if s.disk_usage is not None]
+    waited = [(s.wait_s, s.ended) for s in samples if s.wait_s is not None and s.ended]
     timed = [(s.latency_s, s.ended) for s in samples if s.latency_s is not None and s.ended]
     return NodeSample(
         node_id=samples[0].node_id,
@@ -56,11 +58,13 @@ def _mean(samples: Sequence[NodeSample], at: float, resolution: Resolution) -> N
         gpu_usage=_weighted(with_gpu),
         network_io=mean(lambda sample: sample.network_io),
         disk_io=mean(lambda sample: sample.disk_io),
+        disk_usage=_weighted(with_disk),
         load=mean(lambda sample: sample.load),
         active_tasks=mean(lambda sample: sample.active_tasks),
         ended=sum(sample.ended for sample in samples),
         errors=sum(sample.errors for sample in samples),
         latency_s=_weighted(timed),
+        wait_s=_weighted(waited),
     )
 
 

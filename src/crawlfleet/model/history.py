@@ -31,6 +31,7 @@ class NodeSample(msgspec.Struct, frozen=True, kw_only=True):
     gpu_usage: float | None = None
     network_io: float = 0.0
     disk_io: float = 0.0
+    disk_usage: float | None = None
     load: float = 0.0
     active_tasks: float = 0.0
     ended: int = 0
@@ -39,3 +40,5 @@ class NodeSample(msgspec.Struct, frozen=True, kw_only=True):
     """Those of them that did not succeed."""
     latency_s: float | None = None
     """How long they took on average; `None` when none ended."""
+    wait_s: float | None = None
+    """How long they waited at the node before they began, on average."""

@@ -5,7 +5,7 @@ fencing token and the session do not allow.
 """
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -39,6 +39,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     node_id: str | None = None
     protocol: int = 1
     """The version of this protocol that the node speaks; the first when it does not say."""
+    probe: bool = False
+    """Whether the master may ask `http://ip_address:port/healthz` how the node is."""
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +71,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     number: int | None = None
     """Grows from one heartbeat of a session to the next: a late copy of an earlier one, which may
     speak of another time-out, renews nothing."""
+    sent_at: float | None = None
+    """What the node's clock said when it sent this, in seconds since 1970."""
 
 
 class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,6 +223,13 @@ class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
 
     stale: tuple[str, ...] = ()
     """Executions whose lines are not taken (any more): say nothing more about them."""
+
+
+class DrainOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node takes nothing new and leaves when it is empty."""
+
+    deadline_s: Annotated[float, msgspec.Meta(ge=0, le=2_592_000)] | None = None
+    """What still runs then is stopped, and goes back to the queue; `null` waits for all of it."""
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

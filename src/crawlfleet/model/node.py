@@ -28,6 +28,16 @@ class Health(StrEnum):
     UNREACHABLE = "unreachable"
 
 
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about a node that is not as it should be."""
+
+    kind: str
+    """What it is about, such as `memory`; a node has at most one condition of each kind."""
+    health: Health
+    reason: str
+    since: float
+
+
 CONNECTED: Final = frozenset({NodeStatus.ONLINE, NodeStatus.DRAINING, NodeStatus.MAINTENANCE})
 """States in which a node has a live session."""
 
@@ -53,6 +63,14 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     status: NodeStatus = NodeStatus.PENDING
     health: Health = Health.UNKNOWN
     health_reason: str = ""
+    health_at: float | None = None
+    """When its health changed last."""
+    conditions: tuple[Condition, ...] = ()
+    """What its health is made of; none when it is healthy, or not known."""
+    probe: bool = False
+    """Whether the master may ask its health endpoint, at `ip_address` and `port`."""
+    drain_until: float | None = None
+    """While it is draining: when what still runs there is taken back."""
     session_id: str | None = None
     token_hash: str = ""
     old_token_hash: str = ""
@@ -64,6 +82,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Since when its tokens are worth nothing."""
     joined_by: str | None = None
     """The id of the join token or key that it was registered with at first."""
+    archived_at: float | None = None
+    """Since when it is gone for good: it is in no list any more."""
     version: int = 1
     label_overrides: dict[str, str | None] = {}
     """What operators said about labels, which outlasts what the node says; `None` removes one."""

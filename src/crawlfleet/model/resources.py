@@ -27,3 +27,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu_usage: float | None = None
     network_io: float = 0.0
     disk_io: float = 0.0
+    disk_usage: float | None = None
+    """Of the disk with the node's data folder."""
+    disk_free_mb: float | None = None
+    """What is left of it."""

@@ -9,12 +9,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from crawlfleet.model.bounds import Count, Days, Delay, Megabytes, Seconds
+from crawlfleet.model.health_settings import HealthSettings as HealthSettings
 from crawlfleet.model.resources import NOTHING, Resources
-
-Seconds = Annotated[float, Meta(gt=0)]
-Days = Annotated[float, Meta(ge=0)]
-Megabytes = Annotated[float, Meta(gt=0)]
-Count = Annotated[int, Meta(ge=1)]
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,6 +119,18 @@ class TaskSettings(Section, frozen=True, kw_only=True):
     ] = True
 
 
+class DistributionSettings(Section, frozen=True, kw_only=True):
+    """What tasks that come over `/api/distribution` have where they say nothing."""
+
+    task_timeout_s: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="How long an attempt of such a task may take; for ever when not set."),
+    ] = 3600.0
+    max_retries: Annotated[
+        int, Meta(ge=0, le=100, description="How often such a task is tried again.")
+    ] = 3
+
+
 class DispatchSettings(Section, frozen=True, kw_only=True):
     """How ready tasks find their nodes."""
 
@@ -168,6 +177,10 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
             "of a minute for a day, means of an hour for so long. 0 for ever."
         ),
     ] = 31.0
+    nodes_days: Annotated[
+        Days,
+        Meta(description="How long a node that is gone is listed, and then kept; 0 for ever."),
+    ] = 30.0
     audit_days: Annotated[
         Days, Meta(description="How long an entry of the audit log is kept; 0 for ever.")
     ] = 365.0
@@ -245,6 +258,34 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
             "addresses, and `web_crawl` where the crawl asks for it too."
         ),
     ] = False
+    advertise: Annotated[
+        str,
+        Meta(
+            description="The IP address and port, such as `10.0.0.7:8010`, at which the master "
+            "may ask whether the node is well; nowhere when empty."
+        ),
+    ] = ""
+    health_host: Annotated[
+        str,
+        Meta(
+            description="The address that the health endpoint listens on; the advertised one, or "
+            "else the loopback, when empty."
+        ),
+    ] = ""
+    health_port: Annotated[
+        Annotated[int, Meta(ge=0, le=65535)] | None,
+        Meta(
+            description="The port of the health endpoint; 0 takes a free one. When not set, the "
+            "advertised one, and no endpoint when nothing is advertised."
+        ),
+    ] = None
+    leave_grace_s: Annotated[
+        Delay,
+        Meta(
+            description="How long a worker that is told to stop (SIGTERM) lets its work finish, "
+            "taking nothing new, before it gives it back."
+        ),
+    ] = 0.0
     stop_grace_s: Annotated[
         Seconds,
         Meta(description="How long a stopped executor may take before it is killed."),
@@ -313,8 +354,10 @@ class Settings(Section, frozen=True, kw_only=True):
     server: ServerSettings = ServerSettings()
     session: SessionSettings = SessionSettings()
     tasks: TaskSettings = TaskSettings()
+    distribution: DistributionSettings = DistributionSettings()
     dispatch: DispatchSettings = DispatchSettings()
     recovery: RecoverySettings = RecoverySettings()
+    health: HealthSettings = HealthSettings()
     retention: RetentionSettings = RetentionSettings()
     worker: WorkerSettings = WorkerSettings()
     log: LogSettings = LogSettings()

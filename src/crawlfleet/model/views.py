@@ -134,6 +134,9 @@ class NodeSampleView(msgspec.Struct, frozen=True, kw_only=True):
     """Those of them that did not succeed."""
     latency_s: float | None
     """How long they took on average."""
+    disk_usage: float | None = None
+    wait_s: float | None = None
+    """How long they waited at the node before they began, on average."""
 
 
 class NodeHistoryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +152,16 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
     latitude: float
     longitude: float
+
+
+class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about a node that is not as it should be."""
+
+    kind: str
+    """`cpu`, `memory`, `disk`, `errors`, `latency`, `clock` or `probe`."""
+    health: Annotated[str, _names(Health)]
+    reason: str
+    since: datetime
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +193,16 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """The version of its cluster's settings that it runs, as it says."""
     location: Location | None = None
     """The middle of its `region`, where that is known."""
+    health_reason: str = ""
+    """Why it is not healthy; empty when it is."""
+    health_at: datetime | None = None
+    """Since when its health is what it is."""
+    conditions: tuple[ConditionView, ...] = ()
+    """What its health is made of."""
+    probe: bool = False
+    """Whether the master asks its health endpoint."""
+    drain_until: datetime | None = None
+    """When what still runs on a draining node is taken back."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -185,6 +185,10 @@ class ControlLink(Protocol):
         """Hand over output; a master that is older raises `Refused`."""
         ...
 
+    async def drain(self, node_id: str, deadline_s: float) -> None:
+        """Ask for nothing new, and to be let go when what runs has ended, or after so long."""
+        ...
+
     async def leave(self, node_id: str, session_id: str) -> None:
         """Say good-bye: the session ends now and not by silence; a newer one stays."""
         ...

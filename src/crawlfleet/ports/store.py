@@ -261,6 +261,13 @@ class Store(History, Protocol):
         """
         ...
 
+    async def remove_nodes(self, *, before: float, limit: int) -> int:
+        """Remove up to `limit` nodes that were archived before then, with their samples.
+
+        Those that were archived first go first. Returns how many went.
+        """
+        ...
+
     async def remove_audit(self, *, before: float, limit: int) -> int:
         """Remove up to `limit` entries of the audit log from before then, oldest first.
 

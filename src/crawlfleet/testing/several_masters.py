@@ -106,6 +106,10 @@ class SeveralMasters:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     child.kill()
 
+    def process(self, name: str) -> psutil.Process:
+        """The process of that name, to look at or to be sent signals."""
+        return psutil.Process(self._processes[name].pid)
+
     def is_running(self, name: str) -> bool:
         return name in self._processes and self._processes[name].poll() is None
 
@@ -147,11 +151,12 @@ class SeveralMasters:
 
 
 @contextlib.contextmanager
-def running_all(fleet: SeveralMasters) -> Iterator[SeveralMasters]:
-    """All masters and workers started, and in any case gone at the end."""
+def running_all(fleet: SeveralMasters, *, but: str = "") -> Iterator[SeveralMasters]:
+    """All masters and workers started, but perhaps for one; in any case gone at the end."""
     try:
         for name in (*fleet.urls, *fleet.workers):
-            fleet.start(name)
+            if name != but:
+                fleet.start(name)
         yield fleet
     finally:
         fleet.end()

@@ -29,6 +29,7 @@ from crawlfleet.ports.execution import (
 )
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.health_endpoint import Nameplate
 from crawlfleet.worker.notes import LOG_BYTES
 from crawlfleet.worker.pauses import Pauses
 from crawlfleet.worker.reports import ENDS, portion
@@ -63,6 +64,8 @@ class Agent:
         long_poll_s: float,
         keeper: ReportKeeper,
         log_bytes: int = LOG_BYTES,
+        leave_grace_s: float = 0.0,
+        nameplate: Nameplate | None = None,
     ) -> None:
         self._link = link
         self._pool = pool
@@ -74,12 +77,21 @@ class Agent:
         self._long_poll_s = long_poll_s
         self._keeper = keeper
         self._log_bytes = log_bytes
+        self._leave_grace_s = leave_grace_s
+        self._leaving = asyncio.Event()
         self._stopping = asyncio.Event()
         self._defects = 0
+        self._nameplate = nameplate or Nameplate()
 
     def stop(self) -> None:
-        """Give back what runs and leave; `run` returns soon. May be called twice."""
-        self._stopping.set()
+        """Let what runs end within the grace, give back the rest and leave; then `run` returns.
+
+        The second time, or without a session or a grace, at once.
+        """
+        if self._leave_grace_s and self._nameplate.session and not self._leaving.is_set():
+            self._leaving.set()
+        else:
+            self._stopping.set()
 
     async def run(self) -> AgentEnd:
         """Be a node until drained or stopped."""
@@ -109,7 +121,14 @@ class Agent:
                 keeper=self._keeper,
                 log_bytes=self._log_bytes,
             )
-            end = await session.run()
+            self._nameplate.node_id, self._nameplate.session = registered.node_id, True
+            leaving = asyncio.create_task(self._drain_when_told(registered), name="leaving")
+            try:
+                end = await session.run()
+            finally:
+                self._nameplate.session = False
+                leaving.cancel()
+                await asyncio.wait([leaving])
             log.info("session ended", node_id=registered.node_id, end=str(end))
             if end is SessionEnd.DRAINED:
                 return AgentEnd.DRAINED
@@ -182,6 +201,30 @@ class Agent:
                 Identity(node_id=registered.node_id, node_token=registered.node_token)
             )
         return registered
+
+    async def _drain_when_told(self, registered: Registered) -> None:
+        """Ask the master for nothing new; whatever comes of that, stop when the grace is over."""
+        await self._leaving.wait()
+        log.info("leaving when what runs has ended", within_s=self._leave_grace_s)
+        try:
+            async with asyncio.timeout(self._leave_grace_s + LEAVE_DEADLINE_S):
+                await self._ask_to_drain(registered)
+                await asyncio.Event().wait()
+        except TimeoutError:
+            log.warning("work that has not ended is given back")
+        except Refused as error:
+            log.warning("cannot be drained", error=str(error))
+        self._stopping.set()
+
+    async def _ask_to_drain(self, registered: Registered) -> None:
+        until = asyncio.get_running_loop().time() + self._leave_grace_s
+        while True:
+            left_s = max(until - asyncio.get_running_loop().time(), 0.0)
+            try:
+                return await self._link.drain(registered.node_id, left_s)
+            except MasterUnreachable as error:
+                log.warning("cannot ask to be drained yet", error=str(error))
+            await asyncio.sleep(FIRST_PAUSE_S)
 
     async def _leave(self, registered: Registered) -> None:
         try:

@@ -205,6 +205,7 @@ class WorkSession:
             configuration_version=self._version,
             session_timeout_s=self._timeout_s,
             number=self._beats,
+            sent_at=self._system.now(),
         )
 
     def _work_by(self, terms: NodeTerms, heard_at: float) -> None:

@@ -70,7 +70,8 @@ class ControlGroup:
 class UsageMeter:
     """Measures between one call of `read` and the next; reading never blocks the event loop."""
 
-    def __init__(self, *, group: ControlGroup | None = None) -> None:
+    def __init__(self, *, group: ControlGroup | None = None, folder: Path = Path("/")) -> None:
+        self._folder = folder
         self._group = group or ControlGroup()
         self._smi = shutil.which("nvidia-smi")
         self._at = time.monotonic()
@@ -82,12 +83,15 @@ class UsageMeter:
         now, cpu = time.monotonic(), _busy_seconds(self._group)
         network, disk = _network_bytes(), _disk_bytes()
         seconds = max(now - self._at, 1e-3)
+        disk_usage, disk_free_mb = _space(self._folder)
         usage = Usage(
             cpu_usage=_share((cpu - self._cpu_seconds) / seconds / _cpu_cores(self._group)),
             memory_usage=self._memory_usage(),
             gpu_usage=await self._gpu_usage(),
             network_io=max(0.0, (network - self._network) / seconds),
             disk_io=max(0.0, (disk - self._disk) / seconds),
+            disk_usage=disk_usage,
+            disk_free_mb=disk_free_mb,
         )
         self._at, self._cpu_seconds, self._network, self._disk = now, cpu, network, disk
         return usage
@@ -151,6 +155,15 @@ def _network_bytes() -> int:
 def _disk_bytes() -> int:
     counters = psutil.disk_io_counters()
     return int(counters.read_bytes + counters.write_bytes) if counters else 0
+
+
+def _space(folder: Path) -> tuple[float | None, float | None]:
+    """How full the disk of a folder is, and how many megabytes are left for this user."""
+    try:
+        found = psutil.disk_usage(str(folder))
+    except OSError:
+        return None, None
+    return _share(found.percent / 100), found.free / MEGABYTE
 
 
 def _bandwidth_mbps() -> float:

@@ -85,6 +85,17 @@ def remove_sessions(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
+def remove_nodes(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.archived_nodes, {"before": before, "limit": max(limit, 0)}
+        ids = statements.listed(rows[0][0])
+        yield statements.remove_nodes, {"ids": ids}
+        yield statements.remove_node_samples, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
 def remove_audit(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
         rows = yield statements.old_audit, {"before": before, "limit": max(limit, 0)}

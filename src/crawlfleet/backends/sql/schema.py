@@ -143,6 +143,13 @@ nodes: Final = Table(
     _json("label_overrides"),
     _text("description_override", null=True),
     _json("options"),
+    _real("archived_at", null=True),
+)
+_partial_index(
+    "ix_nodes_archived",
+    nodes.c.archived_at,
+    nodes.c.id,
+    where=nodes.c.archived_at.is_not(None),
 )
 
 sessions: Final = Table(
@@ -281,6 +288,8 @@ node_samples: Final = Table(
     _number("ended"),
     _number("errors"),
     _real("latency_s", null=True),
+    _real("disk_usage", null=True),
+    _real("wait_s", null=True),
     sqlite_with_rowid=False,
 )
 

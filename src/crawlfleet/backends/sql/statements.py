@@ -38,6 +38,7 @@ from crawlfleet.backends.sql.schema import (
     executions,
     leadership,
     node_samples,
+    nodes,
     sessions,
     tasks,
 )
@@ -358,6 +359,16 @@ class Statements(Generic[T]):
         self.ended_sessions = finish(select(dialect.collect(over.c.id)))
         self.remove_sessions = finish(
             delete(sessions).where(dialect.among_given(sessions.c.id, "ids"))
+        )
+        removed = _limited(
+            select(nodes.c.id)
+            .where(nodes.c.archived_at < bindparam("before"))
+            .order_by(nodes.c.archived_at, nodes.c.id)
+        ).subquery()
+        self.archived_nodes = finish(select(dialect.collect(removed.c.id)))
+        self.remove_nodes = finish(delete(nodes).where(dialect.among_given(nodes.c.id, "ids")))
+        self.remove_node_samples = finish(
+            delete(node_samples).where(dialect.among_given(node_samples.c.node_id, "ids"))
         )
         told = _limited(
             select(audit.c.id)

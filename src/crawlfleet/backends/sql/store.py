@@ -217,6 +217,9 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
     async def remove_sessions(self, *, before: float, limit: int) -> int:
         return int(await self._write(operations.remove_sessions(before, limit)))
 
+    async def remove_nodes(self, *, before: float, limit: int) -> int:
+        return int(await self._write(operations.remove_nodes(before, limit)))
+
     async def remove_audit(self, *, before: float, limit: int) -> int:
         return int(await self._write(operations.remove_audit(before, limit)))
 

@@ -205,9 +205,16 @@ class FaultyLink:
     async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
         return await self._send(lambda master: master.crawls.keep(node_id, upload))
 
+    async def drain(self, node_id: str, deadline_s: float) -> None:
+        await self._send(
+            lambda master: master.node_orders.drain(node_id, by="itself", deadline_s=deadline_s)
+        )
+
     async def leave(self, node_id: str, session_id: str) -> None:
         await self._send(
-            lambda master: master.nodes.unregister(node_id, session_id=session_id, by="itself")
+            lambda master: master.node_orders.unregister(
+                node_id, session_id=session_id, by="itself"
+            )
         )
 
     def break_calls(self, master: "ControlPlane") -> None:

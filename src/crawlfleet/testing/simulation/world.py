@@ -315,7 +315,10 @@ class _World:
         await self._ask(lambda on: on.orders.carry_out(order, task_ids))
 
     async def _order_node(self, verb: str, node_id: str) -> None:
-        await self._ask(lambda on: getattr(on.nodes, verb)(node_id, by=PEOPLE))
+        more = {}
+        if verb == "drain" and self._chance.random() < 0.5:
+            more["deadline_s"] = self._chance.uniform(0.0, 5.0)
+        await self._ask(lambda on: getattr(on.node_orders, verb)(node_id, by=PEOPLE, **more))
 
     async def _ask(self, ask: Callable[[ControlPlane], Awaitable[Any]]) -> Any:
         """Ask the master to do something; a "no", a dead master and a lost answer are all fine."""

@@ -132,6 +132,8 @@ class KeepingTests(Harness):
             ended=3,
             errors=1,
             latency_s=0.25,
+            disk_usage=0.5,
+            wait_s=0.125,
         )
         await store.append_samples([sample(3), full, sample(1), sample(1, "node-0002")])
         await store.append_samples([sample(3, cpu_usage=0.5)])

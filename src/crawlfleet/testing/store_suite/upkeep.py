@@ -7,6 +7,8 @@ import pytest
 
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import NEVER
+from crawlfleet.model.history import NodeSample, Resolution
+from crawlfleet.model.node import Node
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
@@ -21,9 +23,14 @@ from crawlfleet.testing.store_suite.samples import (
     make_claim,
     make_event,
     make_execution,
+    make_node,
     make_session,
     make_task,
 )
+
+
+async def _raw_samples(store: Store, node: Node) -> list[NodeSample]:
+    return await store.samples(node.id, Resolution.RAW, since=0, until=NOW + 1, limit=9)
 
 
 class UpkeepTests(Harness):
@@ -173,6 +180,24 @@ class UpkeepTests(Harness):
         await must(store, Change(sessions=(make_session(),)))
 
     @on_store
+    async def test_archived_nodes_go_with_their_samples_first_those_archived_first(
+        self, store: Store
+    ) -> None:
+        gone = [make_node(n, archived_at=NOW - n) for n in range(1, 5)]
+        await must(store, Change(nodes=(*gone, make_node(9))))
+        samples = [NodeSample(node_id=node.id, at=NOW) for node in (*gone, make_node(9))]
+        await store.append_samples(samples)
+        assert await store.remove_nodes(before=NOW - 1, limit=0) == 0
+        assert await store.remove_nodes(before=NOW - 1, limit=2) == 2
+        assert [node.id for node in await store.nodes()] == ["node-0001", "node-0002", "node-0009"]
+        assert await store.remove_nodes(before=NOW - 1, limit=2) == 1
+        assert await store.remove_nodes(before=NOW - 1, limit=2) == 0
+        kept = [await _raw_samples(store, node) for node in (*gone, make_node(9))]
+        assert kept == [samples[:1], [], [], [], samples[4:]]
+        assert await store.remove_nodes(before=NOW + 1e9, limit=9) == 1
+        await must(store, Change(nodes=(make_node(1),)))
+
+    @on_store
     async def test_numbers_of_removed_events_are_not_given_again(self, store: Store) -> None:
         await must(store, Change(events=(make_event(), make_event())))
         assert await store.remove_events(before=NOW + 1, limit=10) == 2
@@ -198,6 +223,7 @@ class UpkeepTests(Harness):
             store.remove_events(before=0, limit=1),
             store.remove_sessions(before=0, limit=1),
             store.remove_audit(before=0, limit=1),
+            store.remove_nodes(before=0, limit=1),
         ):
             with pytest.raises(StoreUnavailable):
                 await call

@@ -1,0 +1,58 @@
+"""Giving a task to a node that somebody names, instead of the one that placement would choose.
+
+The same filters are asked; a node that must not have the task does not get it.
+"""
+
+from crawlfleet.control.dispatch import Rooms
+from crawlfleet.control.nodes import Nodes
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.tasks import Tasks
+from crawlfleet.control.versions import has_changed
+from crawlfleet.core import attempts
+from crawlfleet.core.explanation import reasons_against
+from crawlfleet.core.placement import requirement_of
+from crawlfleet.core.resources import demand_of
+from crawlfleet.core.rules import Rules
+from crawlfleet.errors import Conflict
+from crawlfleet.model.ids import EXECUTION, make_id
+from crawlfleet.model.task import LEASED, Task
+from crawlfleet.ports.system import System
+
+
+class Assigning:
+    """Assigns single tasks by order."""
+
+    def __init__(
+        self, *, state: FleetState, system: System, rules: Rules, tasks: Tasks, nodes: Nodes
+    ) -> None:
+        self._state = state
+        self._system = system
+        self._rules = rules
+        self._tasks = tasks
+        self._nodes = nodes
+
+    async def assign(self, task_id: str, node_id: str, *, by: str) -> Task:
+        """The task in the hands of the node; `NotFound`, or `Conflict` with what is against it."""
+        task, node = await self._tasks.get(task_id), await self._nodes.find(node_id)
+        if task.status in LEASED and task.assigned_node == node_id:
+            return task
+        demand = demand_of(task)
+        against = [*reasons_against(node, requirement_of(task), self._state.fleet, self._rules)]
+        if against or node.session_id is None:
+            why = "; ".join(reason.message for reason in against) or "it has no session"
+            raise Conflict(f"{node_id} cannot take {task_id}: {why}")
+        change = attempts.assign(
+            task,
+            node_id=node_id,
+            session_id=node.session_id,
+            execution_id=make_id(EXECUTION, self._system.now(), self._system.entropy),
+            reserved=demand,
+            allocation=Rooms(self._state.fleet).allocate(node_id, demand, task.capabilities),
+            now=self._system.now(),
+            cause=f"assigned by {by}",
+        )
+        if change is None:
+            raise Conflict(f"{task_id} is {task.status}: only a pending task can be assigned")
+        if (await self._state.commit([change]))[0] is not None:
+            raise has_changed(task_id)
+        return change.tasks[0]

@@ -1,0 +1,142 @@
+"""Where a node can be asked how it is: `/healthz` for alive, `/readyz` for in a session.
+
+For the master's probe and for whoever keeps the process running. It says nothing that is worth
+hiding, reads no more than the first line, and answers few at once.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from ipaddress import ip_address
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+import msgspec
+
+from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.model.settings import WorkerSettings
+
+PATIENCE_S: Final = 2.0
+LONGEST_LINE: Final = 1024
+MOST_AT_ONCE: Final = 32
+LAST_PORT: Final = 65_535
+
+
+class Nameplate(msgspec.Struct, kw_only=True):
+    """Who a worker is, and whether it can be given work now; kept up to date by its agent."""
+
+    status: str = "alive"
+    node_id: str | None = None
+    session: bool = False
+
+
+class Place(NamedTuple):
+    """What a node advertises: where the master may ask how it is."""
+
+    address: str
+    port: int
+
+
+@contextlib.asynccontextmanager
+async def answering(settings: WorkerSettings, nameplate: Nameplate) -> AsyncIterator[Place | None]:
+    """Answer where the settings say, if they do; yields what to advertise."""
+    advertised = parse_place(settings.advertise) if settings.advertise else None
+    port = settings.health_port
+    if port is None and advertised is not None:
+        port = advertised.port
+    if port is None:
+        yield None
+        return
+    host = settings.health_host or (advertised.address if advertised else "127.0.0.1")
+    async with HealthEndpoint(host, port, nameplate=nameplate) as endpoint:
+        if advertised is not None and not advertised.port:
+            advertised = Place(advertised.address, endpoint.port)
+        yield advertised
+
+
+def parse_place(text: str) -> Place:
+    """`10.0.0.7:8010` or `[2001:db8::7]:8010`; port 0 is the one that the endpoint gets."""
+    address, _, port = text.rpartition(":")
+    address = address.removeprefix("[").removesuffix("]")
+    try:
+        if not (port.isascii() and port.isdigit() and int(port) <= LAST_PORT):
+            raise ValueError
+        ip_address(address)
+    except ValueError:
+        raise ConfigError(
+            f"worker.advertise: {text!r} is not an IP address with a port; "
+            "use one such as 10.0.0.7:8010"
+        ) from None
+    return Place(address, int(port))
+
+
+class HealthEndpoint:
+    """Answers for as long as it is entered; `port` is the one it listens on by then."""
+
+    def __init__(self, host: str, port: int, *, nameplate: Nameplate) -> None:
+        self._host = host
+        self.port = port
+        self._nameplate = nameplate
+        self._server: asyncio.Server | None = None
+        self._guests = 0
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._server = await asyncio.start_server(
+                self._answer, self._host, self.port, limit=LONGEST_LINE
+            )
+        except OSError as error:
+            raise CrawlfleetError(
+                f"cannot listen on {self._host}:{self.port}: {error.strerror}; stop what listens "
+                "there, or choose another worker.health_port"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._guests += 1
+        try:
+            if self._guests <= MOST_AT_ONCE:
+                async with asyncio.timeout(PATIENCE_S):
+                    line = await reader.readline()
+                    writer.write(self._reply(line))
+                    await writer.drain()
+        except (OSError, TimeoutError, ValueError):
+            return
+        finally:
+            self._guests -= 1
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def _reply(self, line: bytes) -> bytes:
+        method, _, rest = line.decode("latin-1").partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        if method not in {"GET", "HEAD"}:
+            return _message(HTTPStatus.METHOD_NOT_ALLOWED, b"")
+        if path not in {"/healthz", "/readyz"}:
+            return _message(HTTPStatus.NOT_FOUND, b"")
+        is_well = path == "/healthz" or self._nameplate.session
+        status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
+        body = msgspec.json.encode(self._nameplate)
+        return _message(status, body, is_head=method == "HEAD")
+
+
+def _message(status: HTTPStatus, body: bytes, *, is_head: bool = False) -> bytes:
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        "Content-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode() + (b"" if is_head else body)
