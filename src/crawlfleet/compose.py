@@ -218,6 +218,7 @@ async def run_worker(
         )
         try:
             with _on_stop_signal(agent.stop):
+                await agent.hand_in()
                 await pool.prestart()
                 return await agent.run()
         finally:

@@ -23,8 +23,9 @@ def test_finished_work_counts_when_the_master_comes_back(
         store=f"sqlite:///{store}",
         masters=1,
         workers=1,
-        # Long enough that what runs can end while the master is away.
-        CRAWLFLEET_SESSION_TIMEOUT_S="15",
+        # Long enough that what runs can end while the master is away, and that the worker can come
+        # back after it, on a machine with other things to do.
+        CRAWLFLEET_SESSION_TIMEOUT_S="90" if worker_is_killed else "30",
     )
 
     async def scene() -> None:

@@ -204,6 +204,24 @@ def test_what_the_master_does_not_take_is_dropped_and_the_node_works_on(
     run_simulated(scene())
 
 
+def test_it_can_be_handed_in_before_executors_are_there() -> None:
+    async def scene() -> None:
+        master, identity, keeper = PlayedMaster(), KeptIdentity(), ReportJournal(None)
+        life = asyncio.create_task(agent_of(master, identity, keeper).run())
+        await lose_the_master(master, life)
+        life.cancel()
+        await asyncio.wait({life})
+        agent = agent_of(master, identity, keeper)
+        await agent.hand_in()
+        assert len(keeper.waiting()) == 1
+        master.is_away = False
+        await agent.hand_in()
+        assert master.said[-1] == "succeeded exec-1 sess-1"
+        assert keeper.waiting() == []
+
+    run_simulated(scene())
+
+
 def test_what_another_node_finished_is_not_handed_in() -> None:
     async def scene() -> None:
         master, identity, keeper = PlayedMaster(), KeptIdentity(), ReportJournal(None)

@@ -215,13 +215,14 @@ def worker(
             "network with --discover: give one of them"
         )
     label = settings.worker.name or "worker"
-    identity = _private_folder(settings) / "nodes" / f"{label}.json"
+    identity = config.data_dir(settings) / "nodes" / f"{label}.json"
     join_token = join or preset("CRAWLFLEET_JOIN_TOKEN")
     if join_token is None and not identity.exists():
         raise ConfigError(
             "a new worker needs a join token: give --join, or set CRAWLFLEET_JOIN_TOKEN "
             "(`crawlfleet join-tokens create` makes one)"
         )
+    _private_folder(settings)
     busy = f"another worker runs as {label!r} on this data folder; give this one another --name"
     lock = hold(identity.with_suffix(".lock"), busy=busy)
     _configure_log(settings, f"{label}.log", telemetry.Component.WORKER)

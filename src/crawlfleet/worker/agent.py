@@ -93,6 +93,16 @@ class Agent:
         else:
             self._stopping.set()
 
+    async def hand_in(self) -> None:
+        """Deliver what an earlier life left, if the master is there; `run` does so in any case.
+
+        To be called before what takes long: the master does not wait for ever.
+        """
+        try:
+            await self._hand_in()
+        except MasterUnreachable as error:
+            log.info("finished work waits on", error=str(error))
+
     async def run(self) -> AgentEnd:
         """Be a node until drained or stopped."""
         while not self._stopping.is_set():
