@@ -35,6 +35,10 @@ def register(app: typer.Typer) -> None:
                 "crawlfleet crawl http://localhost:8080 --fast --allow-private "
                 "--css 'title=h1' -o items.csv"
             ),
+            (
+                "crawlfleet crawl https://shop.example --css 'title=h1' "
+                "-o 'sqlite:///shop.db?table=goods' --revisit"
+            ),
         ],
     )
 
