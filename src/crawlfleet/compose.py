@@ -6,6 +6,7 @@ begins without this module (`crawl.local`).
 
 import asyncio
 import contextlib
+import shutil
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from crawlfleet.client.transport import Transport
 
 log = logger(Component.MASTER)
-BUILT_IN_TASK_TYPES: Final = ("http_fetch", "python", "sleep", "web_crawl")
+BUILT_IN_TASK_TYPES: Final = ("extract", "http_fetch", "python", "sleep", "web_crawl")
 STOP_DEADLINE_S: Final = 3
 
 
@@ -101,6 +102,7 @@ def control_plane(
         prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
         origins=origins,
         name=name,
+        disk_free=lambda: _disk_free(config.data_dir(settings)),
     )
 
 
@@ -297,6 +299,14 @@ def _parameter_types() -> Mapping[str, type[msgspec.Struct]]:
     return {
         name: plugins.load_one(plugins.EXECUTORS, name).Parameters for name in BUILT_IN_TASK_TYPES
     }
+
+
+def _disk_free(folder: Path) -> float | None:
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError:
+        return None
+    return usage.free / usage.total if usage.total else None
 
 
 def check_exposure(server: ServerSettings) -> None:

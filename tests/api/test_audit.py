@@ -49,8 +49,6 @@ def changing(master: Master, name: str) -> Request:
             return "/api/v1/keys", {"name": "made-here", "role": "viewer"}, set(), None
         case "create_join_token":
             return "/api/v1/join-tokens", {}, set(), None
-        case "open_session" | "close_session" | "create_session_link":
-            return session_order(master, name)
         case "roll_back_cluster":
             return administration(master, "rollback", "cluster")
     return ordering(master, name)
@@ -61,6 +59,8 @@ def ordering(master: Master, name: str) -> Request:
     verb, _, kind = name.partition("_")
     order = {
         "crawl": crawl_order,
+        "session": session_order,
+        "session_link": session_order,
         "task": task_order,
         "tasks": task_order,
         "dead_letters": dead_letter_order,
@@ -75,13 +75,6 @@ def ordering(master: Master, name: str) -> Request:
         made = master.key(f"to-{verb}", "viewer") if kind == "key" else master.join_token()
         return f"/api/v1/{kind.replace('_', '-')}s/{made[0]}:{verb}", {}, {made[0]}, None
     raise AssertionError(f"say how {name} changes something")
-
-
-def session_order(master: Master, name: str) -> Request:
-    if name == "create_session_link":
-        return "/api/v1/session:link", {}, set(), None
-    body = {"key": master.fleet.key} if name == "open_session" else {}
-    return "/api/v1/session", body, set(), None
 
 
 OF_DISTRIBUTION: Final = {
@@ -109,6 +102,11 @@ def distribution(master: Master, name: str) -> Request:
     id = master.submit(task_type="audited", retry_policy=later)
     node.report(node.take(), "failed")
     return f"{base}/tasks/{id}/assign", {"device_id": node.id}, {id}, None
+
+
+def session_order(master: Master, verb: str, kind: str) -> Request:
+    body = {"key": master.fleet.key} if verb == "open" else {}
+    return f"/api/v1/session{':link' if kind == 'session_link' else ''}", body, set(), None
 
 
 def task_order(master: Master, verb: str, kind: str) -> Request:

@@ -15,7 +15,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from hyperframe.frame import GoAwayFrame, PingFrame, RstStreamFrame
 
-from crawlfleet.crawl import fetch
+from crawlfleet.crawl import dial, fetch
 from crawlfleet.crawl.dial import tls_context
 from crawlfleet.crawl.fetch import Fetcher
 from crawlfleet.crawl.names import Addresses, Names
@@ -146,10 +146,10 @@ def test_without_the_extra_it_is_not_offered(monkeypatch: pytest.MonkeyPatch) ->
 
     async def scenario() -> None:
         for fetching in (Fetching(), Fetching(http2=False)):
-            async with Fetcher(limits=LIMITS, fetching=fetching, allow_private=False):
-                pass
+            async with Fetcher(limits=LIMITS, fetching=fetching, allow_private=False) as fetcher:
+                assert fetcher._dialler._tls
 
-    monkeypatch.setattr(fetch, "tls_context", context)
+    monkeypatch.setattr(dial, "tls_context", context)
     asyncio.run(scenario())
     monkeypatch.setattr(fetch, "http2", None)
     asyncio.run(scenario())

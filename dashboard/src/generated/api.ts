@@ -44,6 +44,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/attention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What ought to be looked at, the most pressing first
+         * @description `kind` is a stable word. A key of one project is told of that project's tasks. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_attention"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -940,6 +960,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/statistics/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How the fleet did over time
+         * @description In steps of 5 seconds, as this master saw it; begins anew when the master starts. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/status": {
         parameters: {
             query?: never;
@@ -952,6 +992,26 @@ export interface paths {
          * @description Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/task-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What tasks there can be, and their parameters
+         * @description `parameters` is a JSON schema, whole in itself; `null` for executors that this master does not bring. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_task_types"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1405,6 +1465,13 @@ export interface components {
             timeout_s?: number | null;
             token: number;
         };
+        /**
+         * AttentionList
+         * @description All that ought to be looked at, the most pressing first.
+         */
+        AttentionList: {
+            items: components["schemas"]["Concern"][];
+        };
         /** AuditPage */
         AuditPage: {
             items: components["schemas"]["AuditView"][];
@@ -1709,6 +1776,27 @@ export interface components {
             status: string;
             updated_at: string;
             version: number;
+        };
+        /**
+         * Concern
+         * @description Something that is not as it should be.
+         */
+        Concern: {
+            /**
+             * @description How many things it stands for.
+             * @default 1
+             */
+            count?: number;
+            /** @description A stable word for programs, such as `node_unresponsive` or `nothing_can_run`. */
+            kind: string;
+            message: string;
+            remedy: string;
+            /**
+             * @description `high`: work does not get done; `medium`: it may soon not; `low`: good to know.
+             * @enum {string}
+             */
+            severity: "high" | "medium" | "low";
+            subject: components["schemas"]["Subject"];
         };
         /** ConfigurationPage */
         ConfigurationPage: {
@@ -2209,6 +2297,12 @@ export interface components {
          * @description A join token and its secret, which is not shown again.
          */
         NewJoinToken: {
+            /**
+             * @description What to start a worker with: the secret and, of a master with TLS, the fingerprint of its
+             *     public key. A worker that was given it talks to nobody else.
+             * @default
+             */
+            join?: string;
             join_token: components["schemas"]["JoinTokenView"];
             secret: string;
         };
@@ -2504,6 +2598,11 @@ export interface components {
              * @default null
              */
             node_token?: string | null;
+            /**
+             * @description The version that the master speaks; a newer one understands older nodes.
+             * @default 0
+             */
+            protocol?: number;
             registration_time: number;
             session_id: string;
             session_timeout_s: number;
@@ -2537,6 +2636,11 @@ export interface components {
             node_type?: string;
             /** @default 0 */
             port?: number;
+            /**
+             * @description The version of this protocol that the node speaks; the first when it does not say.
+             * @default 1
+             */
+            protocol?: number;
             /** @default null */
             region?: string | null;
             /** @default {} */
@@ -2660,6 +2764,37 @@ export interface components {
             grace_s?: number;
         };
         /**
+         * Series
+         * @description How the fleet did over time, as this master saw it.
+         */
+        Series: {
+            points: components["schemas"]["SeriesPoint"][];
+            step_s: number;
+        };
+        /**
+         * SeriesPoint
+         * @description A stretch of `step_s` seconds that ends at `at`.
+         */
+        SeriesPoint: {
+            at: string;
+            /** @description Attempts that did not succeed, by the class of their error. */
+            errors: {
+                [key: string]: number;
+            };
+            /** @description Tasks that failed or ran out of time. */
+            failed: number;
+            /** @description Tasks that completed. */
+            finished: number;
+            /** @description Pages that crawls said they have read. */
+            pages: number;
+            /** @description How long the task had waited that was ready for the longest time; `null` without any. */
+            queue_age_s: number | null;
+            /** @description How many there were in each state. */
+            tasks: {
+                [key: string]: number;
+            };
+        };
+        /**
          * SessionLink
          * @description A link that signs one browser in, once.
          */
@@ -2769,6 +2904,19 @@ export interface components {
             execution_id: string;
             task_id: string;
             token: number;
+        };
+        /**
+         * Subject
+         * @description What something is about.
+         */
+        Subject: {
+            /**
+             * @description Of one of them; empty where it is about several.
+             * @default
+             */
+            id?: string;
+            /** @description `node`, `task`, `crawl`, `host`, `dead-letters`, `tasks` or `nodes`. */
+            kind: string;
         };
         /**
          * TaskError
@@ -2947,6 +3095,23 @@ export interface components {
          * @enum {unknown}
          */
         TaskStatus: "assigned" | "cancelled" | "completed" | "failed" | "paused" | "pending" | "processing" | "timeout" | "waiting";
+        /** TaskTypePage */
+        TaskTypePage: {
+            items: components["schemas"]["TaskTypeView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * TaskTypeView
+         * @description A task type, and how its tasks are written.
+         */
+        TaskTypeView: {
+            name: string;
+            /** @description How many nodes that are online have an executor for it. */
+            nodes: number;
+            /** @description A JSON schema, whole in itself; `null` where the master does not know it. */
+            parameters: Record<string, unknown> | null;
+            summary: string;
+        };
         /**
          * TaskView
          * @description The whole task.
@@ -3196,6 +3361,7 @@ export interface components {
     pathItems: never;
 }
 export type Assignment = components['schemas']['Assignment'];
+export type AttentionList = components['schemas']['AttentionList'];
 export type AuditPage = components['schemas']['AuditPage'];
 export type AuditView = components['schemas']['AuditView'];
 export type BatchItem = components['schemas']['BatchItem'];
@@ -3214,6 +3380,7 @@ export type ClusterSettingsPatch = components['schemas']['ClusterSettingsPatch']
 export type ClusterSettingsRequest = components['schemas']['ClusterSettingsRequest'];
 export type ClusterStatus = components['schemas']['ClusterStatus'];
 export type ClusterView = components['schemas']['ClusterView'];
+export type Concern = components['schemas']['Concern'];
 export type ConfigurationPage = components['schemas']['ConfigurationPage'];
 export type ConfigurationView = components['schemas']['ConfigurationView'];
 export type DeadLetter = components['schemas']['DeadLetter'];
@@ -3281,6 +3448,8 @@ export type RetryPolicy = components['schemas']['RetryPolicy'];
 export type Role = components['schemas']['Role'];
 export type RollbackRequest = components['schemas']['RollbackRequest'];
 export type RotateRequest = components['schemas']['RotateRequest'];
+export type Series = components['schemas']['Series'];
+export type SeriesPoint = components['schemas']['SeriesPoint'];
 export type SessionLink = components['schemas']['SessionLink'];
 export type SessionView = components['schemas']['SessionView'];
 export type SettingPage = components['schemas']['SettingPage'];
@@ -3288,6 +3457,7 @@ export type SettingView = components['schemas']['SettingView'];
 export type SignInRequest = components['schemas']['SignInRequest'];
 export type Statistics = components['schemas']['Statistics'];
 export type StopOrder = components['schemas']['StopOrder'];
+export type Subject = components['schemas']['Subject'];
 export type TaskError = components['schemas']['TaskError'];
 export type TaskExplanation = components['schemas']['TaskExplanation'];
 export type TaskPage = components['schemas']['TaskPage'];
@@ -3295,6 +3465,8 @@ export type TaskReceipt = components['schemas']['TaskReceipt'];
 export type TaskRequest = components['schemas']['TaskRequest'];
 export type TaskSelection = components['schemas']['TaskSelection'];
 export type TaskStatus = components['schemas']['TaskStatus'];
+export type TaskTypePage = components['schemas']['TaskTypePage'];
+export type TaskTypeView = components['schemas']['TaskTypeView'];
 export type TaskView = components['schemas']['TaskView'];
 export type Throughput = components['schemas']['Throughput'];
 export type Totals = components['schemas']['Totals'];
@@ -3354,6 +3526,59 @@ export interface operations {
                 };
             };
             422: components["responses"]["422"];
+        };
+    };
+    list_attention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "severity": "high",
+                     *           "kind": "nothing_can_run",
+                     *           "subject": {
+                     *             "kind": "task",
+                     *             "id": "task-1m7f8kvnx0ph9v69ycjkfks14"
+                     *           },
+                     *           "message": "3 render tasks wait, and no node can run it: None of 4 nodes can take it now: 4 without an executor for the task type.",
+                     *           "remedy": "explain the task: it names what each node lacks; add such a node, or cancel",
+                     *           "count": 3
+                     *         },
+                     *         {
+                     *           "severity": "medium",
+                     *           "kind": "dead_letters",
+                     *           "subject": {
+                     *             "kind": "dead-letters",
+                     *             "id": ""
+                     *           },
+                     *           "message": "2 tasks were given up",
+                     *           "remedy": "mend the cause and send them back, or discard them",
+                     *           "count": 2
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AttentionList"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
         };
     };
     list_audit: {
@@ -4237,7 +4462,8 @@ export interface operations {
                      *         "max_uses": 5,
                      *         "expires_at": "2026-11-16T09:29:05.120000Z"
                      *       },
-                     *       "secret": "8c1f4bb2a3d5e6079812c4d6e8fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c"
+                     *       "secret": "8c1f4bb2a3d5e6079812c4d6e8fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c",
+                     *       "join": "8c1f4bb2a3d5e6079812c4d6e8fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c.sha256-47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
                      *     }
                      */
                     "application/json": components["schemas"]["NewJoinToken"];
@@ -4608,6 +4834,10 @@ export interface operations {
                      *       "port": 0,
                      *       "node_type": "standard",
                      *       "region": "eu-west",
+                     *       "location": {
+                     *         "latitude": 53.3,
+                     *         "longitude": -6.3
+                     *       },
                      *       "labels": {},
                      *       "capabilities": {
                      *         "content_types": [
@@ -5828,6 +6058,56 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    get_series: {
+        parameters: {
+            query?: {
+                /** @description How far back. */
+                minutes?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "step_s": 5,
+                     *       "points": [
+                     *         {
+                     *           "at": "2026-11-15T09:31:40Z",
+                     *           "tasks": {
+                     *             "completed": 1204,
+                     *             "processing": 4,
+                     *             "pending": 3
+                     *           },
+                     *           "finished": 11,
+                     *           "failed": 0,
+                     *           "errors": {
+                     *             "network": 1
+                     *           },
+                     *           "pages": 412,
+                     *           "queue_age_s": 7.25
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Series"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     get_status: {
         parameters: {
             query?: never;
@@ -5864,6 +6144,62 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["FleetStatus"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_task_types: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "sleep",
+                     *           "summary": "does nothing for a while; for trying out a fleet and for measuring what it costs.",
+                     *           "parameters": {
+                     *             "$ref": "#/$defs/SleepParameters",
+                     *             "$defs": {
+                     *               "SleepParameters": {
+                     *                 "title": "SleepParameters",
+                     *                 "type": "object",
+                     *                 "properties": {
+                     *                   "seconds": {
+                     *                     "type": "number",
+                     *                     "minimum": 0
+                     *                   }
+                     *                 },
+                     *                 "required": [
+                     *                   "seconds"
+                     *                 ],
+                     *                 "additionalProperties": false
+                     *               }
+                     *             }
+                     *           },
+                     *           "nodes": 4
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskTypePage"];
                 };
             };
             401: components["responses"]["401"];

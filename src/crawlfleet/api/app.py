@@ -32,6 +32,7 @@ from crawlfleet.api import (
     settings,
     system,
     tasks,
+    watching,
 )
 from crawlfleet.api.door import Door, Entrance
 from crawlfleet.api.problems import place, problem, respond
@@ -60,6 +61,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *events.ROUTES,
     *audit.ROUTES,
     *system.ROUTES,
+    *watching.ROUTES,
     *metrics.ROUTES,
     *distribution.ROUTES,
     *documentation.routes(lambda: ROUTES),

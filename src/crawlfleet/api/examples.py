@@ -177,6 +177,7 @@ NODE: Final[dict[str, Any]] = {
     "port": 0,
     "node_type": "standard",
     "region": "eu-west",
+    "location": {"latitude": 53.3, "longitude": -6.3},
     "labels": {},
     "capabilities": {"content_types": ["html", "json"]},
     "task_types": ["http_fetch", "sleep"],

@@ -16,3 +16,61 @@ SESSION_LINK: Final[dict[str, Any]] = {
     "token": _SHOWN_ONCE,
     "expires_at": "2026-11-15T09:39:04.460000Z",
 }
+SERIES: Final[dict[str, Any]] = {
+    "step_s": 5.0,
+    "points": [
+        {
+            "at": "2026-11-15T09:31:40Z",
+            "tasks": {"completed": 1204, "processing": 4, "pending": 3},
+            "finished": 11,
+            "failed": 0,
+            "errors": {"network": 1},
+            "pages": 412,
+            "queue_age_s": 7.25,
+        }
+    ],
+}
+ATTENTION: Final[dict[str, Any]] = {
+    "items": [
+        {
+            "severity": "high",
+            "kind": "nothing_can_run",
+            "subject": {"kind": "task", "id": "task-1m7f8kvnx0ph9v69ycjkfks14"},
+            "message": "3 render tasks wait, and no node can run it: None of 4 nodes can take it "
+            "now: 4 without an executor for the task type.",
+            "remedy": "explain the task: it names what each node lacks; add such a node, or cancel",
+            "count": 3,
+        },
+        {
+            "severity": "medium",
+            "kind": "dead_letters",
+            "subject": {"kind": "dead-letters", "id": ""},
+            "message": "2 tasks were given up",
+            "remedy": "mend the cause and send them back, or discard them",
+            "count": 2,
+        },
+    ]
+}
+TASK_TYPES: Final[dict[str, Any]] = {
+    "items": [
+        {
+            "name": "sleep",
+            "summary": "does nothing for a while; for trying out a fleet and for measuring what "
+            "it costs.",
+            "parameters": {
+                "$ref": "#/$defs/SleepParameters",
+                "$defs": {
+                    "SleepParameters": {
+                        "title": "SleepParameters",
+                        "type": "object",
+                        "properties": {"seconds": {"type": "number", "minimum": 0}},
+                        "required": ["seconds"],
+                        "additionalProperties": False,
+                    }
+                },
+            },
+            "nodes": 4,
+        }
+    ],
+    "next_cursor": None,
+}

@@ -1,4 +1,4 @@
-"""`status` and `statistics`: the fleet in numbers."""
+"""`status`, `statistics` and `attention`: the fleet in numbers, and what is wrong with it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +10,7 @@ from rich.text import Text
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.nodes import draw_nodes
 from crawlfleet.cli.output import cell, facts, heading, moment, span, state, table
+from crawlfleet.model.attention import Concern
 from crawlfleet.model.statistics import Statistics
 from crawlfleet.model.views import FleetStatus, NodeView
 
@@ -29,6 +30,40 @@ def register(app: typer.Typer) -> None:
         "statistics",
         statistics,
         try_this=["crawlfleet statistics --json | jq .throughput.minute.completed_per_s"],
+    )
+    add_fleet_command(
+        app,
+        "attention",
+        attention,
+        try_this=(
+            "crawlfleet attention",
+            "crawlfleet attention --json | jq -e 'all(.severity != \"high\")'",
+        ),
+    )
+
+
+async def attention(desk: Desk) -> None:
+    """Show what ought to be looked at, the most pressing first, and what to do about it."""
+    found = await desk.fleet.attention()
+    desk.output.show(found, lambda: draw_attention(found))
+
+
+def draw_attention(found: Sequence[Concern]) -> RenderableType:
+    """What is wrong, one thing a line."""
+    if not found:
+        return cell("nothing needs attention")
+    return table(
+        ("", "what", "what to do", "about"),
+        (
+            [
+                state(each.severity),
+                cell(each.message, lines=True),
+                cell(each.remedy, lines=True),
+                cell(each.subject.id or each.subject.kind),
+            ]
+            for each in found
+        ),
+        flexible=("what", "what to do"),
     )
 
 

@@ -9,7 +9,9 @@ from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
-from crawlfleet.model.statistics import Statistics
+from crawlfleet.model.attention import AttentionList, Concern
+from crawlfleet.model.statistics import Series, Statistics
+from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
 from crawlfleet.model.views import (
     EventPage,
     EventView,
@@ -134,6 +136,18 @@ class Client(ExecutionCalls, CrawlCalls, AdministrationCalls, KeyCalls):
     async def statistics(self) -> Statistics:
         """How the fleet does, and did in the last hour."""
         return await self._get("/statistics", Statistics)
+
+    async def series(self, minutes: float = 60.0) -> Series:
+        """How the fleet did over time, as this master saw it; an hour at most."""
+        return await self._get("/statistics/series", Series, {"minutes": f"{minutes:g}"})
+
+    async def attention(self) -> tuple[Concern, ...]:
+        """What ought to be looked at, the most pressing first."""
+        return (await self._get("/attention", AttentionList)).items
+
+    async def task_types(self) -> list[TaskTypeView]:
+        """What tasks there can be, and the JSON schemas of their parameters."""
+        return (await self._get("/task-types", TaskTypePage)).items
 
     async def liveness(self) -> Liveness:
         """Whether the master's process is alive."""

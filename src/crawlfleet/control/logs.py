@@ -32,6 +32,8 @@ HEARTBEAT_S: Final = 15.0
 LOOK_S: Final = 1.0
 """How often a follower looks for lines that another master took."""
 PAUSE_S: Final = 0.05
+CRAWL: Final = "web_crawl"
+"""The task type whose progress is told in pages."""
 LONGEST_S: Final = 900.0
 """Then a follower has to come back, and show that its key is still good."""
 
@@ -195,6 +197,10 @@ class Logs:
             self._progress = {id: each for id, each in self._progress.items() if id in living}
         seen = msgspec.structs.replace(progress, at=min(progress.at, now))
         self._progress[execution_id] = progress.at, seen
+        task = self._state.leases[execution_id].task
+        pages = int(progress.done) - (int(known[1].done) if known else 0)
+        if task.task_type == CRAWL and pages > 0:
+            self._state.tally.note_pages(task.project_id, pages, at=now)
 
     def _wake(self, execution_id: str) -> None:
         for news in self._followers.get(execution_id, ()):

@@ -162,7 +162,7 @@ def _throughput(tally: Tally, seconds: float, now: float, project_id: str | None
     covered = max(min(seconds, now - tally.since), 0.001)
     return Throughput(
         seconds=round(covered, 3),
-        **{str(each): happened[each] for each in Happening},
+        **{str(each): happened[each] for each in Happening if each is not Happening.PAGE},
         completed_per_s=round(happened[Happening.COMPLETED] / covered, 3),
     )
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from crawlfleet.control.assigning import Assigning
+from crawlfleet.control.attention import Attention
 from crawlfleet.control.audit import AuditLog
 from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.crawls import Crawls
@@ -34,6 +35,7 @@ from crawlfleet.control.probing import Probing
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
 from crawlfleet.control.recalls import Recalls
+from crawlfleet.control.series import Timeline
 from crawlfleet.control.sign_ins import SignIns
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.suspicion import Suspicion
@@ -74,8 +76,10 @@ class ControlPlane:
         name: str = "master",
         origins: Mapping[str, str] | None = None,
         output: OutputStore | None = None,
+        disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """`output` is where crawls' output is kept; without it, crawls need sinks of their own."""
+        """`output` is where crawls' output is kept; without it, crawls need sinks of their own.
+        `disk_free` is the free share of the disk with the master's data."""
         self._store = store
         self._system = system
         self.settings = settings
@@ -147,6 +151,11 @@ class ControlPlane:
         self.assigning = Assigning(
             state=state, system=system, rules=rules, tasks=self.tasks, nodes=self.nodes
         )
+        self.timeline = Timeline(store=store, state=state, system=system)
+        self.attention = Attention(
+            store=store, state=state, system=system, rules=rules, disk_free=disk_free
+        )
+        self.task_types = admission.parameter_types
         self._dispatch = Dispatch(
             state=state, system=system, rules=rules, settings=settings.dispatch
         )
@@ -267,6 +276,7 @@ class ControlPlane:
             group.create_task(self.state.recover(), name="recover")
             group.create_task(self.history.run(), name="history")
             group.create_task(self.keys.run(), name="keys")
+            group.create_task(self.timeline.run(), name="timeline")
             group.create_task(self.suspicion.run(), name="suspicion")
             group.create_task(self._following.run(), name="following")
             group.create_task(self._broadcast.run(self.state.signals.news), name="broadcast")

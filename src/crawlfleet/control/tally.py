@@ -5,7 +5,7 @@ Numbers here are for watching, and begin anew with the process; the truth is in 
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -26,6 +26,8 @@ class Happening(StrEnum):
     FAILED = "failed"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
+    PAGE = "page"
+    """A page that a crawl has read."""
 
 
 _ENDS: Final[Mapping[TaskStatus, Happening]] = {
@@ -141,6 +143,17 @@ class Tally:
                 if project_id in (None, project):
                     failed[error_class] += count
         return happened, failed
+
+    def seconds(self, after: float) -> Iterator[tuple[int, Happened, Failed]]:
+        """What happened in each second after that, newest first; seconds without are left out."""
+        for each in reversed(self._seconds):
+            if each[0] < after:
+                return
+            yield each
+
+    def note_pages(self, project_id: str, pages: int, *, at: float) -> None:
+        """Crawls of a project have read so many more pages."""
+        self._remember(int(at), Counter({(project_id, Happening.PAGE): pages}), Counter())
 
     def _remember(self, second: int, happened: Happened, failed: Failed) -> None:
         if self._seconds and self._seconds[-1][0] >= second:

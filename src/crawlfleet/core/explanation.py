@@ -38,7 +38,9 @@ _WORDS: Final = {
 }
 
 
-def explain(requirement: Requirement, fleet: Fleet, rules: Rules) -> Explanation:
+def explain(
+    requirement: Requirement, fleet: Fleet, rules: Rules, *, most_details: int = MOST_DETAILS
+) -> Explanation:
     """What each node says to a task that asks for this, now."""
     names = filter_names(rules.filters)
     draft = fleet.draft()
@@ -49,7 +51,7 @@ def explain(requirement: Requirement, fleet: Fleet, rules: Rules) -> Explanation
     verdicts[feasible] = len(names) + 1
     counts = np.bincount(verdicts, minlength=len(names) + 2)[1:-1].tolist()
     rejected = {name: count for name, count in zip(names, counts, strict=True) if count}
-    closest = np.argsort(-verdicts, kind="stable")[:MOST_DETAILS].tolist()
+    closest = np.argsort(-verdicts, kind="stable")[:most_details].tolist()
     return Explanation(
         summary=_summary(len(fleet), len(feasible), rejected),
         feasible=len(feasible) > 0,

@@ -151,12 +151,16 @@ class ReadyQueue:
 
     def oldest(self, requirement: Requirement) -> float | None:
         """When the first task in line for this was made."""
+        first = self.first(requirement)
+        return None if first is None else self._tasks[first].created_at
+
+    def first(self, requirement: Requirement) -> str | None:
+        """The task that is first in line for this."""
         backlog = self._backlogs.get(requirement)
         if backlog is None:
             return None
         lanes = backlog.bands[backlog.order[0]].values()
-        head = min(lane.first(1, self._is_live)[0] for lane in lanes)
-        return self._tasks[head[1]].created_at
+        return min(lane.first(1, self._is_live)[0] for lane in lanes)[1]
 
     def longest_ready(self) -> float | None:
         """When the task was made that has been in the queue for the longest time."""

@@ -67,15 +67,8 @@ class HttpFetch:
         return cls(allow_private=settings.allow_private)
 
     async def run(self, parameters: HttpFetchParameters, context: Context) -> Page:
-        if read_target(parameters.url) is None:
-            raise BadRequest(
-                f"{parameters.url!r} is no web address; `url` must begin with http:// or https://"
-            )
-        if problem := header_problem(parameters.headers.items()):
-            raise BadRequest(f"{problem}; correct `headers`")
         began = time.monotonic()
-        page = await self._follow(parameters, began + parameters.timeout_s)
-        _check(page, parameters)
+        page = await self.visit(parameters)
         kept, text = _fit(page.body, _charset(page))
         return Page(
             url=page.url,
@@ -88,8 +81,19 @@ class HttpFetch:
             body_base64=base64.b64encode(kept).decode() if text is None else None,
         )
 
+    async def visit(self, parameters: HttpFetchParameters) -> Fetched:
+        """The page at the end of the redirects; raises when there is no answer."""
+        if read_target(parameters.url) is None:
+            raise BadRequest(
+                f"{parameters.url!r} is no web address; `url` must begin with http:// or https://"
+            )
+        if problem := header_problem(parameters.headers.items()):
+            raise BadRequest(f"{problem}; correct `headers`")
+        page = await self._follow(parameters, time.monotonic() + parameters.timeout_s)
+        _check(page, parameters)
+        return page
+
     async def _follow(self, parameters: HttpFetchParameters, until: float) -> Fetched:
-        """The page at the end of the redirects."""
         url = parameters.url
         for _ in range(MAX_REDIRECTS + 1):
             page = await self._fetch(url, parameters, until - time.monotonic())

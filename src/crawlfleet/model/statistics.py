@@ -20,6 +20,31 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     completed_per_s: float
 
 
+class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of `step_s` seconds that ends at `at`."""
+
+    at: datetime
+    tasks: dict[str, int]
+    """How many there were in each state."""
+    finished: int
+    """Tasks that completed."""
+    failed: int
+    """Tasks that failed or ran out of time."""
+    errors: dict[str, int]
+    """Attempts that did not succeed, by the class of their error."""
+    pages: int
+    """Pages that crawls said they have read."""
+    queue_age_s: float | None
+    """How long the task had waited that was ready for the longest time; `null` without any."""
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """How the fleet did over time, as this master saw it."""
+
+    step_s: float
+    points: list[SeriesPoint]
+
+
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """How the fleet does now, and did in the last hour at most."""
 

@@ -45,6 +45,6 @@ PATIENCE: Final = tuple(
         ("body-slow", drip_body),
         ("body-stops", stop_in_the_body),
         ("chunks-stop", stop_before_the_last_chunk),
-        ("hints-slow", says_forever(b"", b"HTTP/1.1 102 Wait\r\n\r\n", pause_s=0.3)),
+        ("hints-slow", says_forever(b"", b"HTTP/1.1 102 Wait\r\n\r\n", pause_s=0.95)),
     )
 )

@@ -1,0 +1,85 @@
+"""Gathers what is known of the fleet for `core.attention`, which ranks it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.tally import Happening
+from crawlfleet.core import attention as core
+from crawlfleet.core.explanation import explain
+from crawlfleet.core.resources import fits
+from crawlfleet.core.rules import Rules
+from crawlfleet.model.attention import Concern
+from crawlfleet.ports.store import Store, TaskFilter
+from crawlfleet.ports.system import System
+
+MOST_REQUIREMENTS: Final = 50
+"""Different wishes that are looked at; those of most tasks come first."""
+MOST_DEAD_LETTERS: Final = 1000
+FAILURES_WITHIN_S: Final = 300.0
+
+
+class Attention:
+    """Says what ought to be looked at."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        rules: Rules,
+        disk_free: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        """`disk_free` is the free share of the disk with the master's data."""
+        self._store = store
+        self._state = state
+        self._system = system
+        self._rules = rules
+        self._disk_free = disk_free
+
+    async def find(self, project_id: str | None = None) -> tuple[Concern, ...]:
+        """What ought to be looked at, in the fleet or among the tasks of one project."""
+        whole = project_id is None
+        dead = await self._store.find_tasks(
+            TaskFilter(dead=True, project_id=project_id), after=None, limit=MOST_DEAD_LETTERS + 1
+        )
+        happened, failed = self._state.tally.within(
+            FAILURES_WITHIN_S, now=self._system.now(), project_id=project_id
+        )
+        failures = Counter({str(kind): count for kind, count in failed.items()})
+        return core.rank(
+            core.Observed(
+                nodes=[*self._state.nodes.values()] if whole else (),
+                whole=whole,
+                waiting=[*self._waiting()] if whole else (),
+                dead_letters=min(len(dead), MOST_DEAD_LETTERS),
+                more_dead_letters=len(dead) > MOST_DEAD_LETTERS,
+                attempts=happened[Happening.COMPLETED] + failures.total(),
+                failures=failures,
+                disk_free=self._disk_free() if whole else None,
+            )
+        )
+
+    def _waiting(self) -> Iterator[core.Waiting]:
+        queue, now = self._state.queue, self._system.now()
+        # As they registered: a fleet has many nodes, and few different ones.
+        capacities = {node.resources for node in self._state.nodes.values()}
+        asked = sorted(queue.requirements().items(), key=lambda pair: -pair[1])
+        for requirement, tasks in islice(asked, MOST_REQUIREMENTS):
+            first = queue.first(requirement)
+            if first is None:
+                continue
+            why = explain(requirement, self._state.fleet, self._rules, most_details=0)
+            yield core.Waiting(
+                first=first,
+                tasks=tasks,
+                waited_s=now - (queue.oldest(requirement) or now),
+                task_type=requirement.task_type,
+                feasible=why.feasible,
+                rejected=why.rejected,
+                summary=why.summary,
+                too_large=not any(fits(requirement.demand, each) for each in capacities),
+            )

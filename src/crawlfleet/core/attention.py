@@ -1,0 +1,296 @@
+"""What people should look at first: from what is known of the fleet to a ranked list.
+
+What keeps work from being done comes before what may, and of equal rank first what stands for
+most. Many things of one kind are one line, so that a rack that lost its power does not hide the
+one task type that no node knows.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.model.attention import HIGH, LOW, MEDIUM, SEVERITIES, Concern, Subject
+from crawlfleet.model.node import Health, Node, NodeStatus
+
+LONG_WAIT_S: Final = 60.0
+"""A task that is ready for so long ought to be looked at."""
+NEW_S: Final = 5.0
+"""A task that nothing can run is given so long: its node may just be on its way."""
+MOST_OF_A_KIND: Final = 5
+"""More things of a kind than this are one line."""
+BUSY: Final = "resources"
+"""The filter that says no for as long as others are at work."""
+FAILING_SHARE: Final = 0.2
+FEWEST_FAILURES: Final = 5
+
+_ILL: Final = {
+    Health.UNREACHABLE: (HIGH, "node_unreachable"),
+    Health.UNHEALTHY: (HIGH, "node_unhealthy"),
+    Health.DEGRADED: (MEDIUM, "node_degraded"),
+}
+_LOOK: Final = "open the node: its history says since when"
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks that ask for the same, and are ready."""
+
+    first: str
+    """The id of the one that is first in line."""
+    tasks: int
+    waited_s: float
+    task_type: str
+    feasible: bool
+    rejected: Mapping[str, int]
+    """How many nodes each filter rejects."""
+    summary: str
+    """Why, in one sentence."""
+    too_large: bool = False
+    """Whether it asks for more than any node has, at work or not."""
+
+
+class BlockedHost(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that a crawl leaves alone for a while, because it was told to."""
+
+    host: str
+    task_id: str
+    why: str
+    errors: int
+    waiting: int
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the fleet, or of one project: then without nodes."""
+
+    nodes: Sequence[Node] = ()
+    whole: bool = True
+    """Whether this is all of the fleet."""
+    waiting: Sequence[Waiting] = ()
+    dead_letters: int = 0
+    more_dead_letters: bool = False
+    """Whether there are more than were counted."""
+    attempts: int = 0
+    """That ended in the last minutes."""
+    failures: Mapping[str, int] = {}
+    """Of these, by the class of their error."""
+    blocked: Sequence[BlockedHost] = ()
+    disk_free: float | None = None
+    """The free share of the disk with the master's data."""
+
+
+def rank(seen: Observed) -> tuple[Concern, ...]:
+    """What ought to be looked at, the most pressing first."""
+    found = [
+        *_nodes(seen),
+        *_waiting(seen),
+        *_blocked(seen.blocked),
+        *_failures(seen),
+        *_dead_letters(seen),
+        *_disk(seen.disk_free),
+    ]
+    return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), -each.count)))
+
+
+def _nodes(seen: Observed) -> Iterator[Concern]:
+    if not seen.whole:
+        return
+    present = [node for node in seen.nodes if node.status is not NodeStatus.OFFLINE]
+    ready = sum(each.tasks for each in seen.waiting)
+    if not any(node.status is NodeStatus.ONLINE for node in present):
+        waits = f", and {_count(ready, 'task')} {'waits' if ready == 1 else 'wait'}"
+        yield Concern(
+            severity=HIGH if ready else MEDIUM,
+            kind="no_node_online",
+            subject=Subject(kind="nodes"),
+            message=f"no node is online{waits if ready else ''}",
+            remedy="start a worker (`crawlfleet join-tokens create` prints how), or resume one",
+            count=max(ready, 1),
+        )
+    yield from _each(
+        [
+            Concern(
+                severity=HIGH,
+                kind="node_unresponsive",
+                subject=Subject(kind="node", id=node.id),
+                message=f"{node.name} fell silent; its work went back into the queue",
+                remedy="look at the machine and its network, or unregister it",
+            )
+            for node in present
+            if node.status is NodeStatus.UNRESPONSIVE
+        ],
+        "nodes fell silent; their work went back into the queue",
+        "look at the machines and what connects them",
+    )
+    for health, (severity, kind) in _ILL.items():
+        yield from _each(
+            [
+                Concern(
+                    severity=severity,
+                    kind=kind,
+                    subject=Subject(kind="node", id=node.id),
+                    message=f"{node.name} is {health}"
+                    + (f": {node.health_reason}" if node.health_reason else ""),
+                    remedy=_LOOK,
+                )
+                for node in present
+                if node.health is health and node.status is not NodeStatus.UNRESPONSIVE
+            ],
+            f"nodes are {health}",
+            "the list of nodes says why",
+        )
+    yield from _each(
+        [
+            Concern(
+                severity=LOW,
+                kind=f"node_{node.status}",
+                subject=Subject(kind="node", id=node.id),
+                message=f"{node.name} is {_IDLE[node.status]}, and gets no new work",
+                remedy="resume it when that is no longer wanted",
+            )
+            for node in present
+            if node.status in _IDLE
+        ],
+        "nodes drain or are in maintenance, and get no new work",
+        "resume them when that is no longer wanted",
+    )
+
+
+_IDLE: Final = {NodeStatus.DRAINING: "draining", NodeStatus.MAINTENANCE: "in maintenance"}
+
+
+def _waiting(seen: Observed) -> Iterator[Concern]:
+    if seen.whole and not any(node.status is NodeStatus.ONLINE for node in seen.nodes):
+        return  # that is the one thing to say
+    stuck: list[Concern] = []
+    for each in seen.waiting:
+        if each.feasible or each.waited_s < NEW_S:
+            continue
+        tasks = f"{_count(each.tasks, f'{each.task_type} task')}"
+        waits = "waits" if each.tasks == 1 else "wait"
+        if each.too_large or BUSY not in each.rejected:
+            stuck.append(
+                Concern(
+                    severity=HIGH,
+                    kind="nothing_can_run",
+                    subject=Subject(kind="task", id=each.first),
+                    message=f"{tasks} {waits}, and no node can run it: {each.summary}",
+                    remedy="explain the task: it names what each node lacks; add such a node, or "
+                    "cancel",
+                    count=each.tasks,
+                )
+            )
+        elif each.waited_s >= LONG_WAIT_S:
+            stuck.append(
+                Concern(
+                    severity=MEDIUM,
+                    kind="overdue",
+                    subject=Subject(kind="task", id=each.first),
+                    message=f"{tasks} {waits} for a free node, one for {_span(each.waited_s)}",
+                    remedy="add nodes, or slots to those that there are, or raise its priority",
+                    count=each.tasks,
+                )
+            )
+    for kind in ("nothing_can_run", "overdue"):
+        yield from _each(
+            [each for each in stuck if each.kind == kind],
+            "kinds of tasks wait, and no node can run them"
+            if kind == "nothing_can_run"
+            else "kinds of tasks wait for a free node",
+            "the list of pending tasks; explain names what is missing",
+            of=Subject(kind="tasks"),
+        )
+
+
+def _blocked(hosts: Sequence[BlockedHost]) -> Iterator[Concern]:
+    yield from _each(
+        [
+            Concern(
+                severity=MEDIUM,
+                kind="host_blocks",
+                subject=Subject(kind="crawl", id=each.task_id),
+                message=f"{each.host} is left alone: {each.why}; "
+                f"{_count(each.waiting, 'address')} waits there",
+                remedy="slow the crawl down (`politeness`), use proxies, or let it come back",
+                count=max(each.waiting, 1),
+            )
+            for each in hosts
+        ],
+        "hosts are left alone, because they block us or cannot keep up",
+        "the crawls say why",
+        of=Subject(kind="crawl"),
+    )
+
+
+def _failures(seen: Observed) -> Iterator[Concern]:
+    failed = sum(seen.failures.values())
+    if failed < FEWEST_FAILURES or failed < FAILING_SHARE * seen.attempts:
+        return
+    worst = max(seen.failures, key=lambda each: seen.failures[each])
+    yield Concern(
+        severity=MEDIUM,
+        kind="failures",
+        subject=Subject(kind="tasks"),
+        message=f"{failed} of {max(seen.attempts, failed)} attempts failed in the last 5 minutes, "
+        f"most with {worst} errors ({seen.failures[worst]})",
+        remedy="look at the failed tasks and their logs",
+        count=failed,
+    )
+
+
+def _dead_letters(seen: Observed) -> Iterator[Concern]:
+    if not seen.dead_letters:
+        return
+    number = f"{'more than ' if seen.more_dead_letters else ''}{seen.dead_letters}"
+    yield Concern(
+        severity=MEDIUM,
+        kind="dead_letters",
+        subject=Subject(kind="dead-letters"),
+        message=f"{number} {'task was' if number == '1' else 'tasks were'} given up",
+        remedy="mend the cause and send them back, or discard them",
+        count=seen.dead_letters,
+    )
+
+
+def _disk(free: float | None) -> Iterator[Concern]:
+    if free is None or free > 0.1:
+        return
+    yield Concern(
+        severity=HIGH if free < 0.03 else MEDIUM,
+        kind="disk_full",
+        subject=Subject(kind="master"),
+        message=f"only {free:.0%} of the disk with the master's data is free",
+        remedy="make room, or keep less (`retention`)",
+    )
+
+
+def _each(
+    found: Sequence[Concern], several: str, remedy: str, of: Subject | None = None
+) -> Iterable[Concern]:
+    """Each of them, or one line for all where there are too many."""
+    if len(found) <= MOST_OF_A_KIND:
+        return found
+    first = found[0]
+    return [
+        Concern(
+            severity=min((each.severity for each in found), key=SEVERITIES.index),
+            kind=first.kind,
+            subject=of or Subject(kind=f"{first.subject.kind}s"),
+            message=f"{len(found)} {several}",
+            remedy=remedy,
+            count=sum(each.count for each in found),
+        )
+    ]
+
+
+def _count(number: int, thing: str) -> str:
+    return (
+        f"{number} {thing}"
+        if number == 1
+        else f"{number} {thing}{'es' * thing.endswith('s') or 's'}"
+    )
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -1,0 +1,30 @@
+"""Selectors on one page, before a crawl is made of them: what each catches, and the items."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from crawlfleet.core.selectors import make_plan
+from crawlfleet.crawl.extract import Extractor
+from crawlfleet.crawl.reading import open_page
+from crawlfleet.model.extraction import Item
+
+
+class Catch(msgspec.Struct, frozen=True, kw_only=True):
+    """What selectors caught."""
+
+    items: list[Item]
+    caught: dict[str, int]
+    """How many places each selector found, by its name; within groups by its path."""
+
+
+def try_selectors(
+    body: bytes, url: str, kind: str, *, selectors: Mapping[str, Any], structured: bool
+) -> Catch:
+    """Take items out of a page (UTF-8); raises `InvalidRequest` for selectors that are none."""
+    extractor = Extractor(make_plan(selectors, structured=structured))
+    page, document = open_page(body, url, kind)
+    return Catch(
+        items=[*extractor.items(page, document)], caught=dict(extractor.caught(page, document))
+    )

@@ -1,0 +1,109 @@
+"""`extract`: selectors on one page, to see what they catch before a crawl is made of them.
+
+The control plane never reads pages: whoever tries selectors in the dashboard submits one of these.
+"""
+
+from typing import Annotated, Any, ClassVar, Final, Self
+
+import msgspec
+
+from crawlfleet.crawl.charset import to_utf8
+from crawlfleet.crawl.trial import try_selectors
+from crawlfleet.errors import CrawlfleetError, InvalidRequest
+from crawlfleet.executors.http_fetch import HttpFetch, HttpFetchParameters
+from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.model.task import ErrorClass
+from crawlfleet.ports.execution import Context
+
+MOST_HTML: Final = 2_000_000
+MOST_BYTES: Final = 900_000
+"""Of items as JSON; leaves room for the rest in the 1 MB that a result may have."""
+NOWHERE: Final = "https://page.invalid/"
+"""Where a page is that came without an address."""
+
+
+class BadTrial(CrawlfleetError):
+    """The parameters are nothing that could be tried."""
+
+    error_class: ClassVar = ErrorClass.INVALID
+
+
+class ExtractParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Selectors and one page: its `url`, or its `html`."""
+
+    url: str | None = None
+    """The page is fetched from here, once."""
+    html: Annotated[str, msgspec.Meta(max_length=MOST_HTML)] | None = None
+    """The page itself; may be JSON as well."""
+    base_url: str | None = None
+    """Where `html` comes from, for its relative links."""
+    selectors: dict[str, Any] = {}
+    """As those of a crawl."""
+    structured: bool = False
+    """Whether JSON-LD, OpenGraph and microdata are taken, too."""
+    max_items: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
+    """So many items are in the result at most; all are counted."""
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=300)] = 30.0
+
+
+class Extract:
+    Parameters: ClassVar[type[msgspec.Struct]] = ExtractParameters
+
+    def __init__(self, *, allow_private: bool) -> None:
+        self._fetch = HttpFetch(allow_private=allow_private)
+
+    @classmethod
+    def from_settings(cls, settings: WorkerSettings) -> Self:
+        return cls(allow_private=settings.allow_private)
+
+    async def run(self, parameters: ExtractParameters, context: Context) -> dict[str, Any]:
+        if (parameters.url is None) is (parameters.html is None):
+            raise BadTrial("send a `url` to fetch, or the `html` itself: one of the two")
+        if not parameters.selectors and not parameters.structured:
+            raise BadTrial("there is nothing to look for; name `selectors`, or set `structured`")
+        url, status, kind, body = await self._page(parameters)
+        try:
+            catch = try_selectors(
+                body,
+                url,
+                kind,
+                selectors=parameters.selectors,
+                structured=parameters.structured,
+            )
+        except InvalidRequest as error:
+            wrong = (f"`{each.field}` {each.message}; {each.remedy}" for each in error.problems)
+            raise BadTrial(", and ".join(wrong)) from error
+        items = [{"kind": each.kind, "fields": each.fields} for each in catch.items]
+        shown = _fitting(items[: parameters.max_items])
+        return {
+            "url": url,
+            "status": status,
+            "bytes": len(body),
+            "caught": catch.caught,
+            "items": shown,
+            "count": len(items),
+        }
+
+    async def _page(self, parameters: ExtractParameters) -> tuple[str, int | None, str, bytes]:
+        """Where the page is, the answer's status, what it is, and the page in UTF-8."""
+        if parameters.html is not None:
+            body = parameters.html.encode("utf-8", "replace")
+            return parameters.base_url or NOWHERE, None, "", body
+        wanted = HttpFetchParameters(
+            url=parameters.url or "", timeout_s=parameters.timeout_s, max_bytes=MOST_HTML
+        )
+        page = await self._fetch.visit(wanted)
+        content_type = page.header("content-type") or ""
+        body = to_utf8(page.body, content_type).utf8
+        kind = content_type.partition(";")[0].strip().lower()
+        return page.url, page.status, kind, body
+
+
+def _fitting(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many of the items as a result can hold."""
+    size = 0
+    for number, item in enumerate(items):
+        size += len(msgspec.json.encode(item)) + 1
+        if size > MOST_BYTES:
+            return items[:number]
+    return items
