@@ -203,7 +203,6 @@ NODE: Final[dict[str, Any]] = {
     "updated_at": "2026-11-15T09:29:03.943095Z",
     "configuration_version": 0,
     "version": 2,
-    "location": None,
     "probe": False,
     "drain_until": None,
 }
