@@ -51,7 +51,7 @@ function NodeRow({ node }: { node: NodeView }) {
   const network = samples.map((sample) => sample.network_io);
   return (
     <tr ref={ref} className={connected ? "" : "away"}>
-      <td>
+      <td className="nowrap">
         <Link to={`/nodes/${encodeURIComponent(node.id)}`} className="strong">
           {node.name}
         </Link>
