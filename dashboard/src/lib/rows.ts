@@ -58,6 +58,12 @@ export function patched(rows: TaskRow[], news: ReadonlyMap<string, Patch>): Task
   return next ?? rows;
 }
 
+/** The rows that are still in one of these states; the same array when all are. */
+export function within(rows: TaskRow[], states: readonly string[]): TaskRow[] {
+  if (states.length === 0 || rows.every((row) => states.includes(row.status))) return rows;
+  return rows.filter((row) => states.includes(row.status));
+}
+
 /** A page put to the rows that are known: newest first, each once, with its newer state. */
 export function merged(page: readonly TaskRow[], known: readonly TaskRow[]): TaskRow[] {
   const last = known.at(-1)?.id;
