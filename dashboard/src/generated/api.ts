@@ -361,7 +361,7 @@ export interface paths {
         };
         /**
          * Download what a crawl has found
-         * @description Of a crawl that runs, what is committed so far. In CSV, a text that a spreadsheet would calculate has an apostrophe before it. Role: **viewer** or **operator** or **admin**.
+         * @description Of a crawl that runs, what is committed so far. In CSV, a text that a spreadsheet would calculate has an apostrophe before it. WARC is there for crawls with `fleet:pages` among their `sinks`. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_crawl_output"];
         put?: never;
@@ -2660,6 +2660,12 @@ export interface components {
          * @description A join token and its secret, which is not shown again.
          */
         NewJoinToken: {
+            /**
+             * @description What to start a worker with: the secret and, of a master with TLS, the fingerprint of its
+             *     public key. A worker that was given it talks to nobody else.
+             * @default
+             */
+            join?: string;
             join_token: components["schemas"]["JoinTokenView"];
             secret: string;
         };
@@ -2999,6 +3005,11 @@ export interface components {
              * @default null
              */
             node_token?: string | null;
+            /**
+             * @description The version that the master speaks; a newer one understands older nodes.
+             * @default 0
+             */
+            protocol?: number;
             registration_time: number;
             session_id: string;
             session_timeout_s: number;
@@ -3032,6 +3043,11 @@ export interface components {
             node_type?: string;
             /** @default 0 */
             port?: number;
+            /**
+             * @description The version of this protocol that the node speaks; the first when it does not say.
+             * @default 1
+             */
+            protocol?: number;
             /** @default null */
             region?: string | null;
             /** @default {} */
@@ -4963,8 +4979,11 @@ export interface operations {
     get_crawl_output: {
         parameters: {
             query?: {
-                /** @description One item a line as JSON, or one a row, safe to open in a spreadsheet. */
-                format?: "csv" | "jsonl";
+                /**
+                 * @description One item a line as JSON, or one a row, safe to open in a spreadsheet; or the pages
+                 *     themselves, where the crawl keeps them.
+                 */
+                format?: "csv" | "jsonl" | "warc";
             };
             header?: never;
             path: {
@@ -4981,6 +5000,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/warc": string;
                     "application/x-ndjson": string;
                     "text/csv": string;
                 };
@@ -5429,7 +5449,8 @@ export interface operations {
                      *         "max_uses": 5,
                      *         "expires_at": "2026-11-16T09:29:05.120000Z"
                      *       },
-                     *       "secret": "8c1f4bb2a3d5e6079812c4d6e8fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c"
+                     *       "secret": "8c1f4bb2a3d5e6079812c4d6e8fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c",
+                     *       "join": "8c1f4bb2a3d5e6079812c4d6e8fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c.sha256-47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
                      *     }
                      */
                     "application/json": components["schemas"]["NewJoinToken"];
@@ -5800,6 +5821,10 @@ export interface operations {
                      *       "port": 0,
                      *       "node_type": "standard",
                      *       "region": "eu-west",
+                     *       "location": {
+                     *         "latitude": 53.3,
+                     *         "longitude": -6.3
+                     *       },
                      *       "labels": {},
                      *       "capabilities": {
                      *         "content_types": [
