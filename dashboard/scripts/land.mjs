@@ -7,7 +7,7 @@ import { feature } from "topojson-client";
 import { presimplify, simplify } from "topojson-simplify";
 
 const WIDTH = 960;
-const HEIGHT = 440;
+const MARGIN = 6;
 const LEAST_AREA = 0.0006; // of the unit sphere
 const LEAST_WEIGHT = 0.35; // square degrees
 
@@ -22,15 +22,18 @@ const polygons = land.features
   .filter((coordinates) => geoArea({ type: "Polygon", coordinates }) > LEAST_AREA)
   // Antarctica takes a sixth of the picture, and no node stands there.
   .filter((coordinates) => coordinates[0].some(([, latitude]) => latitude > -60));
-const projection = geoNaturalEarth1()
-  .scale(178)
-  .translate([WIDTH / 2 - 24, HEIGHT / 2 + 46]);
+const shape = { type: "MultiPolygon", coordinates: polygons };
+const projection = geoNaturalEarth1().fitWidth(WIDTH - 2 * MARGIN, shape);
+const [left, top] = geoPath(projection).bounds(shape)[0];
+const [x, y] = projection.translate();
+projection.translate([Math.round(x - left) + MARGIN, Math.round(y - top) + MARGIN]);
+const height = Math.ceil(geoPath(projection).bounds(shape)[1][1]) + MARGIN;
 const path = geoPath(projection).digits(0);
-const drawn = path({ type: "MultiPolygon", coordinates: polygons });
+const drawn = path(shape);
 const text = `// Made by scripts/land.mjs from world-atlas (Natural Earth, public domain). Do not edit.
 export const MAP_WIDTH = ${WIDTH};
-export const MAP_HEIGHT = ${HEIGHT};
-export const MAP_SCALE = ${projection.scale()};
+export const MAP_HEIGHT = ${height};
+export const MAP_SCALE = ${projection.scale().toFixed(3)};
 export const MAP_MIDDLE: [number, number] = [${projection.translate().join(", ")}];
 export const LAND =
   "${drawn}";

@@ -2,7 +2,6 @@
 import { QueryClient, queryOptions } from "@tanstack/react-query";
 import { throttle } from "../lib/throttle";
 import { call, Problem } from "./client";
-import { contract } from "./contract";
 import { live } from "./live";
 
 export const queryClient = new QueryClient({
@@ -62,20 +61,20 @@ export const nodeHistory = (
 export const series = (minutes: number) =>
   queryOptions({
     queryKey: ["series", minutes],
-    queryFn: () => contract.series(minutes),
+    queryFn: () => call("get", "/api/v1/statistics/series", { query: { minutes } }),
     refetchInterval: FRESH_MS,
     placeholderData: (before) => before,
   });
 
 export const attention = queryOptions({
   queryKey: ["attention"],
-  queryFn: contract.attention,
+  queryFn: () => call("get", "/api/v1/attention"),
   refetchInterval: FRESH_MS,
 });
 
 export const taskTypes = queryOptions({
   queryKey: ["task-types"],
-  queryFn: contract.taskTypes,
+  queryFn: () => call("get", "/api/v1/task-types"),
   staleTime: 60_000,
 });
 
@@ -121,7 +120,7 @@ export const explanation = (task_id: string) =>
 export const crawl = (id: string) =>
   queryOptions({
     queryKey: ["crawl", id],
-    queryFn: () => contract.crawl(id),
+    queryFn: () => call("get", "/api/v1/crawls/{task_id}", { path: { task_id: id } }),
     refetchInterval: ({ state }) => (isOver(state.data?.state) ? false : 1500),
   });
 

@@ -11,6 +11,8 @@ export interface Route {
   view: View;
 }
 
+const settings = lazy(() => import("../pages/settings"));
+
 /** Every view and its address; each is fetched when it is first opened. */
 export const ROUTES: Route[] = [
   { path: "/", title: "nav.overview", view: lazy(() => import("../pages/overview")) },
@@ -18,6 +20,13 @@ export const ROUTES: Route[] = [
   { path: "/nodes/{id}", title: "nav.nodes", view: lazy(() => import("../pages/node")) },
   { path: "/tasks", title: "nav.tasks", view: lazy(() => import("../pages/tasks")) },
   { path: "/tasks/{id}", title: "nav.tasks", view: lazy(() => import("../pages/task")) },
+  { path: "/crawls", title: "nav.crawls", view: lazy(() => import("../pages/crawls")) },
+  { path: "/crawls/{id}", title: "nav.crawls", view: lazy(() => import("../pages/crawl")) },
+  { path: "/submit", title: "nav.submit", view: lazy(() => import("../pages/submit")) },
+  { path: "/dead-letters", title: "nav.dead", view: lazy(() => import("../pages/deadLetters")) },
+  { path: "/events", title: "nav.events", view: lazy(() => import("../pages/events")) },
+  { path: "/settings", title: "nav.settings", view: settings },
+  { path: "/settings/{section}", title: "nav.settings", view: settings },
 ];
 
 export interface NavItem {
@@ -31,4 +40,14 @@ export const NAV: NavItem[] = [
   { to: "/", title: "nav.overview", icon: "overview" },
   { to: "/nodes", title: "nav.nodes", icon: "nodes", shown: (visitor) => visitor.seesFleet },
   { to: "/tasks", title: "nav.tasks", icon: "tasks" },
+  { to: "/crawls", title: "nav.crawls", icon: "crawls" },
+  { to: "/submit", title: "nav.submit", icon: "submit", shown: (visitor) => visitor.operates },
+  { to: "/dead-letters", title: "nav.dead", icon: "dead" },
+  { to: "/events", title: "nav.events", icon: "events" },
+  {
+    to: "/settings",
+    title: "nav.settings",
+    icon: "settings",
+    shown: (visitor) => visitor.seesFleet,
+  },
 ];

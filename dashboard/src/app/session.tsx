@@ -24,6 +24,9 @@ type State =
   | { kind: "out"; why?: string }
   | { kind: "in"; session: SessionView };
 
+/** Addresses for who is not in yet. */
+const DOORS = new Set(["/sign-in", "/open"]);
+
 /** The one-time link that `crawlfleet up` prints ends in `/open#TOKEN`. */
 function linkToken(): string {
   return window.location.pathname === "/open" ? window.location.hash.slice(1) : "";
@@ -42,6 +45,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
 
   const admit = useCallback((session: SessionView) => {
     setCsrf(session.csrf ?? "");
+    if (DOORS.has(window.location.pathname)) navigate("/", { replace: true });
     setState({ kind: "in", session });
   }, []);
 

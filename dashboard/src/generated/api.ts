@@ -232,6 +232,166 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/crawls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List crawls, newest first
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_crawls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/crawls/{task_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One crawl, with its live figures
+         * @description `figures` come from the node every second or so. They are those of the newest attempt, and stay when the crawl is over. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_crawl"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/crawls/{task_id}:pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hold a crawl
+         * @description It finishes the requests that are under way, and begins no more until it is resumed. Its place on the node stays taken, and its task's `timeout` goes on. One that has not begun is held as a task. Asked of the node that runs it, and answered when it has obeyed. Role: **operator** or **admin**.
+         */
+        post: operations["pause_crawl"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/crawls/{task_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a crawl go on
+         * @description Asked of the node that runs it, and answered when it has obeyed. Role: **operator** or **admin**.
+         */
+        post: operations["resume_crawl"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/crawls/{task_id}:stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End a crawl with what it has
+         * @description It completes: its output is finished, and its result says what was found so far. To throw a crawl away, cancel its task. Asked of the node that runs it, and answered when it has obeyed. Role: **operator** or **admin**.
+         */
+        post: operations["stop_crawl"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/crawls/{task_id}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What a crawl has found so far, page by page
+         * @description Only what is committed: an item that was shown stays, unless its node dies and the crawl begins anew elsewhere. Texts of more than 2,000 characters are cut; the output has them whole. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_crawl_items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/crawls/{task_id}/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download what a crawl has found
+         * @description Of a crawl that runs, what is committed so far. In CSV, a text that a spreadsheet would calculate has an apostrophe before it. WARC is there for crawls with `fleet:pages` among their `sinks`. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_crawl_output"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/crawls/{task_id}/urls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What became of a URL in a crawl
+         * @description Asked of the node that runs the crawl: whether the URL was found, where and when, how its visit ended, or which rule keeps it out. A crawl that is over has put its books away (409). Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["explain_crawl_url"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/dead-letters": {
         parameters: {
             query?: never;
@@ -578,6 +738,26 @@ export interface paths {
          * @description `lost_tasks` are those of `active_tasks` that the node does not own (any more); `stop` lists executions to be stopped; `session_lost` means: stop everything and register again. Role: **admin** or the node itself.
          */
         post: operations["heartbeat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node_id}:keep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hand over a piece of a crawl's output
+         * @description Answered `kept` when the piece is durable; only then may the crawl commit it. `full`: there is no room now, send it again later. `stale`: the execution is not the node's any more. The same piece may be sent again. Role: **admin** or the node itself.
+         */
+        post: operations["keep_segment"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1814,6 +1994,141 @@ export interface components {
             version: number;
         };
         /**
+         * CrawlFigures
+         * @description How far a crawl has got.
+         */
+        CrawlFigures: {
+            /**
+             * @description By the node's clock, in seconds since 1970, as are all instants here.
+             * @default 0
+             */
+            at?: number;
+            /** @default 0 */
+            bytes?: number;
+            /**
+             * @description Known URLs by their distance from a seed.
+             * @default []
+             */
+            depths?: number[];
+            /** @default 0 */
+            done?: number;
+            /**
+             * @description Those of `done` that gave no page.
+             * @default 0
+             */
+            failed?: number;
+            /**
+             * @description The most blocked and the slowest first, at most 50.
+             * @default []
+             */
+            hosts?: components["schemas"]["HostReport"][];
+            /** @default 0 */
+            in_flight?: number;
+            /**
+             * @description Whether the crawl is over.
+             * @default false
+             */
+            is_final?: boolean;
+            /** @default false */
+            is_paused?: boolean;
+            /** @default 0 */
+            items?: number;
+            /**
+             * @description URLs that belong to the crawl: `waiting`, `in_flight` and `done` together.
+             * @default 0
+             */
+            known?: number;
+            /** @default {} */
+            outcomes?: {
+                [key: string]: number;
+            };
+            /** @default 0 */
+            pages?: number;
+            /**
+             * @description Over the last ten seconds or so.
+             * @default 0
+             */
+            rate_per_s?: number;
+            /**
+             * @description The last minutes, in stretches of ten seconds.
+             * @default []
+             */
+            rates?: components["schemas"]["Rate"][];
+            /**
+             * @description Links that do not belong to the crawl, each time that one was met.
+             * @default 0
+             */
+            rejected?: number;
+            /** @default 0 */
+            requests?: number;
+            /** @default 0 */
+            retries?: number;
+            /** @default 0 */
+            waiting?: number;
+        };
+        /**
+         * CrawlItem
+         * @description One item, as a page of a site gave it: nothing in it is to be trusted.
+         */
+        CrawlItem: {
+            fields: Record<string, unknown>;
+            kind: string;
+            /** @description From 1, in the order of the output. */
+            number: number;
+        };
+        /** CrawlItemPage */
+        CrawlItemPage: {
+            /**
+             * @description Every field that an item of the crawl can have.
+             * @default []
+             */
+            columns?: string[];
+            items: components["schemas"]["CrawlItem"][];
+            next_cursor: string | null;
+        };
+        /** CrawlPage */
+        CrawlPage: {
+            items: components["schemas"]["CrawlView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * CrawlView
+         * @description One crawl.
+         */
+        CrawlView: {
+            created_at: string;
+            /**
+             * @description The newest; without hosts and rates in a list.
+             * @default null
+             */
+            figures?: components["schemas"]["CrawlFigures"] | null;
+            /** @default null */
+            finished_at?: string | null;
+            /** @description The host of its first address. */
+            name: string;
+            /**
+             * @description Where it runs, or ran last.
+             * @default null
+             */
+            node_id?: string | null;
+            /**
+             * @description Not in a list, and not where the crawl has sinks of its own.
+             * @default null
+             */
+            output?: components["schemas"]["OutputView"] | null;
+            project: string;
+            /** @default null */
+            started_at?: string | null;
+            /**
+             * @description That of its task; `paused` also while it runs and is held.
+             * @enum {string}
+             */
+            state: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
+            task_id: string;
+            /** @description Its first address. */
+            url: string;
+        };
+        /**
          * DeadLetter
          * @description A task that was given up, and why.
          */
@@ -1917,6 +2232,19 @@ export interface components {
             subject: string;
             /** @default null */
             to_state?: string | null;
+        };
+        /**
+         * ExecutionOrder
+         * @description Something that a running execution is told or asked; its answer comes with a note.
+         *
+         *         May come again until it is answered: a number is obeyed once.
+         */
+        ExecutionOrder: {
+            /** @default {} */
+            arguments?: Record<string, unknown>;
+            execution_id: string;
+            name: string;
+            number: number;
         };
         /** ExecutionPage */
         ExecutionPage: {
@@ -2069,6 +2397,39 @@ export interface components {
             terms?: components["schemas"]["NodeTerms"] | null;
             timestamp: number;
         };
+        /**
+         * HostReport
+         * @description One host of a crawl.
+         */
+        HostReport: {
+            /**
+             * @description For how long it was left alone the last time.
+             * @default null
+             */
+            delay_s?: number | null;
+            /** @default 0 */
+            errors?: number;
+            host: string;
+            /**
+             * @description Of an answer, on average.
+             * @default null
+             */
+            latency_ms?: number | null;
+            /**
+             * @description Finished with, whatever the outcome.
+             * @default 0
+             */
+            pages?: number;
+            /**
+             * @description It is left alone until then.
+             * @default null
+             */
+            rests_until?: number | null;
+            /** @default 0 */
+            waiting?: number;
+            /** @default  */
+            why?: string;
+        };
         /** JoinTokenPage */
         JoinTokenPage: {
             items: components["schemas"]["JoinTokenView"][];
@@ -2199,6 +2560,8 @@ export interface components {
             assignments?: components["schemas"]["Assignment"][];
             /** @default false */
             draining?: boolean;
+            /** @default [] */
+            orders?: components["schemas"]["ExecutionOrder"][];
             /** @default false */
             session_lost?: boolean;
             /** @default [] */
@@ -2460,7 +2823,14 @@ export interface components {
          * @description What an execution said since the last note: lines, and how far it has got.
          */
         Note: {
+            /** @default [] */
+            answers?: components["schemas"]["OrderAnswer"][];
             execution_id: string;
+            /**
+             * @description Of a crawl: the newest, as `CrawlFigures`; what cannot be read is passed over.
+             * @default null
+             */
+            figures?: Record<string, unknown> | null;
             /** @default null */
             left_out?: components["schemas"]["Gap"] | null;
             /** @default [] */
@@ -2486,6 +2856,35 @@ export interface components {
              * @default []
              */
             stale?: string[];
+        };
+        /**
+         * OrderAnswer
+         * @description What an execution answered to an order.
+         */
+        OrderAnswer: {
+            data?: unknown;
+            /**
+             * @description Why it did not obey.
+             * @default
+             */
+            error?: string;
+            number: number;
+        };
+        /**
+         * OutputView
+         * @description What of a crawl's output can be read now.
+         */
+        OutputView: {
+            /** @description As it is kept, packed. */
+            bytes: number;
+            /** @default [] */
+            columns?: string[];
+            /**
+             * @description In which it can be downloaded.
+             * @default []
+             */
+            formats?: string[];
+            items: number;
         };
         /** PriorityRequest */
         PriorityRequest: {
@@ -2571,6 +2970,14 @@ export interface components {
             };
             updated_at: string;
             version: number;
+        };
+        /**
+         * Rate
+         * @description How many pages a stretch of time brought; `at` is its end.
+         */
+        Rate: {
+            at: number;
+            pages: number;
         };
         /**
          * Reason
@@ -2762,6 +3169,84 @@ export interface components {
              * @default 0
              */
             grace_s?: number;
+        };
+        /**
+         * Run
+         * @description The segments of one attempt, as far as they are committed.
+         */
+        Run: {
+            execution_id: string;
+            /** @default 0 */
+            items?: number;
+            last: number;
+        };
+        /**
+         * Segment
+         * @description One immutable piece of output.
+         */
+        Segment: {
+            /**
+             * @description Only of the first one: every field that an item can have, in order.
+             * @default []
+             */
+            columns?: string[];
+            /**
+             * @description All through this number are committed. What lies between it and `first` was taken back.
+             * @default 0
+             */
+            counted?: number;
+            /**
+             * @description Only of the first one: the runs of earlier attempts that this one goes on from.
+             * @default []
+             */
+            earlier?: components["schemas"]["Run"][];
+            /** @description The number of the first segment of the same step. */
+            first: number;
+            /**
+             * @description Whether its last line goes on in the next segment.
+             * @default false
+             */
+            is_part?: boolean;
+            /**
+             * @description How many end in this segment.
+             * @default 0
+             */
+            items?: number;
+            /**
+             * @description Only of the first one: whether the crawl has items of several kinds.
+             * @default false
+             */
+            kinds?: boolean;
+            sequence: number;
+        };
+        /**
+         * SegmentReply
+         * @description The master's answer to a segment.
+         */
+        SegmentReply: {
+            /** @default  */
+            message?: string;
+            verdict: components["schemas"]["Verdict"];
+        };
+        /**
+         * SegmentUpload
+         * @description A node hands over a segment of one of its executions.
+         */
+        SegmentUpload: {
+            /**
+             * @description Packed by zlib.
+             * @default
+             */
+            data?: string;
+            execution_id: string;
+            segment: components["schemas"]["Segment"];
+            session_id: string;
+            /**
+             * @default items
+             * @enum {unknown}
+             */
+            stream?: "items" | "pages";
+            token: number;
         };
         /**
          * Series
@@ -3229,6 +3714,57 @@ export interface components {
             severity: string;
         };
         /**
+         * UrlExplanation
+         * @description What became of one URL in a crawl.
+         */
+        UrlExplanation: {
+            /**
+             * @description What the crawl knows of it; not set when it was never taken in.
+             * @default null
+             */
+            record?: components["schemas"]["UrlRecord"] | null;
+            /**
+             * @description The rule that keeps it out.
+             * @default null
+             */
+            refused_by?: string | null;
+            /** @description In its canonical form. */
+            url: string;
+            /** @default  */
+            why?: string;
+        };
+        /**
+         * UrlRecord
+         * @description All that a frontier knows of one URL.
+         */
+        UrlRecord: {
+            /** @default null */
+            at?: number | null;
+            /** @description Visits that have ended. */
+            attempts: number;
+            depth: number;
+            /** @default null */
+            due?: number | null;
+            /** @default null */
+            found_at?: number | null;
+            /**
+             * @description The URL whose page (or redirect) it was first found on; `None` for a seed.
+             * @default null
+             */
+            found_on?: string | null;
+            host: string;
+            /** @default 0 */
+            http_status?: number;
+            id: number;
+            /** @default  */
+            note?: string;
+            /** @default null */
+            outcome?: string | null;
+            /** @description `waiting`, `leased` or `done`. */
+            status: string;
+            url: string;
+        };
+        /**
          * Usage
          * @description What a node measures of itself: shares between 0 and 1, rates in bytes per second.
          */
@@ -3244,6 +3780,12 @@ export interface components {
             /** @default 0 */
             network_io?: number;
         };
+        /**
+         * Verdict
+         * @description What became of a segment.
+         * @enum {unknown}
+         */
+        Verdict: "full" | "kept" | "stale";
     };
     responses: {
         /** @description Not JSON, not UTF-8, or nested too deeply */
@@ -3383,6 +3925,11 @@ export type ClusterView = components['schemas']['ClusterView'];
 export type Concern = components['schemas']['Concern'];
 export type ConfigurationPage = components['schemas']['ConfigurationPage'];
 export type ConfigurationView = components['schemas']['ConfigurationView'];
+export type CrawlFigures = components['schemas']['CrawlFigures'];
+export type CrawlItem = components['schemas']['CrawlItem'];
+export type CrawlItemPage = components['schemas']['CrawlItemPage'];
+export type CrawlPage = components['schemas']['CrawlPage'];
+export type CrawlView = components['schemas']['CrawlView'];
 export type DeadLetter = components['schemas']['DeadLetter'];
 export type DeadLetterPage = components['schemas']['DeadLetterPage'];
 export type DeadLetterRequest = components['schemas']['DeadLetterRequest'];
@@ -3391,6 +3938,7 @@ export type Departure = components['schemas']['Departure'];
 export type ErrorClass = components['schemas']['ErrorClass'];
 export type EventPage = components['schemas']['EventPage'];
 export type EventView = components['schemas']['EventView'];
+export type ExecutionOrder = components['schemas']['ExecutionOrder'];
 export type ExecutionPage = components['schemas']['ExecutionPage'];
 export type ExecutionView = components['schemas']['ExecutionView'];
 export type Explanation = components['schemas']['Explanation'];
@@ -3399,6 +3947,7 @@ export type FleetStatus = components['schemas']['FleetStatus'];
 export type Gap = components['schemas']['Gap'];
 export type Heartbeat = components['schemas']['Heartbeat'];
 export type HeartbeatReply = components['schemas']['HeartbeatReply'];
+export type HostReport = components['schemas']['HostReport'];
 export type JoinTokenPage = components['schemas']['JoinTokenPage'];
 export type JoinTokenRequest = components['schemas']['JoinTokenRequest'];
 export type JoinTokenView = components['schemas']['JoinTokenView'];
@@ -3426,6 +3975,8 @@ export type NodeView = components['schemas']['NodeView'];
 export type Note = components['schemas']['Note'];
 export type NoteBatch = components['schemas']['NoteBatch'];
 export type NoteReply = components['schemas']['NoteReply'];
+export type OrderAnswer = components['schemas']['OrderAnswer'];
+export type OutputView = components['schemas']['OutputView'];
 export type PriorityRequest = components['schemas']['PriorityRequest'];
 export type Problem = components['schemas']['Problem'];
 export type Progress = components['schemas']['Progress'];
@@ -3434,6 +3985,7 @@ export type ProjectPage = components['schemas']['ProjectPage'];
 export type ProjectPatch = components['schemas']['ProjectPatch'];
 export type ProjectRequest = components['schemas']['ProjectRequest'];
 export type ProjectView = components['schemas']['ProjectView'];
+export type Rate = components['schemas']['Rate'];
 export type Reason = components['schemas']['Reason'];
 export type RefusedOrder = components['schemas']['RefusedOrder'];
 export type Registered = components['schemas']['Registered'];
@@ -3448,6 +4000,10 @@ export type RetryPolicy = components['schemas']['RetryPolicy'];
 export type Role = components['schemas']['Role'];
 export type RollbackRequest = components['schemas']['RollbackRequest'];
 export type RotateRequest = components['schemas']['RotateRequest'];
+export type Run = components['schemas']['Run'];
+export type Segment = components['schemas']['Segment'];
+export type SegmentReply = components['schemas']['SegmentReply'];
+export type SegmentUpload = components['schemas']['SegmentUpload'];
 export type Series = components['schemas']['Series'];
 export type SeriesPoint = components['schemas']['SeriesPoint'];
 export type SessionLink = components['schemas']['SessionLink'];
@@ -3471,7 +4027,10 @@ export type TaskView = components['schemas']['TaskView'];
 export type Throughput = components['schemas']['Throughput'];
 export type Totals = components['schemas']['Totals'];
 export type Trouble = components['schemas']['Trouble'];
+export type UrlExplanation = components['schemas']['UrlExplanation'];
+export type UrlRecord = components['schemas']['UrlRecord'];
 export type Usage = components['schemas']['Usage'];
+export type Verdict = components['schemas']['Verdict'];
 export type Response400 = components['responses']['400'];
 export type Response401 = components['responses']['401'];
 export type Response403 = components['responses']['403'];
@@ -4075,6 +4634,434 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_crawls: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only crawls that run, or ran last, on this node. */
+                node_id?: string;
+                /** @description Only crawls of this project. */
+                project_id?: string;
+                /** @description Only crawls whose task is in this state; several are parted by commas. */
+                status?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "task_id": "task-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *           "state": "processing",
+                     *           "project": "default",
+                     *           "name": "shop.example",
+                     *           "url": "https://shop.example/",
+                     *           "created_at": "2026-11-15T09:29:00.120000Z",
+                     *           "node_id": "node-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *           "started_at": "2026-11-15T09:29:00.310000Z",
+                     *           "figures": {
+                     *             "at": 1794734951.2,
+                     *             "is_paused": false,
+                     *             "is_final": false,
+                     *             "pages": 412,
+                     *             "rate_per_s": 38.4,
+                     *             "items": 3011,
+                     *             "bytes": 8120044,
+                     *             "requests": 431,
+                     *             "retries": 6,
+                     *             "known": 1220,
+                     *             "waiting": 771,
+                     *             "in_flight": 16,
+                     *             "done": 433,
+                     *             "failed": 9,
+                     *             "rejected": 2210,
+                     *             "outcomes": {
+                     *               "ok": 412,
+                     *               "redirect": 12,
+                     *               "client_error": 9
+                     *             },
+                     *             "depths": [
+                     *               1,
+                     *               40,
+                     *               1179
+                     *             ],
+                     *             "hosts": [],
+                     *             "rates": []
+                     *           }
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CrawlPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_crawl: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task_id": "task-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *       "state": "processing",
+                     *       "project": "default",
+                     *       "name": "shop.example",
+                     *       "url": "https://shop.example/",
+                     *       "created_at": "2026-11-15T09:29:00.120000Z",
+                     *       "node_id": "node-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *       "started_at": "2026-11-15T09:29:00.310000Z",
+                     *       "figures": {
+                     *         "at": 1794734951.2,
+                     *         "is_paused": false,
+                     *         "is_final": false,
+                     *         "pages": 412,
+                     *         "rate_per_s": 38.4,
+                     *         "items": 3011,
+                     *         "bytes": 8120044,
+                     *         "requests": 431,
+                     *         "retries": 6,
+                     *         "known": 1220,
+                     *         "waiting": 771,
+                     *         "in_flight": 16,
+                     *         "done": 433,
+                     *         "failed": 9,
+                     *         "rejected": 2210,
+                     *         "outcomes": {
+                     *           "ok": 412,
+                     *           "redirect": 12,
+                     *           "client_error": 9
+                     *         },
+                     *         "depths": [
+                     *           1,
+                     *           40,
+                     *           1179
+                     *         ],
+                     *         "hosts": [
+                     *           {
+                     *             "host": "https://shop.example",
+                     *             "pages": 433,
+                     *             "waiting": 787,
+                     *             "errors": 9,
+                     *             "latency_ms": 41.7,
+                     *             "delay_s": 20,
+                     *             "rests_until": 1794734963.9,
+                     *             "why": "429, asked to wait"
+                     *           }
+                     *         ],
+                     *         "rates": [
+                     *           {
+                     *             "at": 1794734950.9,
+                     *             "pages": 384
+                     *           }
+                     *         ]
+                     *       },
+                     *       "output": {
+                     *         "items": 2990,
+                     *         "bytes": 91230,
+                     *         "columns": [
+                     *           "title",
+                     *           "price",
+                     *           "url"
+                     *         ],
+                     *         "formats": [
+                     *           "jsonl",
+                     *           "csv"
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CrawlView"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    pause_crawl: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    resume_crawl: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    stop_crawl: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_crawl_items: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description Only items of this kind. */
+                kind?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "number": 1,
+                     *           "kind": "products",
+                     *           "fields": {
+                     *             "title": "Kettle",
+                     *             "price": 24.9,
+                     *             "url": "https://shop.example/products/1"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "next_cursor": "1",
+                     *       "columns": [
+                     *         "title",
+                     *         "price",
+                     *         "url"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CrawlItemPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_crawl_output: {
+        parameters: {
+            query?: {
+                /**
+                 * @description One item a line as JSON, or one a row, safe to open in a spreadsheet; or the pages
+                 *     themselves, where the crawl keeps them.
+                 */
+                format?: "csv" | "jsonl" | "warc";
+            };
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/warc": string;
+                    "application/x-ndjson": string;
+                    "text/csv": string;
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    explain_crawl_url: {
+        parameters: {
+            query: {
+                /** @description The address to look up, as a page or a person would write it. */
+                url: string;
+            };
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": "https://shop.example/products/1",
+                     *       "record": {
+                     *         "id": 4521900711034511,
+                     *         "url": "https://shop.example/products/1",
+                     *         "host": "https://shop.example",
+                     *         "status": "done",
+                     *         "depth": 2,
+                     *         "attempts": 1,
+                     *         "found_on": "https://shop.example/products",
+                     *         "found_at": 1794734941.4,
+                     *         "due": null,
+                     *         "outcome": "ok",
+                     *         "http_status": 200,
+                     *         "at": 1794734942,
+                     *         "note": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UrlExplanation"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
             422: components["responses"]["422"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];
@@ -5026,6 +6013,62 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["HeartbeatReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    keep_segment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the node. */
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "session_id": "session-06f6vn2kd3yyqj4p3m4p7d2w10",
+                 *       "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+                 *       "token": 1,
+                 *       "stream": "items",
+                 *       "segment": {
+                 *         "sequence": 2,
+                 *         "first": 2,
+                 *         "counted": 1,
+                 *         "items": 1
+                 *       },
+                 *       "data": "eJyLViooyk8pTS4pVtKpVirJLMlJVbJS8k4tATFqY7kAunIK7A=="
+                 *     }
+                 */
+                "application/json": components["schemas"]["SegmentUpload"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "verdict": "kept"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SegmentReply"];
                 };
             };
             400: components["responses"]["400"];

@@ -1,20 +1,28 @@
 /** Numbers, spans of time and sizes as people read them, in the language of the page. */
 
 let locale = "en";
-const formats = new Map<string, Intl.NumberFormat>();
+// Making a format costs far more than using it: each is made once for a language.
+const formats = new Map<string, unknown>();
 
 export function setFormatLocale(name: string): void {
   locale = name;
   formats.clear();
 }
 
-function numbers(options: Intl.NumberFormatOptions): Intl.NumberFormat {
-  const key = JSON.stringify(options);
-  const known = formats.get(key);
+function cached<T>(key: string, make: () => T): T {
+  const known = formats.get(key) as T | undefined;
   if (known) return known;
-  const made = new Intl.NumberFormat(locale, options);
+  const made = make();
   formats.set(key, made);
   return made;
+}
+
+function numbers(options: Intl.NumberFormatOptions): Intl.NumberFormat {
+  return cached(`n${JSON.stringify(options)}`, () => new Intl.NumberFormat(locale, options));
+}
+
+function times(options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  return cached(`t${JSON.stringify(options)}`, () => new Intl.DateTimeFormat(locale, options));
 }
 
 export function count(value: number): string {
@@ -71,7 +79,10 @@ const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
 /** How long ago, or in how long: `3 minutes ago`. */
 export function ago(at: string | number | Date, now: number = Date.now()): string {
   const seconds = (new Date(at).getTime() - now) / 1000;
-  const format = new Intl.RelativeTimeFormat(locale, { numeric: "auto", style: "short" });
+  const format = cached(
+    "ago",
+    () => new Intl.RelativeTimeFormat(locale, { numeric: "auto", style: "short" }),
+  );
   for (const [unit, size] of STEPS) {
     if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit);
   }
@@ -84,14 +95,12 @@ export function clock(at: string | number | Date, now: number = Date.now()): str
   const today = when.toDateString() === new Date(now).toDateString();
   const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false } as const;
   const date = today ? {} : ({ month: "short", day: "numeric" } as const);
-  return new Intl.DateTimeFormat(locale, { ...date, ...time }).format(when);
+  return times({ ...date, ...time }).format(when);
 }
 
 /** The instant in full, for tool tips. */
 export function moment(at: string | number | Date): string {
-  return new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "long" }).format(
-    new Date(at),
-  );
+  return times({ dateStyle: "medium", timeStyle: "long" }).format(new Date(at));
 }
 
 /** The end of an id, which tells it apart: `…kfks14`. */

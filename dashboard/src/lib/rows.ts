@@ -47,24 +47,33 @@ export function rowOf(task: TaskView): TaskRow {
 
 /** The rows with news put in; the same array when there is none for them. */
 export function patched(rows: TaskRow[], news: ReadonlyMap<string, Patch>): TaskRow[] {
-  let changed = false;
-  const next = rows.map((row) => {
+  let next: TaskRow[] | null = null;
+  for (let at = 0; at < rows.length; at += 1) {
+    const row = rows[at] as TaskRow;
     const patch = news.get(row.id);
-    if (!patch || (patch.status === row.status && (patch.node ?? row.node) === row.node))
-      return row;
-    changed = true;
-    return { ...row, status: patch.status, node: patch.node ?? row.node };
-  });
-  return changed ? next : rows;
+    if (!patch || (patch.status === row.status && (patch.node ?? row.node) === row.node)) continue;
+    next ??= [...rows];
+    next[at] = { ...row, status: patch.status, node: patch.node ?? row.node };
+  }
+  return next ?? rows;
 }
 
-/** Newer rows before those that are known, each once. */
-export function merged(newer: readonly TaskRow[], known: readonly TaskRow[]): TaskRow[] {
-  const fresh = new Map(newer.map((row) => [row.id, row]));
-  const rest: TaskRow[] = [];
-  for (const row of known) {
-    const again = fresh.get(row.id);
-    if (!again) rest.push(row);
-  }
-  return [...fresh.values(), ...rest].sort((a, b) => (a.id < b.id ? 1 : -1));
+/** The rows that are still in one of these states; the same array when all are. */
+export function within(rows: TaskRow[], states: readonly string[]): TaskRow[] {
+  if (states.length === 0 || rows.every((row) => states.includes(row.status))) return rows;
+  return rows.filter((row) => states.includes(row.status));
+}
+
+/** A page put to the rows that are known: newest first, each once, with its newer state. */
+export function merged(page: readonly TaskRow[], known: readonly TaskRow[]): TaskRow[] {
+  const last = known.at(-1)?.id;
+  const isOlder = last === undefined || page.every((row) => row.id < last);
+  if (isOlder) return [...known, ...page];
+  const fresh = new Set(page.map((row) => row.id));
+  // Ids grow with time, so that the newest page reaches only into the begin of what is known.
+  const end = page.at(-1)?.id ?? "";
+  const cut = known.findIndex((row) => row.id < end);
+  const [near, far] = cut < 0 ? [known, []] : [known.slice(0, cut), known.slice(cut)];
+  const both = [...page, ...near.filter((row) => !fresh.has(row.id))];
+  return [...both.sort((a, b) => (a.id < b.id ? 1 : -1)), ...far];
 }

@@ -1,4 +1,4 @@
-import type { Series } from "../api/contract";
+import type { Series } from "../generated/api";
 
 /** States of work that is not over, in the order in which they are drawn. */
 export const IN_HAND = ["processing", "assigned", "pending", "waiting", "paused"] as const;

@@ -86,12 +86,18 @@ export function Chart(props: ChartProps) {
           ...drawn.map((line) => ({
             label: line.name,
             stroke: colour(line.colour),
-            fill: `color-mix(in srgb, ${colour(line.colour)} ${stacked ? 42 : 12}%, transparent)`,
+            fill: `color-mix(in srgb, ${colour(line.colour)} ${stacked ? 55 : 12}%, transparent)`,
             width: 1.5,
             points: { show: false },
             spanGaps: true,
           })),
         ],
+        // A line of a stack fills down to the one below it, not to the ground.
+        bands: stacked
+          ? drawn
+              .slice(1)
+              .map((_, index) => ({ series: [index + 1, index + 2] as [number, number] }))
+          : [],
         hooks: {
           setCursor: [
             (self) => {

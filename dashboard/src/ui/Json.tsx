@@ -7,7 +7,7 @@ export function Json({ value, label }: { value: unknown; label: string }) {
   const text = JSON.stringify(value, null, 2) ?? "null";
   return (
     <div className="stack tight">
-      <pre className="code" tabIndex={0} role="region" aria-label={label}>
+      <pre className="code" tabIndex={0} role="group" aria-label={label}>
         {text.length > LONGEST ? `${text.slice(0, LONGEST)}\n…` : text}
       </pre>
       <div>

@@ -22,7 +22,7 @@ export function TaskLines({ query, empty }: { query: Query; empty: string }) {
         items.length === 0 ? (
           <p className="empty muted">{empty}</p>
         ) : (
-          <section className="table-wrap" aria-label={t("nav.tasks")}>
+          <div className="table-wrap" role="group" tabIndex={0} aria-label={t("nav.tasks")}>
             <table className="table">
               <tbody>
                 {items.map((task) => (
@@ -41,7 +41,7 @@ export function TaskLines({ query, empty }: { query: Query; empty: string }) {
                 ))}
               </tbody>
             </table>
-          </section>
+          </div>
         )
       }
     </Loaded>

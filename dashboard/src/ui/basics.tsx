@@ -1,5 +1,11 @@
 /** Small parts that every view is made of. */
-import { type ButtonHTMLAttributes, type ReactNode, useEffect, useId, useState } from "react";
+import {
+  type ButtonHTMLAttributes,
+  type ReactNode,
+  useId,
+  useState,
+  useSyncExternalStore,
+} from "react";
 import { Problem } from "../api/client";
 import { useT } from "../i18n";
 import { ago, clock, moment, percent, webAddress } from "../lib/format";
@@ -189,24 +195,49 @@ export function Command({ text }: { text: string }) {
   );
 }
 
-/** The time that passes, for views that show ages; one clock for the page. */
-export function useNow(everyMs = 1000): number {
-  const [now, setNow] = useState(Date.now);
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (!document.hidden) setNow(Date.now());
-    }, everyMs);
-    return () => clearInterval(timer);
-  }, [everyMs]);
-  return now;
+/** One clock for all that show ages, however many rows there are. */
+class Ticker {
+  now = Date.now();
+  private readonly watchers = new Set<() => void>();
+  private timer: ReturnType<typeof setInterval> | null = null;
+  private readonly everyMs: number;
+
+  constructor(everyMs: number) {
+    this.everyMs = everyMs;
+  }
+
+  watch = (watcher: () => void): (() => void) => {
+    this.watchers.add(watcher);
+    this.timer ??= setInterval(() => this.tick(), this.everyMs);
+    return () => {
+      this.watchers.delete(watcher);
+      if (this.watchers.size > 0 || this.timer === null) return;
+      clearInterval(this.timer);
+      this.timer = null;
+    };
+  };
+
+  private tick(): void {
+    if (document.hidden) return;
+    this.now = Date.now();
+    for (const watcher of this.watchers) watcher();
+  }
+}
+
+const seconds = new Ticker(1000);
+const moments = new Ticker(5000);
+
+/** The time that passes, by the second. */
+export function useNow(): number {
+  return useSyncExternalStore(seconds.watch, () => seconds.now);
 }
 
 export function Ago({ at }: { at: string | null | undefined }) {
-  const now = useNow(5000);
+  const now = useSyncExternalStore(moments.watch, () => moments.now);
   if (!at) return <span className="muted">–</span>;
   return (
     <time dateTime={at} title={moment(at)} className="nowrap">
-      {ago(at, Math.max(now, Date.parse(at)))}
+      {ago(at, now)}
     </time>
   );
 }

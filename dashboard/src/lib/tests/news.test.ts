@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { EventView } from "../../generated/api";
 import { appended, fold } from "../fold";
-import { merged, patched, type TaskRow } from "../rows";
+import { merged, patched, type TaskRow, within } from "../rows";
 import { MessageReader } from "../sse";
 import { throttle } from "../throttle";
 import { timeline } from "../timeline";
@@ -83,6 +83,25 @@ describe("rows", () => {
     const next = patched(rows, new Map([["a", { status: "assigned", node: "n1", at: "" }]]));
     expect(next[0]).toBe(rows[0]);
     expect(next[1]).toMatchObject({ status: "assigned", node: "n1" });
+  });
+
+  it("leave a list whose filter they do not fit any more", () => {
+    const rows = [row("b", "failed"), row("a")];
+    expect(within(rows, [])).toBe(rows);
+    expect(within(rows, ["pending", "failed"])).toBe(rows);
+    expect(within(rows, ["pending"]).map((each) => each.id)).toEqual(["a"]);
+  });
+
+  it("take in older pages at the end, and the newest at the begin", () => {
+    const known = [row("d"), row("c"), row("b")];
+    expect(merged([row("a")], known).map((each) => each.id)).toEqual(["d", "c", "b", "a"]);
+    const head = [row("f"), row("d", "failed"), row("c")];
+    expect(merged(head, known).map((each) => `${each.id} ${each.status}`)).toEqual([
+      "f pending",
+      "d failed",
+      "c pending",
+      "b pending",
+    ]);
   });
 
   it("are each there once, newest first, with the newer state", () => {

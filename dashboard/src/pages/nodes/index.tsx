@@ -51,7 +51,7 @@ function NodeRow({ node }: { node: NodeView }) {
   const network = samples.map((sample) => sample.network_io);
   return (
     <tr ref={ref} className={connected ? "" : "away"}>
-      <td>
+      <td className="nowrap">
         <Link to={`/nodes/${encodeURIComponent(node.id)}`} className="strong">
           {node.name}
         </Link>
@@ -127,7 +127,7 @@ function NodeTable({ shown }: { shown: readonly NodeView[] }) {
   const [most, setMost] = useState(FIRST);
   return (
     <Card flush>
-      <section className="table-wrap" aria-label={t("nav.nodes")}>
+      <div className="table-wrap" role="group" tabIndex={0} aria-label={t("nav.nodes")}>
         <table className="table">
           <caption className="hidden-text">{t("nav.nodes")}</caption>
           <thead>
@@ -153,7 +153,7 @@ function NodeTable({ shown }: { shown: readonly NodeView[] }) {
             ))}
           </tbody>
         </table>
-      </section>
+      </div>
       {shown.length > most && (
         <p className="card-body">
           <Button onClick={() => setMost(most + 200)}>

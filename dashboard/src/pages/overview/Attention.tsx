@@ -1,34 +1,32 @@
-import type { AttentionItem } from "../../api/contract";
+import type { Concern } from "../../generated/api";
 import { useT, useWord } from "../../i18n";
 import { Link } from "../../lib/router";
 import { Icon } from "../../ui/Icon";
 
-const TONES = { high: "bad", medium: "warn", low: "quiet" } as const;
+const TONES: Record<string, string> = { high: "bad", medium: "warn", low: "quiet" };
 
 /** Where something can be done about it. */
-export function placeOf({ subject, kind }: AttentionItem): string {
-  const id = encodeURIComponent(subject.id);
+function placeOf({ subject }: Concern): string {
+  const id = encodeURIComponent(subject.id ?? "");
   switch (subject.kind) {
     case "node":
       return `/nodes/${id}`;
+    case "nodes":
+      return "/nodes?sort=status";
     case "task":
       return `/tasks/${id}?tab=explain`;
+    case "tasks":
+      return "/tasks?status=pending";
     case "crawl":
       return `/crawls/${id}`;
-    case "host":
-      return `/crawls?host=${id}`;
-    case "cluster":
-      return "/settings/clusters";
-    case "project":
-      return `/tasks?project=${id}`;
-    case "key":
-      return "/settings/keys";
+    case "dead-letters":
+      return "/dead-letters";
     default:
-      return kind.includes("dead") ? "/dead-letters" : "/events";
+      return "/settings/master";
   }
 }
 
-export function Attention({ items }: { items: readonly AttentionItem[] }) {
+export function Attention({ items }: { items: readonly Concern[] }) {
   const t = useT();
   const word = useWord();
   if (items.length === 0) {
@@ -47,17 +45,14 @@ export function Attention({ items }: { items: readonly AttentionItem[] }) {
     <ol className="attention">
       {items.slice(0, 8).map((item) => (
         <li key={`${item.kind} ${item.subject.id} ${item.message}`}>
-          <span className={`tone-${TONES[item.severity]}`}>
+          <span className={`tone-${TONES[item.severity] ?? "quiet"}`}>
             <Icon
               name={item.severity === "low" ? "bolt" : "warning"}
               label={word("severity", item.severity)}
             />
           </span>
           <div>
-            <div className="strong breaks">
-              {item.message}
-              {item.count > 1 && <span className="muted"> × {item.count.toLocaleString()}</span>}
-            </div>
+            <div className="strong breaks">{item.message}</div>
             <div className="muted small breaks">{item.remedy}</div>
           </div>
           <Link className="button small" to={placeOf(item)}>

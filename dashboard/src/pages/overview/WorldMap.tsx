@@ -13,7 +13,7 @@ function Place({ dot }: { dot: Dot }) {
   const label = t("overview.place", { region: dot.region, n: dot.nodes, online: dot.online });
   const to = `/nodes?region=${encodeURIComponent(dot.region)}`;
   return (
-    <Link to={to} aria-label={label}>
+    <Link to={to}>
       <title>{label}</title>
       <g
         transform={`translate(${dot.x.toFixed(1)} ${dot.y.toFixed(1)})`}

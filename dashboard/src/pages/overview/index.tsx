@@ -166,7 +166,9 @@ function Charts({ past, errors }: { past: Columns; errors: [string, number][] })
   const t = useT();
   const states = useMemo<Line[]>(
     () =>
-      IN_HAND.map((state) => ({
+      IN_HAND.filter(
+        (state) => state === "processing" || past.states[state].some((value) => value > 0),
+      ).map((state) => ({
         name: t(`task.${state}`),
         values: past.states[state],
         colour: STATE_COLOURS[state],

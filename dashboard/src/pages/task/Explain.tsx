@@ -46,7 +46,7 @@ function Matrix({ placement }: { placement: Explanation }) {
   const word = useWord();
   const filters = filtersOf(placement);
   return (
-    <section className="table-wrap" aria-label={t("explain.byNode")}>
+    <div className="table-wrap" role="group" tabIndex={0} aria-label={t("explain.byNode")}>
       <table className="table matrix">
         <caption className="hidden-text">{t("explain.byNode")}</caption>
         <thead>
@@ -88,7 +88,7 @@ function Matrix({ placement }: { placement: Explanation }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }
 

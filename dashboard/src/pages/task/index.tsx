@@ -162,7 +162,7 @@ function Failure({ task }: { task: TaskView }) {
         </div>
       )}
       {task.error.details && (
-        <pre className="code" tabIndex={0} role="region" aria-label={t("tasks.errorDetails")}>
+        <pre className="code" tabIndex={0} role="group" aria-label={t("tasks.errorDetails")}>
           {task.error.details}
         </pre>
       )}

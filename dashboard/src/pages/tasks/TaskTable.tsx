@@ -1,5 +1,13 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type MouseEvent, useEffect, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  type MouseEvent,
+  memo,
+  useCallback,
+  useEffect,
+  useRef,
+  useState,
+} from "react";
 import { useT } from "../../i18n";
 import { shortId } from "../../lib/format";
 import { Link, navigate } from "../../lib/router";
@@ -10,7 +18,7 @@ import type { Rows } from "./useRows";
 
 const ROW = 38;
 const ROW_ON_PHONE = 58;
-const AHEAD = 150; // rows before the end at which the next page is fetched
+const AHEAD = 600; // rows before the end at which the next page is fetched
 
 interface TaskTableProps {
   found: Rows;
@@ -22,13 +30,17 @@ interface TaskTableProps {
   onChoose: (ids: Set<string>) => void;
 }
 
-function Row(props: {
+interface RowProps {
   row: TaskRow;
   node: string;
   checked: boolean;
   selectable: boolean;
-  onPick: (event: MouseEvent<HTMLInputElement>) => void;
-}) {
+  index: number;
+  onPick: (index: number, event: MouseEvent) => void;
+}
+
+/** Drawn again only when something of it changes: scrolling moves the others. */
+const Row = memo(function Row(props: RowProps) {
   const t = useT();
   const { row } = props;
   return (
@@ -40,7 +52,7 @@ function Row(props: {
             aria-label={t("tasks.pick", { id: shortId(row.id) })}
             checked={props.checked}
             onChange={() => {}}
-            onClick={props.onPick}
+            onClick={(event) => props.onPick(props.index, event)}
           />
         )}
       </div>
@@ -69,7 +81,7 @@ function Row(props: {
       </div>
     </>
   );
-}
+});
 
 /** A window onto the rows: only those in sight are in the document. */
 export function TaskTable(props: TaskTableProps) {
@@ -84,7 +96,7 @@ export function TaskTable(props: TaskTableProps) {
     count: rows.length,
     getScrollElement: () => body.current,
     estimateSize: () => (phone ? ROW_ON_PHONE : ROW),
-    overscan: 14,
+    overscan: 8,
     getItemKey: (index) => rows[index]?.id ?? index,
   });
   const shown = virtual.getVirtualItems();
@@ -107,6 +119,13 @@ export function TaskTable(props: TaskTableProps) {
     last.current = index;
     props.onChoose(next);
   }
+
+  const pickRef = useRef(pick);
+  pickRef.current = pick;
+  const onPick = useCallback(
+    (index: number, event: MouseEvent) => pickRef.current(index, event),
+    [],
+  );
 
   function press(event: KeyboardEvent): void {
     const at = current ?? -1;
@@ -191,7 +210,8 @@ export function TaskTable(props: TaskTableProps) {
                   node={props.names.get(row.node) ?? (row.node ? shortId(row.node) : "")}
                   checked={checked}
                   selectable={props.selectable}
-                  onPick={(event) => pick(item.index, event)}
+                  index={item.index}
+                  onPick={onPick}
                 />
               </div>
             );

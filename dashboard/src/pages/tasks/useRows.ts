@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { call } from "../../api/client";
 import { live } from "../../api/live";
-import { merged, patched, rowOf, type TaskRow } from "../../lib/rows";
+import { merged, patched, rowOf, type TaskRow, within } from "../../lib/rows";
 import type { TaskFilter } from "../../lib/taskFilter";
 import { throttle } from "../../lib/throttle";
 
@@ -72,9 +72,11 @@ export function useRows(filter: TaskFilter): Rows {
     setComplete(false);
     void fetchMore();
     const renew = throttle(() => void refresh(), 1500);
+    const { status } = JSON.parse(key) as TaskFilter;
+    const states = status ? status.split(",") : [];
     return live.hear((news) => {
       if (news.tasks.size === 0) return;
-      setRows((known) => patched(known, news.tasks));
+      setRows((known) => within(patched(known, news.tasks), states));
       if (news.born > 0 || key !== "{}") renew();
     });
   }, [key, fetchMore, refresh]);
