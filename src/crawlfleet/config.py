@@ -24,6 +24,7 @@ from crawlfleet.model.settings import Settings
 PREFIX: Final = "CRAWLFLEET_"
 FILE_NAME: Final = "crawlfleet.toml"
 STORE_NAME: Final = "crawlfleet.db"
+OUTPUT_NAME: Final = "output"
 DEFAULT: Final = "default"
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -151,7 +152,7 @@ def data_dir(settings: Settings) -> Path:
 
 def output_dir(settings: Settings) -> Path:
     """Where the output of crawls is kept."""
-    return Path(settings.output_dir) if settings.output_dir else data_dir(settings) / "output"
+    return Path(settings.output_dir) if settings.output_dir else data_dir(settings) / OUTPUT_NAME
 
 
 def store_url(settings: Settings) -> str:

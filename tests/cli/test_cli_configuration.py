@@ -106,15 +106,16 @@ def used(place: Path) -> Path:
     (folder / "logs").mkdir(parents=True)
     (folder / "logs" / "master.log").write_text("{}")
     (folder / "nodes").mkdir()
+    (folder / "output" / "task-1").mkdir(parents=True)
     for name in ("crawlfleet.db", "crawlfleet.db-wal", "crawlfleet.db.lock", "admin.key", "mine"):
         (folder / name).write_text("")
     return folder
 
 
-def test_reset_removes_the_store_and_logs_but_nothing_else(used: Path, run: Run) -> None:
+def test_reset_removes_the_store_logs_and_output_but_nothing_else(used: Path, run: Run) -> None:
     result = run("reset", "--data", "fleet", "--yes", "--json")
     assert result.exit_code == 0
-    assert len(json.loads(result.stdout)["removed"]) == 3
+    assert len(json.loads(result.stdout)["removed"]) == 4
     assert {path.name for path in used.iterdir()} == {
         "admin.key",
         "crawlfleet.db.lock",

@@ -20,8 +20,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _RUN: Final = re.compile(r"(\d{12,})-(.+)\.(items|pages)\.segments")
 _FIGURES: Final = "figures.json"
 STREAMS: Final[tuple[Stream, ...]] = ("items", "pages")
-MOST_OPEN: Final = 64
-"""Files of which is remembered what is in them."""
+MOST_WRITTEN: Final = 5_000
+"""Runs of which is remembered where they end: far more than grow at once."""
+MOST_READ: Final = 16
+"""Runs of which is remembered where each segment lies."""
 
 
 class OutputFolder:
@@ -29,7 +31,8 @@ class OutputFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._runs: OrderedDict[Path, RunFile] = OrderedDict()
+        self._written: OrderedDict[Path, RunFile] = OrderedDict()
+        self._read: OrderedDict[Path, RunFile] = OrderedDict()
         self._turn = threading.Lock()
 
     async def append(
@@ -42,7 +45,7 @@ class OutputFolder:
         data: bytes,
     ) -> bool:
         path = self._of(task_id) / f"{token:012}-{_checked(execution_id)}.{stream}.segments"
-        return await asyncio.to_thread(self._run(path).append, segment, data)
+        return await asyncio.to_thread(self._run(path, to_read=False).append, segment, data)
 
     async def summary(self, task_id: str, stream: Stream) -> OutputSummary | None:
         return await asyncio.to_thread(self._summary, task_id, stream)
@@ -167,12 +170,13 @@ class OutputFolder:
             )
         return []
 
-    def _run(self, path: Path) -> RunFile:
+    def _run(self, path: Path, *, to_read: bool = True) -> RunFile:
+        runs, most = (self._read, MOST_READ) if to_read else (self._written, MOST_WRITTEN)
         with self._turn:
-            run = self._runs.pop(path, None) or RunFile(path)
-            self._runs[path] = run
-            if len(self._runs) > MOST_OPEN:
-                self._runs.popitem(last=False)
+            run = runs.pop(path, None) or RunFile(path, to_read=to_read)
+            runs[path] = run
+            if len(runs) > most:
+                runs.popitem(last=False)
             return run
 
     def _of(self, task_id: str) -> Path:

@@ -37,8 +37,10 @@ class Frame(NamedTuple):
 class RunFile:
     """One file, for any number of threads. All here blocks."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, to_read: bool) -> None:
+        """One that is not `to_read` can only be written, and remembers next to nothing."""
         self.path = path
+        self._to_read = to_read
         self._turn = threading.Lock()
         self._end = 0
         self._frames: list[Frame] = []
@@ -138,13 +140,15 @@ class RunFile:
                 self._take(_head.decode(head), self._end + _FRAME.size + head_size, data_size)
 
     def _take(self, segment: Segment, at: int, size: int) -> None:
+        self._last = segment.sequence
+        self._end = at + size
+        if not self._to_read:
+            return
         # A step that was taken back lies between what is counted and the step that replaced it.
         while self._frames and segment.counted < self._frames[-1].segment.sequence < segment.first:
             self._frames.pop()
         self._frames.append(Frame(segment, at, size))
         self.first = self.first or segment
-        self._last = segment.sequence
-        self._end = at + size
 
 
 def _sync_folder(folder: Path) -> None:

@@ -43,7 +43,8 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the store and the logs of a data folder: every task, node, key and event."""
+    """Remove the store, the logs and the output of a data folder: every task, node, key and event,
+    and what crawls found. An `output_dir` elsewhere stays."""
     settings = load_settings(config_file, data).settings
     folder, store = config.data_dir(settings), store_file(settings)
     refuse_while_running(folder)
@@ -94,4 +95,4 @@ def claimed(store: Path) -> Iterator[None]:
 
 def _belongings(folder: Path, store: Path) -> list[Path]:
     files = [store.with_name(store.name + ending) for ending in STORE_ENDINGS]
-    return [*files, folder / LOGS]
+    return [*files, folder / LOGS, folder / config.OUTPUT_NAME]
