@@ -147,11 +147,11 @@ def test_without_the_extra_it_is_not_offered(monkeypatch: pytest.MonkeyPatch) ->
     async def scenario() -> None:
         for fetching in (Fetching(), Fetching(http2=False)):
             async with Fetcher(limits=LIMITS, fetching=fetching, allow_private=False) as fetcher:
-                assert fetcher._dialler._tls
+                assert fetcher._dialler._tls  # made when it is needed
 
     monkeypatch.setattr(dial, "tls_context", context)
     asyncio.run(scenario())
-    monkeypatch.setattr(fetch, "http2", None)
+    monkeypatch.setattr(fetch, "find_spec", lambda _: None)
     asyncio.run(scenario())
 
     assert offered == [True, False, False, False]

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.crawl.fields import Field
-from crawlfleet.crawl.markup import Page
+from crawlfleet.crawl.markup import Page, search
 from crawlfleet.crawl.nesting import contained, lies_within, sort_into
 
 FEW: Final = 8
@@ -79,7 +79,7 @@ def _search_within(
         if field.tag is None or field.tag in around:
             return None
         expression = field.query.expression
-        each = [scope.css(expression) for scope in scopes]
+        each = [search(expression, scope) for scope in scopes]
         pairs = zip(scopes, each, strict=True)
         if any(own and own[-1].mem_id != scope.mem_id for scope, own in pairs):
             others += 1

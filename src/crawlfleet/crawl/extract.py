@@ -15,7 +15,7 @@ from crawlfleet.core.values import absolute
 from crawlfleet.crawl.containers import choose
 from crawlfleet.crawl.discover import leads_on
 from crawlfleet.crawl.fields import MOST, Field
-from crawlfleet.crawl.markup import Page
+from crawlfleet.crawl.markup import Page, search
 from crawlfleet.crawl.nesting import lies_within, nest_into, sort_into
 from crawlfleet.crawl.structured import structured_data
 from crawlfleet.model.extraction import PAGES, STRUCTURED, Item, Language, Plan
@@ -99,7 +99,7 @@ def _addresses(scopes: Sequence[LexborNode], page: Page) -> list[str | None]:
         links = sort_into(scopes, page.find(ANCHORS))
     else:
         # Nothing within one of them belongs to another: few links are looked at.
-        links = [scope.css(ANCHORS) for scope in scopes]
+        links = [search(ANCHORS, scope) for scope in scopes]
     return [_first_address(own, page.base) for own in links]
 
 

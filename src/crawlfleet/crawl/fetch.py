@@ -10,6 +10,7 @@ to be dead: the server closed it while the request was on its way, so it goes ag
 import asyncio
 import ssl
 import time
+from importlib.util import find_spec
 from typing import Final, Self
 
 from crawlfleet.crawl.answer import HTML_TYPES, is_wanted, media_type
@@ -23,11 +24,6 @@ from crawlfleet.crawl.request import Manner, Target, header_problem, read_target
 from crawlfleet.crawl.watch import TICK_S, Watch
 from crawlfleet.crawl.wire import Answer, Connection, Wanted
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
-
-try:
-    from crawlfleet.crawl import http2
-except ImportError:  # without the extra `http2`
-    http2 = None  # type: ignore[assignment]
 
 CONNECTIONS: Final = 1000
 PER_HOST: Final = 64
@@ -70,7 +66,8 @@ class Fetcher:
         self._limits = limits
         self._manner = Manner(fetching)
         self._proxy = fetching.proxy
-        self._http2 = fetching.http2 and http2 is not None
+        # Imported with the first connection that may speak it.
+        self._http2 = fetching.http2 and find_spec("h2") is not None
         self._dialler = Dialler(
             allow_private=allow_private,
             connect_s=limits.connect_s,
@@ -157,6 +154,8 @@ class Fetcher:
 
     async def _connect(self, target: Target, proxy: Proxy | None) -> Connection:
         if self._http2 and target.origin.tls:
+            from crawlfleet.crawl import http2
+
             choice, address = await self._dialler.open(
                 target.origin, proxy, lambda: http2.Choice(self._limits, self._watch)
             )
@@ -176,7 +175,9 @@ class Fetcher:
         wanted: Wanted,
         ends_at: float,
     ) -> asyncio.Future[Answer]:
-        assert isinstance(connection, http2.Http2Connection)
+        from crawlfleet.crawl.http2 import Http2Connection
+
+        assert isinstance(connection, Http2Connection)
         authority = target.origin.authority
         fields = self._manner.fields(request.method, target.path, authority, request.headers)
         return connection.ask_for(fields, wanted, ends_at)

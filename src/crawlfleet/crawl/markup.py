@@ -12,8 +12,9 @@ from crawlfleet.crawl.texts import Allowance
 _LEADING: Final = "[href],meta,iframe,frame"
 """Each further alternative costs a look at every element, so attributes stand for names: `a`,
 `area`, `base` and `link` are among the first ones."""
-# Each tree would make one for itself.
-_search: Final = LexborCSSSelector().find  # type: ignore[no-untyped-call]
+search: Final = LexborCSSSelector().find  # type: ignore[no-untyped-call]
+"""`search(selector, node)` is `node.css(selector)`, for which each tree makes an engine of its own:
+all elements within, and the node itself; once for each alternative that matches."""
 
 
 class Page:
@@ -64,7 +65,7 @@ class Page:
         """What the engine finds in the tree; an element comes once for each alternative that it
         matches, and a bad selector raises."""
         root = self.tree.root
-        return [] if root is None else _search(selector, root)
+        return [] if root is None else search(selector, root)
 
     @cached_property
     def leads(self) -> list[tuple[str | None, dict[str, str | None]]]:

@@ -6,17 +6,20 @@ request of an engine comes through here: pages, retries, redirects and robots.tx
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import AsyncExitStack
 from typing import Final
 from urllib.parse import urlsplit
 
 from crawlfleet.core.politeness import Share, share_of
 from crawlfleet.core.suffixes import Suffixes
+from crawlfleet.crawl.names import MIN_TTL_S
 from crawlfleet.model.crawl import Politeness
 
 MOST_IDLE: Final = 10_000
 """Domains and addresses that are remembered while nobody asks them."""
+REMEMBERED_S: Final = MIN_TTL_S
+"""The neighbours of a host are worked out anew after so long: it may have moved."""
 
 
 class _Neighbours:
@@ -31,6 +34,9 @@ class _Neighbours:
         self.line = asyncio.Lock()
         """Its first waits for `next_at`, the others for the first."""
         self.users = 0
+
+
+_UNKNOWN: Final[tuple[Sequence[_Neighbours], float]] = ((), 0.0)
 
 
 class Neighbourhood:
@@ -56,27 +62,35 @@ class Neighbourhood:
         self._now = now
         self._names: dict[str, str] = {}
         self._known: dict[Hashable, _Neighbours] = {}
+        shares = [share for share in (self._domain_share, self._address_share) if share]
+        self._shares = len(shares)
+        self.has_delays = any(share.delay_s for share in shares)
+        """Whether there is more to wait for than a free slot."""
+        self._joined: dict[str, tuple[Sequence[_Neighbours], float]] = {}
+        """By host key, and until when it is known."""
 
     @property
     def is_bounded(self) -> bool:
         """Whether there is any limit to hold to."""
         return self._domain_share is not None or self._address_share is not None
 
-    @asynccontextmanager
-    async def turn(self, host: str) -> AsyncIterator[None]:
-        """Wait until one more request to this host key is all right for its neighbours."""
-        joined = await self._joined(self._name(host))
-        try:
-            async with AsyncExitStack() as slots:
-                for neighbours in joined:
-                    await slots.enter_async_context(neighbours.slots)
-                await self._wait(joined)
-                yield
-        finally:
-            for neighbours in joined:
-                neighbours.users -= 1
+    def turn(self, host: str) -> "_Turn":
+        """Entered once one more request to this host key is all right for its neighbours."""
+        return _Turn(self, host)
 
-    async def _wait(self, joined: Sequence[_Neighbours]) -> None:
+    async def of(self, host: str) -> Sequence[_Neighbours]:
+        """Those of a host key; the address last, since it has the most to do."""
+        now = self._now()
+        joined, until = self._joined.get(host, _UNKNOWN)
+        if now >= until:
+            joined = await self._join(self._name(host))
+            if len(joined) == self._shares:
+                if len(self._joined) >= MOST_IDLE:
+                    self._joined.clear()
+                self._joined[host] = joined, now + REMEMBERED_S
+        return joined
+
+    async def wait(self, joined: Sequence[_Neighbours]) -> None:
         async with AsyncExitStack() as lines:
             for neighbours in joined:
                 if neighbours.delay_s:
@@ -89,15 +103,13 @@ class Neighbourhood:
             for neighbours in joined:
                 neighbours.next_at = now + neighbours.delay_s
 
-    async def _joined(self, name: str) -> list[_Neighbours]:
-        """Those of a host; the address last, since it has the most to do."""
+    async def _join(self, name: str) -> list[_Neighbours]:
+        address = await self._address_of(name) if self._address_share else None
         joined = []
         if self._domain_share:
             joined.append(self._neighbours(("domain", self._domain(name)), self._domain_share))
-        if self._address_share and (address := await self._address_of(name)):
+        if self._address_share and address:
             joined.append(self._neighbours(("address", address), self._address_share))
-        for neighbours in joined:
-            neighbours.users += 1
         return joined
 
     def _domain(self, name: str) -> str:
@@ -124,9 +136,45 @@ class Neighbourhood:
         self._known = {
             key: each for key, each in self._known.items() if each.users or each.next_at > now
         }
+        self._joined.clear()
 
     def _name(self, host: str) -> str:
         name = self._names.get(host)
         if name is None:
             name = self._names[host] = urlsplit(host).hostname or host
         return name
+
+
+class _Turn:
+    """One request among those of its neighbours; by hand, since every page goes through here."""
+
+    __slots__ = ("_host", "_joined", "_neighbourhood", "_taken")
+
+    def __init__(self, neighbourhood: Neighbourhood, host: str) -> None:
+        self._neighbourhood = neighbourhood
+        self._host = host
+        self._joined: Sequence[_Neighbours] = ()
+        self._taken = 0
+
+    async def __aenter__(self) -> None:
+        joined = self._joined = await self._neighbourhood.of(self._host)
+        for neighbours in joined:
+            neighbours.users += 1
+        try:
+            for neighbours in joined:
+                await neighbours.slots.acquire()
+                self._taken += 1
+            if self._neighbourhood.has_delays:
+                await self._neighbourhood.wait(joined)
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        for neighbours in self._joined[: self._taken]:
+            neighbours.slots.release()
+        for neighbours in self._joined:
+            neighbours.users -= 1

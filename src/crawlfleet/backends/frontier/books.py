@@ -7,7 +7,7 @@ because it never left the tables. So leasing costs no write, and a commit is one
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -28,6 +28,9 @@ from crawlfleet.model.frontier import (
     UrlRecord,
     Waiting,
 )
+
+if TYPE_CHECKING:
+    from crawlfleet.backends.frontier.table import ExactSeen
 
 PORTION: Final = 64
 """URLs of a host that are read at once, or as many as are asked for."""
@@ -343,9 +346,9 @@ class Books:
             self._hosts[name] = host = Host(number, name, next_at, failures)
             numbered.append(host)
         if self._exact:
-            self._seen = _empty(self._tally.known)
+            seen = self._seen = _empty(self._tally.known)
             for ids, known, owners in tables.known():
-                self._seen.update(dict(zip(ids, known, strict=True)))
+                seen.load(ids, known)
                 for number, count in Counter(owners).items():
                     numbered[number].done += count
         else:
@@ -374,7 +377,7 @@ class Books:
             self._filtered = last
 
 
-def _empty(expected: int) -> Seen:
+def _empty(expected: int) -> "FewSeen | ExactSeen":
     """What keeps so many URLs exactly."""
     if expected <= FEW:
         return FewSeen()

@@ -44,6 +44,10 @@ class FewSeen(dict[int, int]):
     def __missing__(self, id: int) -> None:
         return None
 
+    def load(self, ids: Iterable[int], known: Iterable[int]) -> None:
+        """Keep what is known of many."""
+        self.update(zip(ids, known, strict=True))
+
 
 class Stage:
     """One filter of a size that stays."""

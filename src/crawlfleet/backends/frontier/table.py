@@ -1,6 +1,6 @@
 """All known URLs of a large crawl, exactly."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -67,6 +67,10 @@ class ExactSeen:
             found[rest[hit]] = self._values[cells[rest[hit]]]
             rest = rest[~hit & (keys != self.EMPTY)]
         return found
+
+    def load(self, ids: Sequence[int], known: Sequence[int]) -> None:
+        """Keep what is known of many, none of which is named twice."""
+        self.put(np.array(ids, np.int64).view(np.uint64), np.array(known, np.uint64))
 
     def update(self, known: Mapping[int, int]) -> None:
         if known:
