@@ -11,6 +11,7 @@ const FLUSH_MS = 400;
 const MOST_KEPT = 1000;
 const SILENT_MS = 40_000; // the master says something every 15 s
 const LONGEST_PAUSE_MS = 15_000;
+const WORTH_READING_MS = 60_000; // after a longer absence everything is asked for anew instead
 
 type Listener = (news: Fold, events: readonly EventView[]) => void;
 
@@ -23,6 +24,8 @@ class Live {
   private timer: ReturnType<typeof setTimeout> | null = null;
   private stop: AbortController | null = null;
   private lastId = "";
+  private heardAt = 0;
+  private readonly returns = new Set<() => void>();
 
   /** Begin to read, and go on for as long as the page is looked at. */
   start(): () => void {
@@ -41,6 +44,12 @@ class Live {
   hear(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** Hear of a gap: too much was missed to be read, and what is shown is old. */
+  hearReturn(listener: () => void): () => void {
+    this.returns.add(listener);
+    return () => this.returns.delete(listener);
   }
 
   watch = (watcher: () => void): (() => void) => {
@@ -78,6 +87,8 @@ class Live {
   }
 
   private async read(signal: AbortSignal): Promise<void> {
+    const away = this.lastId !== "" && Date.now() - this.heardAt > WORTH_READING_MS;
+    if (away) this.lastId = "";
     const more: Record<string, string> = { Accept: "text/event-stream" };
     if (this.lastId) more["Last-Event-ID"] = this.lastId;
     const silence = new AbortController();
@@ -94,6 +105,7 @@ class Live {
       const messages = new MessageReader();
       messages.lastId = this.lastId;
       this.become("live");
+      if (away) for (const listener of this.returns) listener();
       for (;;) {
         const { done, value } = await reader.read();
         if (done) return;
@@ -101,6 +113,7 @@ class Live {
         alarm = setTimeout(() => silence.abort(), SILENT_MS);
         for (const message of messages.push(value)) this.take(message.data);
         this.lastId = messages.lastId;
+        this.heardAt = Date.now();
       }
     } finally {
       clearTimeout(alarm);

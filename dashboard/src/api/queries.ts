@@ -143,7 +143,8 @@ export function renewByNews(): () => void {
     cluster: renew(["clusters"], 2000),
     key: renew(["keys"], 2000),
   };
-  return live.hear((news) => {
+  const stopReturning = live.hearReturn(() => void queryClient.invalidateQueries());
+  const stopHearing = live.hear((news) => {
     if (news.tasks.size > 0) numbers();
     for (const family of news.others) {
       byFamily[family]?.();
@@ -155,4 +156,8 @@ export function renewByNews(): () => void {
       }
     }
   });
+  return () => {
+    stopReturning();
+    stopHearing();
+  };
 }

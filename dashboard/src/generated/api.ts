@@ -4,6 +4,230 @@
  */
 
 export interface paths {
+    "/api/distribution/devices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List devices
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_devices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/devices/{device_id}/heartbeat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say that a device is alive
+         * @description Role: **admin** or the node itself.
+         */
+        post: operations["device_heartbeat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/devices/{device_id}/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How a device did in the last hour
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_device_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/devices/{device_id}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Tell a device to work, rest or leave
+         * @description Role: **operator** or **admin** or the node itself.
+         */
+        put: operations["change_device_status"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/devices/register": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Register a device, or welcome it back
+         * @description The device is a node. It speaks with the `api_key` of the answer from now on, or with an admin's key. Role: **admin** or the node itself.
+         */
+        post: operations["register_device"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/system/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The system in a few numbers
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_system_overview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List tasks, newest first
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_distributed_tasks"];
+        put?: never;
+        /**
+         * Create a task
+         * @description Role: **operator** or **admin**.
+         */
+        post: operations["create_distributed_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/tasks/{task_id}/assign": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Give a waiting task to a device
+         * @description 409 with the reasons when the device must not have it. Role: **operator** or **admin**.
+         */
+        put: operations["assign_task"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/tasks/{task_id}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Say what became of a task, or order it
+         * @description 409 when the attempt does not own the task any more: stop it and forget it. Role: **operator** or **admin** or the node itself.
+         */
+        put: operations["change_task_status"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/tasks/pull": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What a device has to do
+         * @description A task is given again with each call until the device says that it is `running`. Role: **admin** or the node itself.
+         */
+        get: operations["pull_tasks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/distribution/tasks/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How tasks did
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_task_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/openapi.json": {
         parameters: {
             query?: never;
@@ -715,7 +939,7 @@ export interface paths {
         put?: never;
         /**
          * Finish what runs, take nothing new, then go offline
-         * @description Role: **operator** or **admin**.
+         * @description What still runs after `deadline_s` seconds is stopped and goes back to the queue; without it the node stays until all is done. Draining anew sets another deadline. A node may drain itself. Role: **operator** or **admin** or the node itself.
          */
         post: operations["drain_node"];
         delete?: never;
@@ -818,6 +1042,26 @@ export interface paths {
          * @description Lines are numbered from 1 in each execution, so that it may be sent again. `left_out` names the `first` and the `last` line that the node does not keep; what the master has of them goes. `stale` lists executions that are not the node's, or ended more than a minute ago: say nothing more about them. Role: **admin** or the node itself.
          */
         post: operations["note"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node_id}:remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forget a node that is gone
+         * @description It is in no list any more, and its token is worth nothing: the machine can come back as a new node. A node that is connected has to be drained or unregistered first. Nodes that stay away are removed by themselves after `retention.nodes_days`. Role: **operator** or **admin**.
+         */
+        post: operations["remove_node"];
         delete?: never;
         options?: never;
         head?: never;
@@ -953,7 +1197,7 @@ export interface paths {
         };
         /**
          * A node over time
-         * @description What is older than an hour is kept as means of a minute, what is older than a day as means of an hour. Shares are between 0 and 1, rates in bytes per second. Role: **viewer** or **operator** or **admin**.
+         * @description What is older than an hour is kept as means of a minute, what is older than a day as means of an hour. `latency_s` is how long executions took, `wait_s` how long they waited at the node before. Shares are between 0 and 1, rates in bytes per second. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_node_history"];
         put?: never;
@@ -1645,6 +1889,10 @@ export interface components {
             timeout_s?: number | null;
             token: number;
         };
+        /** AssignRequest */
+        AssignRequest: {
+            device_id: string;
+        };
         /**
          * AttentionList
          * @description All that ought to be looked at, the most pressing first.
@@ -1978,6 +2226,18 @@ export interface components {
             severity: "high" | "medium" | "low";
             subject: components["schemas"]["Subject"];
         };
+        /**
+         * ConditionView
+         * @description Something about a node that is not as it should be.
+         */
+        ConditionView: {
+            /** @enum {string} */
+            health: "unknown" | "healthy" | "degraded" | "unhealthy" | "unreachable";
+            /** @description `cpu`, `memory`, `disk`, `errors`, `latency`, `clock` or `probe`. */
+            kind: string;
+            reason: string;
+            since: string;
+        };
         /** ConfigurationPage */
         ConfigurationPage: {
             items: components["schemas"]["ConfigurationView"][];
@@ -2205,6 +2465,148 @@ export interface components {
             /** @default null */
             session_id?: string | null;
         };
+        /** DeviceHeartbeat */
+        DeviceHeartbeat: {
+            /**
+             * @description Shares are from 0 to 1.
+             * @default 0
+             */
+            cpu_usage?: number;
+            /**
+             * @description The ids of the tasks that it works on.
+             * @default []
+             */
+            current_tasks?: string[];
+            /** @default null */
+            disk_usage?: number | null;
+            /** @default 0 */
+            memory_usage?: number;
+        };
+        /** DeviceHeartbeatReply */
+        DeviceHeartbeatReply: {
+            device_id: string;
+            /** @description Whether it is still taken for alive; if not, it has to stop everything and register. */
+            registered: boolean;
+            status: string;
+            /**
+             * @description Tasks that it must not go on with: cancelled, or somebody else's by now.
+             * @default []
+             */
+            stop_tasks?: string[];
+            timestamp: string;
+        };
+        /** DeviceList */
+        DeviceList: {
+            devices: components["schemas"]["DeviceView"][];
+            total: number;
+        };
+        /**
+         * DeviceRegistration
+         * @description A device introduces itself.
+         */
+        DeviceRegistration: {
+            /** @default {} */
+            capabilities?: Record<string, unknown>;
+            /** @default 3 */
+            concurrent_tasks?: number;
+            /** @description Chosen by the device, the same after a restart. */
+            device_id: string;
+            /** @default  */
+            device_name?: string;
+            /** @default standard */
+            device_type?: string;
+            /** @default  */
+            host?: string;
+            /** @default 0 */
+            port?: number;
+            /** @default null */
+            region?: string | null;
+            /**
+             * @description What it can run; anything when empty.
+             * @default []
+             */
+            task_types?: string[];
+        };
+        /**
+         * DeviceStats
+         * @description How a device did in the last hour.
+         */
+        DeviceStats: {
+            /** @description Means of the hour. */
+            cpu_usage: number | null;
+            current_tasks: number;
+            device_id: string;
+            ended: number;
+            error_rate: number | null;
+            errors: number;
+            health: string;
+            mean_duration: number | null;
+            memory_usage: number | null;
+            status: string;
+        };
+        /** DeviceStatusChange */
+        DeviceStatusChange: {
+            /**
+             * @description `online` takes work again, `maintenance` takes none, `draining` leaves when it is empty,
+             *     `offline` leaves now.
+             * @enum {unknown}
+             */
+            status: "draining" | "maintenance" | "offline" | "online";
+        };
+        /**
+         * DeviceView
+         * @description A device as it is now.
+         */
+        DeviceView: {
+            concurrent_tasks: number;
+            cpu_usage: number | null;
+            current_tasks: number;
+            device_id: string;
+            device_name: string;
+            device_type: string;
+            disk_usage: number | null;
+            health: string;
+            health_reason: string;
+            host: string;
+            last_heartbeat: string | null;
+            memory_usage: number | null;
+            node_id: string;
+            port: number;
+            registered_at: string;
+            status: string;
+        };
+        /**
+         * DistributedTask
+         * @description A task as it is now.
+         */
+        DistributedTask: {
+            completed_at: string | null;
+            created_at: string;
+            device_id: string | null;
+            error: string | null;
+            max_retry_count: number;
+            priority: number;
+            result: unknown;
+            retry_count: number;
+            started_at: string | null;
+            status: string;
+            task_id: string;
+            task_timeout: number | null;
+            task_type: string;
+            /** @description Of its newest attempt. */
+            token: number;
+        };
+        /**
+         * DrainOrder
+         * @description A node takes nothing new and leaves when it is empty.
+         */
+        DrainOrder: {
+            /**
+             * @description What still runs then is stopped, and goes back to the queue; `null` waits for all of it.
+             * @default null
+             */
+            deadline_s?: number | null;
+        };
         /**
          * ErrorClass
          * @description Why an attempt did not succeed; retry policies choose by it.
@@ -2358,6 +2760,11 @@ export interface components {
             number?: number | null;
             /** @default {} */
             resources?: components["schemas"]["Usage"];
+            /**
+             * @description What the node's clock said when it sent this, in seconds since 1970.
+             * @default null
+             */
+            sent_at?: number | null;
             /**
              * @description The session to renew; the newest of the node when it does not say.
              * @default null
@@ -2678,6 +3085,33 @@ export interface components {
             secret: string;
         };
         /**
+         * NewTask
+         * @description A task to be done.
+         */
+        NewTask: {
+            /** @default null */
+            load_balance_strategy?: string | null;
+            /**
+             * @description `distribution.max_retries` when not set.
+             * @default null
+             */
+            max_retry_count?: number | null;
+            parameters?: unknown;
+            /**
+             * @description 1 to 10; 10 is the most urgent.
+             * @default 5
+             */
+            priority?: number;
+            /** @default null */
+            project_id?: string | null;
+            /**
+             * @description Seconds that one attempt may take; `distribution.task_timeout_s` when not set.
+             * @default null
+             */
+            task_timeout?: number | null;
+            task_type: string;
+        };
+        /**
          * NodeChangeRequest
          * @description What an operator says about a node; what is left out stays as it is.
          */
@@ -2720,6 +3154,8 @@ export interface components {
             count: number;
             cpu_usage: number;
             disk_io: number;
+            /** @default null */
+            disk_usage?: number | null;
             /** @description Executions that ended since the sample before. */
             ended: number;
             /** @description Those of them that did not succeed. */
@@ -2730,6 +3166,11 @@ export interface components {
             load: number;
             memory_usage: number;
             network_io: number;
+            /**
+             * @description How long they waited at the node before they began, on average.
+             * @default null
+             */
+            wait_s?: number | null;
         };
         /**
          * NodeTerms
@@ -2780,14 +3221,34 @@ export interface components {
             capabilities: Record<string, unknown>;
             cluster_id: string;
             /**
+             * @description What its health is made of.
+             * @default []
+             */
+            conditions?: components["schemas"]["ConditionView"][];
+            /**
              * @description The version of its cluster's settings that it runs, as it says.
              * @default null
              */
             configuration_version?: number | null;
             created_at: string;
             description: string;
+            /**
+             * @description When what still runs on a draining node is taken back.
+             * @default null
+             */
+            drain_until?: string | null;
             /** @enum {string} */
             health: "unknown" | "healthy" | "degraded" | "unhealthy" | "unreachable";
+            /**
+             * @description Since when its health is what it is.
+             * @default null
+             */
+            health_at?: string | null;
+            /**
+             * @description Why it is not healthy; empty when it is.
+             * @default
+             */
+            health_reason?: string;
             id: string;
             ip_address: string;
             labels: {
@@ -2803,6 +3264,11 @@ export interface components {
             name: string;
             node_type: string;
             port: number;
+            /**
+             * @description Whether the master asks its health endpoint.
+             * @default false
+             */
+            probe?: boolean;
             region: string | null;
             resources: components["schemas"]["Resources"];
             /** @enum {string} */
@@ -2885,6 +3351,30 @@ export interface components {
              */
             formats?: string[];
             items: number;
+        };
+        /**
+         * Overview
+         * @description The whole system in a few numbers.
+         */
+        Overview: {
+            /** @description In the last minute. */
+            completed_per_second: number;
+            /** @description By status. */
+            devices: {
+                [key: string]: number;
+            };
+            health: {
+                [key: string]: number;
+            };
+            leader: string;
+            oldest_ready: number | null;
+            ready_tasks: number;
+            running_tasks: number;
+            /** @description By status. */
+            tasks: {
+                [key: string]: number;
+            };
+            version: string;
         };
         /** PriorityRequest */
         PriorityRequest: {
@@ -2972,6 +3462,26 @@ export interface components {
             version: number;
         };
         /**
+         * PulledTask
+         * @description What a device has to do.
+         */
+        PulledTask: {
+            attempt: number;
+            parameters: unknown;
+            task_id: string;
+            task_timeout: number | null;
+            task_type: string;
+            token: number;
+        };
+        /** PulledTasks */
+        PulledTasks: {
+            /** @description Whether it is still taken for alive; if not, it has to stop everything and register. */
+            registered: boolean;
+            /** @description Tasks that it must not go on with. */
+            stop_tasks: string[];
+            tasks: components["schemas"]["PulledTask"][];
+        };
+        /**
          * Rate
          * @description How many pages a stretch of time brought; `at` is its end.
          */
@@ -3020,6 +3530,22 @@ export interface components {
             terms?: components["schemas"]["NodeTerms"] | null;
         };
         /**
+         * RegisteredDevice
+         * @description The answer: with what the device speaks from now on, and how often.
+         */
+        RegisteredDevice: {
+            /**
+             * @description The device's own key, shown once, when it is new.
+             * @default null
+             */
+            api_key?: string | null;
+            device_id: string;
+            device_timeout: number;
+            heartbeat_interval: number;
+            node_id: string;
+            status: string;
+        };
+        /**
          * Registration
          * @description A node introduces itself; with `node_id` and its own token it comes back as the same node.
          */
@@ -3043,6 +3569,11 @@ export interface components {
             node_type?: string;
             /** @default 0 */
             port?: number;
+            /**
+             * @description Whether the master may ask `http://ip_address:port/healthz` how the node is.
+             * @default false
+             */
+            probe?: boolean;
             /**
              * @description The version of this protocol that the node speaks; the first when it does not say.
              * @default 1
@@ -3436,6 +3967,11 @@ export interface components {
             summary: string;
             task_id: string;
         };
+        /** TaskList */
+        TaskList: {
+            next_cursor: string | null;
+            tasks: components["schemas"]["DistributedTask"][];
+        };
         /** TaskPage */
         TaskPage: {
             items: components["schemas"]["TaskView"][];
@@ -3576,10 +4112,51 @@ export interface components {
             workflow_id?: string | null;
         };
         /**
+         * TaskStats
+         * @description How tasks did.
+         */
+        TaskStats: {
+            by_status: {
+                [key: string]: number;
+            };
+            completed_last_hour: number;
+            completed_last_minute: number;
+            failed_last_hour: number;
+            /** @description Attempts that did not succeed in the last hour, by the class of the error. */
+            failures: {
+                [key: string]: number;
+            };
+            total: number;
+        };
+        /**
          * TaskStatus
          * @enum {unknown}
          */
         TaskStatus: "assigned" | "cancelled" | "completed" | "failed" | "paused" | "pending" | "processing" | "timeout" | "waiting";
+        /**
+         * TaskStatusChange
+         * @description What a device says of its task, or what somebody orders about it.
+         */
+        TaskStatusChange: {
+            /**
+             * @description For `failed`: why.
+             * @default null
+             */
+            error?: string | null;
+            /** @description For `completed`: any JSON of at most 1 MB. */
+            result?: unknown;
+            /**
+             * @description From a device `running`, `completed` or `failed`; from an operator `cancelled`, `paused`, or
+             *     `pending` for another try.
+             * @enum {unknown}
+             */
+            status: "cancelled" | "completed" | "failed" | "paused" | "pending" | "processing" | "running";
+            /**
+             * @description Of the attempt that is meant, as it was pulled; the newest when not set.
+             * @default null
+             */
+            token?: number | null;
+        };
         /** TaskTypePage */
         TaskTypePage: {
             items: components["schemas"]["TaskTypeView"][];
@@ -3771,8 +4348,18 @@ export interface components {
         Usage: {
             /** @default 0 */
             cpu_usage?: number;
+            /**
+             * @description What is left of it.
+             * @default null
+             */
+            disk_free_mb?: number | null;
             /** @default 0 */
             disk_io?: number;
+            /**
+             * @description Of the disk with the node's data folder.
+             * @default null
+             */
+            disk_usage?: number | null;
             /** @default null */
             gpu_usage?: number | null;
             /** @default 0 */
@@ -3903,6 +4490,7 @@ export interface components {
     pathItems: never;
 }
 export type Assignment = components['schemas']['Assignment'];
+export type AssignRequest = components['schemas']['AssignRequest'];
 export type AttentionList = components['schemas']['AttentionList'];
 export type AuditPage = components['schemas']['AuditPage'];
 export type AuditView = components['schemas']['AuditView'];
@@ -3923,6 +4511,7 @@ export type ClusterSettingsRequest = components['schemas']['ClusterSettingsReque
 export type ClusterStatus = components['schemas']['ClusterStatus'];
 export type ClusterView = components['schemas']['ClusterView'];
 export type Concern = components['schemas']['Concern'];
+export type ConditionView = components['schemas']['ConditionView'];
 export type ConfigurationPage = components['schemas']['ConfigurationPage'];
 export type ConfigurationView = components['schemas']['ConfigurationView'];
 export type CrawlFigures = components['schemas']['CrawlFigures'];
@@ -3935,6 +4524,15 @@ export type DeadLetterPage = components['schemas']['DeadLetterPage'];
 export type DeadLetterRequest = components['schemas']['DeadLetterRequest'];
 export type DeadLetterSelection = components['schemas']['DeadLetterSelection'];
 export type Departure = components['schemas']['Departure'];
+export type DeviceHeartbeat = components['schemas']['DeviceHeartbeat'];
+export type DeviceHeartbeatReply = components['schemas']['DeviceHeartbeatReply'];
+export type DeviceList = components['schemas']['DeviceList'];
+export type DeviceRegistration = components['schemas']['DeviceRegistration'];
+export type DeviceStats = components['schemas']['DeviceStats'];
+export type DeviceStatusChange = components['schemas']['DeviceStatusChange'];
+export type DeviceView = components['schemas']['DeviceView'];
+export type DistributedTask = components['schemas']['DistributedTask'];
+export type DrainOrder = components['schemas']['DrainOrder'];
 export type ErrorClass = components['schemas']['ErrorClass'];
 export type EventPage = components['schemas']['EventPage'];
 export type EventView = components['schemas']['EventView'];
@@ -3964,6 +4562,7 @@ export type LogLineView = components['schemas']['LogLineView'];
 export type LogPage = components['schemas']['LogPage'];
 export type NewJoinToken = components['schemas']['NewJoinToken'];
 export type NewKey = components['schemas']['NewKey'];
+export type NewTask = components['schemas']['NewTask'];
 export type NodeChangeRequest = components['schemas']['NodeChangeRequest'];
 export type NodeHistoryView = components['schemas']['NodeHistoryView'];
 export type NodePage = components['schemas']['NodePage'];
@@ -3977,6 +4576,7 @@ export type NoteBatch = components['schemas']['NoteBatch'];
 export type NoteReply = components['schemas']['NoteReply'];
 export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
+export type Overview = components['schemas']['Overview'];
 export type PriorityRequest = components['schemas']['PriorityRequest'];
 export type Problem = components['schemas']['Problem'];
 export type Progress = components['schemas']['Progress'];
@@ -3985,10 +4585,13 @@ export type ProjectPage = components['schemas']['ProjectPage'];
 export type ProjectPatch = components['schemas']['ProjectPatch'];
 export type ProjectRequest = components['schemas']['ProjectRequest'];
 export type ProjectView = components['schemas']['ProjectView'];
+export type PulledTask = components['schemas']['PulledTask'];
+export type PulledTasks = components['schemas']['PulledTasks'];
 export type Rate = components['schemas']['Rate'];
 export type Reason = components['schemas']['Reason'];
 export type RefusedOrder = components['schemas']['RefusedOrder'];
 export type Registered = components['schemas']['Registered'];
+export type RegisteredDevice = components['schemas']['RegisteredDevice'];
 export type Registration = components['schemas']['Registration'];
 export type Report = components['schemas']['Report'];
 export type ReportBatch = components['schemas']['ReportBatch'];
@@ -4016,11 +4619,14 @@ export type StopOrder = components['schemas']['StopOrder'];
 export type Subject = components['schemas']['Subject'];
 export type TaskError = components['schemas']['TaskError'];
 export type TaskExplanation = components['schemas']['TaskExplanation'];
+export type TaskList = components['schemas']['TaskList'];
 export type TaskPage = components['schemas']['TaskPage'];
 export type TaskReceipt = components['schemas']['TaskReceipt'];
 export type TaskRequest = components['schemas']['TaskRequest'];
 export type TaskSelection = components['schemas']['TaskSelection'];
+export type TaskStats = components['schemas']['TaskStats'];
 export type TaskStatus = components['schemas']['TaskStatus'];
+export type TaskStatusChange = components['schemas']['TaskStatusChange'];
 export type TaskTypePage = components['schemas']['TaskTypePage'];
 export type TaskTypeView = components['schemas']['TaskTypeView'];
 export type TaskView = components['schemas']['TaskView'];
@@ -4045,6 +4651,565 @@ export type Response429 = components['responses']['429'];
 export type Response503 = components['responses']['503'];
 export type $defs = Record<string, never>;
 export interface operations {
+    list_devices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "devices": [
+                     *         {
+                     *           "device_id": "worker-001",
+                     *           "node_id": "node-1m7f8kvp71s4wsmynr9ptfxab",
+                     *           "device_name": "Worker Node 1",
+                     *           "device_type": "standard",
+                     *           "status": "online",
+                     *           "health": "healthy",
+                     *           "health_reason": "",
+                     *           "host": "10.0.0.7",
+                     *           "port": 0,
+                     *           "concurrent_tasks": 3,
+                     *           "current_tasks": 1,
+                     *           "cpu_usage": 0.65,
+                     *           "memory_usage": 0.75,
+                     *           "disk_usage": 0.31,
+                     *           "last_heartbeat": "2026-11-15T09:29:03.952047Z",
+                     *           "registered_at": "2026-11-15T09:29:03.943095Z"
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeviceList"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    device_heartbeat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the device. */
+                device_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "cpu_usage": 0.65,
+                 *       "memory_usage": 0.75,
+                 *       "current_tasks": [
+                 *         "task-1m7f8kvp4q0pm4xp9f3egbf64"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["DeviceHeartbeat"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "device_id": "worker-001",
+                     *       "status": "online",
+                     *       "timestamp": "2026-11-15T09:29:03.952047Z",
+                     *       "registered": true,
+                     *       "stop_tasks": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeviceHeartbeatReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_device_stats: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the device. */
+                device_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "device_id": "worker-001",
+                     *       "status": "online",
+                     *       "health": "healthy",
+                     *       "current_tasks": 1,
+                     *       "ended": 41,
+                     *       "errors": 1,
+                     *       "error_rate": 0.024390243902439025,
+                     *       "mean_duration": 4.8,
+                     *       "cpu_usage": 0.65,
+                     *       "memory_usage": 0.75
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeviceStats"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    change_device_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the device. */
+                device_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "status": "maintenance"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DeviceStatusChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeviceView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    register_device: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "device_id": "worker-001",
+                 *       "device_name": "Worker Node 1",
+                 *       "concurrent_tasks": 3,
+                 *       "task_types": [
+                 *         "http_fetch"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["DeviceRegistration"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "device_id": "worker-001",
+                     *       "node_id": "node-1m7f8kvp71s4wsmynr9ptfxab",
+                     *       "status": "online",
+                     *       "heartbeat_interval": 30,
+                     *       "device_timeout": 300,
+                     *       "api_key": "9c0f6d1c2e5b4a7f8d3e2b1a0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredDevice"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_system_overview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "version": "0.1.0",
+                     *       "leader": "http://master-1:8000",
+                     *       "devices": {
+                     *         "online": 1
+                     *       },
+                     *       "health": {
+                     *         "healthy": 1
+                     *       },
+                     *       "tasks": {
+                     *         "completed": 40,
+                     *         "failed": 1,
+                     *         "processing": 1
+                     *       },
+                     *       "ready_tasks": 0,
+                     *       "running_tasks": 1,
+                     *       "oldest_ready": null,
+                     *       "completed_per_second": 0.2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Overview"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_distributed_tasks: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description Only tasks of this device. */
+                device_id?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only tasks in these states, parted by commas. */
+                status?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskList"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    create_distributed_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "task_type": "http_fetch",
+                 *       "parameters": {
+                 *         "url": "https://example.com/"
+                 *       },
+                 *       "priority": 8
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewTask"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task_id": "task-1m7f8kvp4q0pm4xp9f3egbf64",
+                     *       "task_type": "http_fetch",
+                     *       "status": "pending",
+                     *       "priority": 8,
+                     *       "device_id": null,
+                     *       "token": 0,
+                     *       "retry_count": 0,
+                     *       "max_retry_count": 3,
+                     *       "task_timeout": 3600,
+                     *       "created_at": "2026-11-15T09:29:03.943095Z",
+                     *       "started_at": null,
+                     *       "completed_at": null,
+                     *       "result": null,
+                     *       "error": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DistributedTask"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    assign_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "device_id": "worker-001"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AssignRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DistributedTask"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    change_task_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "status": "completed",
+                 *       "token": 1,
+                 *       "result": {
+                 *         "status": 200
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["TaskStatusChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DistributedTask"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    pull_tasks: {
+        parameters: {
+            query: {
+                /** @description Who asks. */
+                device_id: string;
+                /** @description Seconds to wait when there is nothing to do. */
+                wait?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tasks": [
+                     *         {
+                     *           "task_id": "task-1m7f8kvp4q0pm4xp9f3egbf64",
+                     *           "task_type": "http_fetch",
+                     *           "parameters": {
+                     *             "url": "https://example.com/"
+                     *           },
+                     *           "token": 1,
+                     *           "attempt": 1,
+                     *           "task_timeout": 3600
+                     *         }
+                     *       ],
+                     *       "stop_tasks": [],
+                     *       "registered": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PulledTasks"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_task_stats: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "total": 42,
+                     *       "by_status": {
+                     *         "completed": 40,
+                     *         "failed": 1,
+                     *         "processing": 1
+                     *       },
+                     *       "completed_last_minute": 12,
+                     *       "completed_last_hour": 40,
+                     *       "failed_last_hour": 1,
+                     *       "failures": {
+                     *         "network": 1
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskStats"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     get_openapi: {
         parameters: {
             query?: never;
@@ -5842,13 +7007,18 @@ export interface operations {
                      *         "slots": 1
                      *       },
                      *       "status": "online",
-                     *       "health": "unknown",
+                     *       "health": "healthy",
+                     *       "health_reason": "",
+                     *       "health_at": "2026-11-15T09:29:03.952047Z",
+                     *       "conditions": [],
                      *       "usage": {
                      *         "cpu_usage": 0.65,
                      *         "memory_usage": 0.75,
                      *         "gpu_usage": null,
                      *         "network_io": 0,
-                     *         "disk_io": 0
+                     *         "disk_io": 0,
+                     *         "disk_usage": 0.31,
+                     *         "disk_free_mb": 51200
                      *       },
                      *       "load": 0.8,
                      *       "active_tasks": [
@@ -5858,7 +7028,9 @@ export interface operations {
                      *       "created_at": "2026-11-15T09:29:03.943095Z",
                      *       "updated_at": "2026-11-15T09:29:03.943095Z",
                      *       "configuration_version": 0,
-                     *       "version": 1
+                     *       "version": 2,
+                     *       "probe": false,
+                     *       "drain_until": null
                      *     }
                      */
                     "application/json": components["schemas"]["NodeView"];
@@ -5942,7 +7114,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["DrainOrder"];
+            };
+        };
         responses: {
             /** @description OK */
             200: {
@@ -6251,6 +7427,43 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    remove_node: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the node. */
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     renew_node_token: {
         parameters: {
             query?: never;
@@ -6552,7 +7765,9 @@ export interface operations {
                      *           "active_tasks": 3.5,
                      *           "ended": 41,
                      *           "errors": 1,
-                     *           "latency_s": 4.8
+                     *           "latency_s": 4.8,
+                     *           "disk_usage": 0.31,
+                     *           "wait_s": 0.04
                      *         }
                      *       ]
                      *     }

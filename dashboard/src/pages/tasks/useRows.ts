@@ -66,19 +66,27 @@ export function useRows(filter: TaskFilter): Rows {
   }, [key]);
 
   useEffect(() => {
-    cursor.current = null;
-    busy.current = false;
-    setRows([]);
-    setComplete(false);
-    void fetchMore();
+    const begin = () => {
+      cursor.current = null;
+      busy.current = false;
+      setRows([]);
+      setComplete(false);
+      void fetchMore();
+    };
+    begin();
     const renew = throttle(() => void refresh(), 1500);
     const { status } = JSON.parse(key) as TaskFilter;
     const states = status ? status.split(",") : [];
-    return live.hear((news) => {
+    const stopReturning = live.hearReturn(begin);
+    const stopHearing = live.hear((news) => {
       if (news.tasks.size === 0) return;
       setRows((known) => within(patched(known, news.tasks), states));
       if (news.born > 0 || key !== "{}") renew();
     });
+    return () => {
+      stopReturning();
+      stopHearing();
+    };
   }, [key, fetchMore, refresh]);
 
   return {
