@@ -17,7 +17,9 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 # Debian packages that tests need; put there by `make servers` where missing.
-SERVER_PACKAGES := postgresql strace iproute2 libfaketime
+SERVER_PACKAGES := chromium postgresql strace iproute2 libfaketime
+# These only where a program is missing: it may have come from elsewhere.
+NODE_PACKAGES := nodejs npm
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -88,6 +90,7 @@ check-tests:
 servers:
 	@missing=; for package in $(SERVER_PACKAGES); do \
 		dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
+	command -v npm >/dev/null || missing="$$missing $(NODE_PACKAGES)"; \
 	[ -n "$$missing" ] || exit 0; \
 	if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
 	if ! command -v apt-get >/dev/null || ! $$sudo true 2>/dev/null; then \

@@ -1,0 +1,165 @@
+"""A real browser on a real fleet: what the tests of the dashboard look through."""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+from crawlfleet.client.sync import BlockingClient
+from crawlfleet.testing.demo_shop import ServedShop
+from crawlfleet.testing.local_fleet import LocalFleet
+
+PATIENCE_MS: Final = 30_000
+"""Longer than anything takes on a busy machine."""
+PICTURES: Final = Path(os.environ.get("CRAWLFLEET_PICTURES", "build/pictures")).resolve()
+"""Where the test run leaves its screenshots."""
+CHATTER: Final = """
+import time
+
+
+def talk(lines, pause_s=0.3):
+    for number in range(lines):
+        print(f"line {number} of {lines}", flush=True)
+        time.sleep(pause_s)
+    return {"lines": lines}
+"""
+CRAWL: Final = {
+    "selectors": {"product": "div.product", "title": "h2.title", "price": "span.price"},
+    "scope": {"max_query_variants": 25},
+    "politeness": {"delay_s": 2, "concurrency": 1, "retry_delay_s": 1},
+    "fetching": {"allow_private": True},
+}
+
+
+MAIN: Final = re.compile("^(Main|主)")
+"""The landmark with the links to all pages, in either language."""
+
+
+class Ground:
+    """A fleet with a running crawl, and the way to it."""
+
+    def __init__(self, fleet: LocalFleet, api: BlockingClient, crawl: str, shop: str) -> None:
+        self.fleet = fleet
+        self.api = api
+        self.crawl = crawl
+        """The id of the crawl."""
+        self.shop = shop
+        self.url = fleet.url
+
+    @property
+    def link(self) -> str:
+        """A fresh link that signs in as admin."""
+        return self.url + str(self.api.create_session_link().path)
+
+    def printed_link(self) -> str:
+        """The link that `up` printed."""
+        printed = (self.fleet.folder / "up.log").read_text("utf-8")
+        found = re.search(r"crawlfleet is up: (\S+)", printed)
+        assert found, printed
+        return found[1]
+
+    def node(self, name: str) -> Any:
+        (node,) = [each for each in self.api.nodes() if each.name == name]
+        return node
+
+
+@contextmanager
+def ground(folder: Path) -> Iterator[Ground]:
+    """`crawlfleet up` with three workers, and a crawl of the demo shop that takes minutes."""
+    modules = folder / "modules"
+    modules.mkdir(parents=True)
+    (modules / "chatter.py").write_text(CHATTER)
+    path = os.pathsep.join(filter(None, [str(modules), os.environ.get("PYTHONPATH", "")]))
+    fleet = LocalFleet(
+        folder / "fleet",
+        workers=3,
+        CRAWLFLEET_WORKER_NAME="ant",
+        CRAWLFLEET_WORKER_REGION="de",
+        CRAWLFLEET_WORKER_ALLOW_PRIVATE="true",
+        CRAWLFLEET_WORKER_PYTHON_ALLOW='["chatter:*"]',
+        CRAWLFLEET_WORKER_SLOTS="4",
+        PYTHONPATH=path,
+        # Busy machines are slow to beat; no test here is about that.
+        CRAWLFLEET_SESSION_TIMEOUT_S="30",
+        CRAWLFLEET_SESSION_RECONNECT_S="30",
+    )
+    fleet.start()
+    try:
+        with BlockingClient(fleet.url, fleet.key, patience_s=60) as api, ServedShop() as shop:
+            _until_online(api, 3)
+            crawl = api.submit(
+                "web_crawl", {"url": shop.url, **CRAWL}, priority=9, categories=["shop"]
+            )
+            yield Ground(fleet, api, crawl.id, shop.url)
+    finally:
+        fleet.kill("all")
+
+
+def _until_online(api: BlockingClient, nodes: int) -> None:
+    until = time.monotonic() + 120
+    while api.status().totals.nodes.get("online", 0) < nodes:
+        assert time.monotonic() < until, "the workers do not come"
+        time.sleep(0.1)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The system's browser, without a window."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert found, "these tests look with Chromium; on Debian: apt-get install chromium"
+    with sync_playwright() as play:
+        # As root it has no sandbox; what it is shown is ours.
+        browser = play.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Window:
+    """A tab, and all that should not happen in it."""
+
+    def __init__(self, browser: Browser, url: str, **options: Any) -> None:
+        self.url = url
+        self.context: BrowserContext = browser.new_context(
+            base_url=url, viewport={"width": 1440, "height": 900}, locale="en-GB", **options
+        )
+        self.context.set_default_timeout(PATIENCE_MS)
+        self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.wrongs: list[str] = []
+        """Scripts that ran, errors, and requests to other hosts."""
+        self.page.on("dialog", self._on_dialog)
+        self.page.on("pageerror", lambda error: self.wrongs.append(f"error: {error}"))
+        self.page.on("console", self._on_console)
+        self.context.on("request", self._on_request)
+
+    def sign_in(self, link: str) -> Page:
+        """The page, signed in by a link."""
+        self.page.goto(link)
+        self.page.get_by_role("navigation", name=MAIN).wait_for()
+        return self.page
+
+    def _on_dialog(self, dialog: Any) -> None:
+        self.wrongs.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _on_console(self, message: Any) -> None:
+        text = message.text
+        # What the master refuses on purpose is told to the console as well.
+        if message.type == "error" and "Failed to load resource" not in text:
+            self.wrongs.append(f"console: {text}")
+
+    def _on_request(self, request: Request) -> None:
+        asked = urlsplit(request.url)
+        if asked.scheme not in {"data", "blob"} and asked.netloc != urlsplit(self.url).netloc:
+            self.wrongs.append(f"request: {request.url}")

@@ -1,0 +1,34 @@
+"""One fleet and one browser for all tests that look at the dashboard."""
+
+from collections.abc import Iterator
+
+import pytest
+from browsing import Ground, Window, chromium, ground
+from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    with ground(tmp_path_factory.mktemp("dashboard")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def browser(fleet: Ground) -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def window(browser: Browser, fleet: Ground) -> Iterator[Window]:
+    """A new browser, in which nothing may go wrong."""
+    window = Window(browser, fleet.url)
+    yield window
+    window.context.close()
+    assert window.wrongs == []
+
+
+@pytest.fixture
+def page(window: Window, fleet: Ground) -> Page:
+    """The dashboard, signed in as admin."""
+    return window.sign_in(fleet.link)

@@ -1,0 +1,120 @@
+"""Every page in both themes: pictures to look at, and nothing that keeps people out."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from browsing import PICTURES, Ground, Window
+from playwright.sync_api import Browser, Page, expect
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("dashboard in a browser"),
+]
+ROOT: Final = Path(__file__).parents[2]
+AXE: Final = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
+VIEWS: Final = {
+    "overview": "/",
+    "nodes": "/nodes",
+    "node": "/nodes/{node}",
+    "tasks": "/tasks",
+    "task": "/tasks/{crawl}",
+    "explain": "/tasks/{waiting}?tab=explain",
+    "log": "/tasks/{crawl}?tab=log",
+    "crawls": "/crawls",
+    "crawl": "/crawls/{crawl}",
+    "items": "/crawls/{crawl}?tab=items",
+    "look-up": "/crawls/{crawl}?tab=url",
+    "submit": "/submit?type=web_crawl",
+    "selectors": "/submit?tab=selectors",
+    "dead-letters": "/dead-letters",
+    "events": "/events",
+    "audit": "/events?tab=audit",
+    "keys": "/settings/keys",
+    "join-tokens": "/settings/join-tokens",
+    "clusters": "/settings/clusters",
+    "projects": "/settings/projects",
+    "master": "/settings/master",
+    "device": "/settings/device",
+}
+SERIOUS: Final = {"serious", "critical"}
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The checker of accessibility, from the packages of the page."""
+    assert shutil.which("npm"), "the dashboard is built with node and npm; install them"
+    done = subprocess.run(
+        ["make", "dashboard/node_modules/.ready"], cwd=ROOT, check=False, capture_output=True
+    )
+    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+    return AXE.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def places(fleet: Ground) -> dict[str, str]:
+    """The addresses of all views."""
+    waiting = fleet.api.submit("render_video", {"title": "nobody can"})
+    names = {"node": fleet.node("ant-1").id, "crawl": fleet.crawl, "waiting": waiting.id}
+    return {view: path.format(**names) for view, path in VIEWS.items()}
+
+
+def opened(browser: Browser, fleet: Ground, theme: str, **options: Any) -> Window:
+    window = Window(browser, fleet.url, color_scheme=theme, reduced_motion="reduce", **options)
+    window.sign_in(fleet.link)
+    return window
+
+
+def settle(page: Page, path: str) -> None:
+    page.goto(path)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".skeleton")).to_have_count(0)
+    page.wait_for_timeout(1500)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_has_its_picture(
+    theme: str, browser: Browser, fleet: Ground, places: dict[str, str]
+) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    window = opened(browser, fleet, theme)
+    page = window.page
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    for view, path in places.items():
+        settle(page, path)
+        page.screenshot(path=PICTURES / f"{view}-{theme}.png")
+        assert (PICTURES / f"{view}-{theme}.png").stat().st_size > 10_000
+    window.context.close()
+    assert window.wrongs == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_serious_keeps_people_out(
+    theme: str, browser: Browser, fleet: Ground, places: dict[str, str], axe: str
+) -> None:
+    window = opened(browser, fleet, theme)
+    page = window.page
+    found: dict[str, list[str]] = {}
+    for view, path in places.items():
+        settle(page, path)
+        found |= violations(page, axe, view)
+    window.page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    found |= violations(page, axe, "sign-in")
+    window.context.close()
+    assert found == {}
+
+
+def violations(page: Page, axe: str, view: str) -> dict[str, list[str]]:
+    """What axe finds on a page that is serious or worse."""
+    page.evaluate(axe)
+    answer = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return {
+        f"{view}: {each['id']}": [json.dumps(node["target"]) for node in each["nodes"]][:5]
+        for each in answer["violations"]
+        if each["impact"] in SERIOUS
+    }

@@ -1,0 +1,154 @@
+"""Work that is begun, watched and looked after with the dashboard."""
+
+import json
+import re
+import time
+
+import pytest
+from browsing import PATIENCE_MS, Ground, Window
+from playwright.sync_api import Page, expect
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("dashboard in a browser"),
+]
+expect.set_options(timeout=PATIENCE_MS)
+HTML = "<div class=product><h2>Kite</h2><b>9</b></div><div class=product><h2>Lamp</h2></div>"
+
+
+def choose_type(page: Page, name: str) -> None:
+    page.goto(f"/submit?type={name}")
+    expect(page.get_by_label("Type", exact=True)).to_have_value(name)
+
+
+def test_a_task_is_submitted_with_the_form_of_its_type(page: Page, fleet: Ground) -> None:
+    choose_type(page, "sleep")
+    page.get_by_label(re.compile("^seconds")).fill("0.25")
+    page.get_by_role("main").get_by_role("button", name="Submit").click()
+    expect(page).to_have_url(re.compile(r"/tasks/task-"))
+    task = fleet.api.task(page.url.rpartition("/")[2].partition("?")[0])
+    assert (task.task_type, task.parameters) == ("sleep", {"seconds": 0.25})
+    expect(page.get_by_role("main").get_by_text("Completed").first).to_be_visible()
+
+
+def test_what_the_master_refuses_is_told_beside_the_field(page: Page, fleet: Ground) -> None:
+    choose_type(page, "http_fetch")
+    page.get_by_label(re.compile("^url")).fill(fleet.shop)
+    page.get_by_label(re.compile("^timeout_s")).fill("30")
+    page.get_by_label(re.compile("^timeout_s")).evaluate("field => { field.min = ''; }")
+    page.get_by_label(re.compile("^timeout_s")).fill("-5")
+    page.get_by_role("main").get_by_role("button", name="Submit").click()
+    expect(page.locator(".wrong").first).to_be_visible()
+    expect(page).to_have_url(re.compile("/submit"))
+
+
+def test_selectors_are_tried_before_a_crawl_is_made_of_them(page: Page) -> None:
+    page.goto("/submit?tab=selectors")
+    page.get_by_text("HTML", exact=True).first.click()
+    page.get_by_role("textbox", name="HTML").fill(HTML)
+    selectors = {"product": "div.product", "title": "h2", "price": "b"}
+    for number, (name, selector) in enumerate(selectors.items(), start=1):
+        if page.get_by_label(f"Name {number}", exact=True).count() == 0:
+            page.get_by_role("button", name="Add a line").click()
+        page.get_by_label(f"Name {number}", exact=True).fill(name)
+        page.get_by_label(f"Value {number}", exact=True).fill(selector)
+    page.get_by_role("button", name="Try them").click()
+    main = page.get_by_role("main")
+    expect(main.get_by_text("2 items")).to_be_visible()
+    for text in ("Kite", "Lamp"):
+        expect(main.get_by_text(text, exact=True).first).to_be_visible()
+
+
+def test_a_crawl_is_watched_and_steered(page: Page, fleet: Ground) -> None:
+    page.goto(f"/crawls/{fleet.crawl}")
+    main = page.get_by_role("main")
+    expect(main.get_by_text("Pages per second")).to_be_visible()
+    figures = page.locator(".figures")
+    before = figures.inner_text()
+    page.wait_for_function(
+        "before => document.querySelector('.figures').innerText !== before", arg=before
+    )
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(main.get_by_role("button", name="Resume", exact=True)).to_be_visible()
+    main.get_by_role("button", name="Resume", exact=True).click()
+    expect(main.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+
+    page.goto(f"/crawls/{fleet.crawl}?tab=url")
+    page.get_by_label("Address").fill(f"{fleet.shop}category/kites/")
+    page.get_by_role("button", name="Look up").click()
+    expect(main.get_by_text("category/kites").first).to_be_visible()
+
+
+def test_the_items_of_a_crawl_are_shown_and_downloaded(page: Page, fleet: Ground) -> None:
+    parameters = {
+        "url": f"{fleet.shop}category/kites/",
+        "depth": 1,
+        "selectors": {"product": "div.product", "title": "h2.title", "price": "span.price"},
+        "politeness": {"delay_s": 0, "concurrency": 4},
+        "fetching": {"allow_private": True},
+        "limits": {"max_pages": 40},
+    }
+    task = fleet.api.submit("web_crawl", parameters, priority=10)
+    until = time.monotonic() + PATIENCE_MS / 1000 * 2
+    while fleet.api.task(task.id).status != "completed":
+        assert time.monotonic() < until, fleet.api.task(task.id)
+        time.sleep(0.2)
+    page.goto(f"/crawls/{task.id}?tab=items")
+    expect(page.get_by_role("columnheader", name="title")).to_be_visible()
+    with page.expect_download() as started:
+        page.get_by_role("link", name="JSONL").click()
+    lines = started.value.path().read_text("utf-8").splitlines()
+    assert len(lines) >= 3
+    assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+def test_a_join_token_comes_with_the_line_to_paste(page: Page, fleet: Ground) -> None:
+    page.goto("/settings/join-tokens")
+    page.get_by_role("button", name="Make a join token").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Make a join token").click()
+    expect(page.get_by_text("Paste this on the new machine")).to_be_visible()
+    line = page.get_by_role("dialog").inner_text()
+    found = re.search(r"JOIN_TOKEN=([0-9a-f]{64}) crawlfleet worker --master (\S+)", line)
+    assert found, line
+    assert found[2] == fleet.url
+    assert any(each.status == "live" for each in fleet.api.join_tokens())
+
+
+def test_dead_letters_are_sent_back(page: Page, fleet: Ground) -> None:
+    task = fleet.api.submit("http_fetch", {"url": "http://192.0.2.1:9/"}, max_retries=0, timeout=1)
+    until = time.monotonic() + PATIENCE_MS / 1000
+    while fleet.api.task(task.id).status not in {"failed", "timeout"}:
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    page.goto("/dead-letters")
+    expect(page.get_by_role("row").nth(1)).to_be_visible()
+    page.get_by_role("button", name="Send all back").click()
+    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Send")).last.click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    requeued = [each.cause for each in fleet.api.events(task.id) if each.to_state == "pending"]
+    assert len(requeued) == 2
+
+
+def test_events_come_live_and_can_be_searched(page: Page, fleet: Ground) -> None:
+    page.goto("/events")
+    log = page.get_by_role("log", name="Events")
+    expect(log).to_be_visible()
+    task = fleet.api.submit("sleep", {"seconds": 0.01})
+    page.get_by_label("Search events").fill(task.id)
+    expect(log.get_by_text("task.completed").first).to_be_visible()
+
+
+def test_an_operator_sees_no_settings_that_are_not_theirs(window: Window, fleet: Ground) -> None:
+    made = fleet.api.create_key("worker-bee", "operator", project_id="naps")
+    page = window.page
+    page.goto("/")
+    page.get_by_label("API key").fill(made.secret)
+    page.get_by_role("button", name="Sign in").click()
+    nav = page.get_by_role("navigation", name="Main")
+    expect(nav.get_by_role("link", name="Tasks")).to_be_visible()
+    expect(nav.get_by_role("link", name="Nodes")).to_have_count(0)
+    page.goto("/settings/keys")
+    expect(page.get_by_role("main")).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("^Make"))).to_have_count(0)
