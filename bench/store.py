@@ -164,16 +164,16 @@ async def measure_postgres_floor(server: PostgresServer, steps: list[Step]) -> N
     seq = 0
     work = []
     for step in steps:
-        tables, arrays = [], []
+        mappings, arrays = [], []
         for field, mapping in kinds.items():
             rows = [mapping.encode(row) for change in step for row in getattr(change, field)]
             if field == "events":
                 for row in rows:
                     seq = row[0] = seq + 1
             if rows:
-                tables.append(mapping.table)
+                mappings.append(mapping)
                 arrays += statements.by_column(rows)
-        work.append((statements.upsert(tuple(tables)), arrays))
+        work.append((statements.put(tuple(mappings)), arrays))
     meter = Meter("floor: asyncpg, rows ready", sum(map(len, steps[::3])), server)
     for statement, arrays in work:
         await connection.execute("BEGIN")

@@ -25,6 +25,7 @@ from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
+from crawlfleet.crawl.garbage import look_seldom
 from crawlfleet.crawl.sinks import name_of
 from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.model.crawl import SinkSpec
@@ -159,6 +160,7 @@ async def serve_master(
             control.dismiss()
             server.should_exit = True
 
+        look_seldom()
         with _on_stop_signal(stop), _renewing(certificate):
             watching = asyncio.create_task(control.watch(), name="watch")
             # A control plane that fails takes the server with it: the process starts anew.
@@ -220,6 +222,7 @@ async def run_worker(
             with _on_stop_signal(agent.stop):
                 await agent.hand_in()
                 await pool.prestart()
+                look_seldom()
                 return await agent.run()
         finally:
             await pool.close()

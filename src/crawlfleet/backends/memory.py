@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from msgspec.structs import force_setattr
 
+from crawlfleet.backends.lasting import assert_lasting
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.backends.sharing import own, share, share_all
@@ -403,15 +404,15 @@ class MemoryStore(MemoryHistory):
         _keep(self._live_sessions, session.id, session.ended_at is None)
 
     def _put_task(self, task: Task) -> None:
+        assert_lasting(self._tasks.rows.get(task.id), task)
         self._tasks.put(task)
         _keep(self._unfinished, task.id, task.status not in TERMINAL)
 
     def _put_execution(self, execution: Execution) -> None:
         before = self._executions.rows.get(execution.id)
-        if before is None or before.task_id != execution.task_id:
-            if before is not None:
-                self._attempts[before.task_id].remove(execution.id)
+        if before is None:
             self._attempts.setdefault(execution.task_id, []).append(execution.id)
+        assert_lasting(before, execution)
         self._executions.put(execution)
         _keep(self._live_executions, execution.id, execution.status in LIVE_EXECUTION)
 

@@ -141,6 +141,8 @@ class Rooms:
         self._fleet = fleet
         self._free: dict[str, Resources] = {}
         self._whole: dict[str, tuple[Resources, float]] = {}
+        self._modest: dict[tuple[str, Resources, float, float], Resources] = {}
+        """What those get that ask for neither CPU nor memory: the same, while as much is free."""
 
     def allocate(
         self, node_id: str, demand: Resources, capabilities: Mapping[str, Any]
@@ -149,6 +151,18 @@ class Rooms:
         if node_id not in self._whole:
             self._whole[node_id] = (self._fleet.capacity(node_id), self._fleet.load(node_id))
             self._free[node_id] = self._fleet.free(node_id)
+        if not (capabilities or demand.cpu_cores or demand.memory_mb):
+            free = self._free[node_id]
+            key = node_id, demand, free.cpu_cores, free.memory_mb
+            known = self._modest.get(key)
+            if known is None:
+                known = self._modest[key] = self._allocate(node_id, demand, capabilities)
+            return known
+        return self._allocate(node_id, demand, capabilities)
+
+    def _allocate(
+        self, node_id: str, demand: Resources, capabilities: Mapping[str, Any]
+    ) -> Resources:
         capacity, load = self._whole[node_id]
         free = self._free[node_id] = subtract(self._free[node_id], demand)
         return allocate(demand, capabilities, capacity, free, load)

@@ -270,8 +270,6 @@ class Leases:
             if report.kind is ReportKind.STARTED:
                 return None
             return attempts.confirm_stop(lease, now=now)
-        if report.ran_s is not None:
-            lease = attempts.begun(lease, report.ran_s, now=now)
         return _DECISIONS[report.kind](self, lease, report, now)
 
     def _started(self, lease: Lease, report: Report, now: float) -> Change | None:
@@ -283,7 +281,8 @@ class Leases:
             message = f"the result has {size} bytes; at most {MAX_RESULT_BYTES} are kept"
             error = TaskError(error_class=ErrorClass.ERROR, message=message)
             return self._failure(lease, error, report, now)
-        return attempts.succeed(lease, report.data, report.metrics, now=now)
+        begun_at = attempts.begun_at(lease, report.ran_s, now=now)
+        return attempts.succeed(lease, report.data, report.metrics, now=now, begun_at=begun_at)
 
     def _failed(self, lease: Lease, report: Report, now: float) -> Change | None:
         said = report.error or TaskError(
@@ -295,11 +294,13 @@ class Leases:
         return self._failure(lease, error, report, now)
 
     def _failure(self, lease: Lease, error: TaskError, report: Report, now: float) -> Change | None:
+        lease = attempts.begun(lease, attempts.begun_at(lease, report.ran_s, now=now))
         return attempts.fail(
             lease, error, report.metrics, self._settings, now=now, chance=self._chance()
         )
 
     def _released(self, lease: Lease, report: Report, now: float) -> Change | None:
+        lease = attempts.begun(lease, attempts.begun_at(lease, report.ran_s, now=now))
         return attempts.release(lease, now=now, cause="given back by its node")
 
     def _chance(self) -> float:

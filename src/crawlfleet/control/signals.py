@@ -52,7 +52,10 @@ class Signals:
 
     def session(self, session_id: str) -> asyncio.Event:
         """Set when there may be news for a node's session."""
-        return self._sessions.setdefault(session_id, asyncio.Event())
+        event = self._sessions.get(session_id)
+        if event is None:
+            event = self._sessions[session_id] = asyncio.Event()
+        return event
 
     def forget_session(self, session_id: str) -> None:
         """The session has ended: wake its node a last time."""

@@ -43,7 +43,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timestamp: datetime
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, gc=False):
     """A task and the execution that owns it, or owned it and is being stopped."""
 
     task: Task
@@ -121,14 +121,20 @@ def start(lease: Lease, *, now: float) -> Change | None:
     return _both(lease, task, ExecutionTrigger.STARTED, running_at=now)
 
 
-def begun(lease: Lease, ran_s: float, *, now: float) -> Lease:
-    """The lease as if its start had been reported, by a node that was too quick to do so.
+def begun_at(lease: Lease, ran_s: float | None, *, now: float) -> float | None:
+    """When the work began, by what is known or by how long it ran, as its node says with its end.
 
-    Only the times: no state was stored in between, so there is nothing to tell of.
+    No state was stored in between, so there is nothing to tell of but the time.
     """
-    if lease.execution.running_at is not None:
+    if lease.execution.running_at is not None or ran_s is None:
+        return lease.execution.running_at
+    return min(max(now - ran_s, lease.execution.start_time), now)
+
+
+def begun(lease: Lease, at: float | None) -> Lease:
+    """The lease as if its start had been reported, by a node that was too quick to do so."""
+    if lease.execution.running_at == at:
         return lease
-    at = min(max(now - ran_s, lease.execution.start_time), now)
     return Lease(
         msgspec.structs.replace(lease.task, started_at=at),
         msgspec.structs.replace(lease.execution, running_at=at),
@@ -136,24 +142,39 @@ def begun(lease: Lease, ran_s: float, *, now: float) -> Lease:
 
 
 def succeed(
-    lease: Lease, data: msgspec.Raw, metrics: dict[str, float], *, now: float
+    lease: Lease,
+    data: msgspec.Raw,
+    metrics: dict[str, float],
+    *,
+    now: float,
+    begun_at: float | None = None,
 ) -> Change | None:
     """The work is done: record its result; `None` when it is stale."""
     if not lease.owns:
         return None
-    measured = {**metrics, "processing_time": _processing_time_s(lease, now)}
+    running_at = lease.execution.running_at if begun_at is None else begun_at
+    took_s = max(now - (running_at or lease.execution.start_time), 0.0)
+    measured = {**metrics, "processing_time": round(took_s, 6)}
     task = _move(
         lease,
         TaskTrigger.SUCCEEDED,
         now,
         "the executor has finished",
+        started_at=running_at,
         completed_at=now,
         result=_result(True, data, None, measured, now),
         error=None,
     )
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.SUCCEEDED, end_time=now, metrics=measured)
+    return _both(
+        lease,
+        task,
+        ExecutionTrigger.SUCCEEDED,
+        running_at=running_at,
+        end_time=now,
+        metrics=measured,
+    )
 
 
 def fail(
@@ -339,11 +360,6 @@ def _ended(before: Execution, ended: Execution, now: float, cause: str) -> Chang
         details={"task_id": ended.task_id, "node_id": ended.node_id},
     )
     return Change(executions=(ended,), events=(event,))
-
-
-def _processing_time_s(lease: Lease, now: float) -> float:
-    begun = lease.execution.running_at or lease.execution.start_time
-    return round(max(now - begun, 0.0), 6)
 
 
 def _result(

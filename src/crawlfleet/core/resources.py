@@ -28,6 +28,7 @@ LARGEST: Final = 1e9
 """More than this of anything is taken for this much; a million times it is still exact."""
 SLOTS: Final = RESOURCE_NAMES.index("slots")
 
+ONE_SLOT: Final = Resources(slots=1.0)
 USUAL_CPU_CORES: Final = 1.0
 USUAL_MEMORY_MB: Final = 1024.0
 LEAST_CPU_CORES: Final = 0.5
@@ -65,12 +66,16 @@ def subtract(a: Resources, b: Resources) -> Resources:
     In plain numbers: once per assignment, where five of them are too few for an array to pay.
     """
     return Resources(
-        cpu_cores=max(round(a.cpu_cores - b.cpu_cores, 6), 0.0),
-        memory_mb=max(round(a.memory_mb - b.memory_mb, 6), 0.0),
-        gpu=max(round(a.gpu - b.gpu, 6), 0.0),
-        bandwidth_mbps=max(round(a.bandwidth_mbps - b.bandwidth_mbps, 6), 0.0),
-        slots=max(round(a.slots - b.slots, 6), 0.0),
+        cpu_cores=_less(a.cpu_cores, b.cpu_cores),
+        memory_mb=_less(a.memory_mb, b.memory_mb),
+        gpu=_less(a.gpu, b.gpu),
+        bandwidth_mbps=_less(a.bandwidth_mbps, b.bandwidth_mbps),
+        slots=_less(a.slots, b.slots),
     )
+
+
+def _less(amount: float, taken: float) -> float:
+    return max(round(amount - taken, 6), 0.0) if taken else amount
 
 
 def fits(need: Resources, free: Resources) -> bool:
@@ -80,6 +85,8 @@ def fits(need: Resources, free: Resources) -> bool:
 
 def demand_of(task: Task) -> Resources:
     """What must be free on a node for this task: what it asks for, and at least one slot."""
+    if not task.min_resources:
+        return ONE_SLOT
     asked, _ = parse_resources(task.min_resources)
     if asked.slots >= 1.0:
         return asked

@@ -32,7 +32,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """What the holder was made from, to tell a repeated request from a different one."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Rows that become true together or not at all."""
 
     projects: tuple[Project, ...] = ()

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A fact in the past tense. `seq` is given by the store and only grows."""
 
     kind: str

@@ -117,7 +117,7 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How many executions beyond its slots may lie ready at the node."""
 
 
-class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The right and the duty to attempt a task, under its fencing token."""
 
     execution_id: str
@@ -169,7 +169,7 @@ class ReportKind(StrEnum):
     """Given back without being started."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What became of an execution; may be sent again until it is answered."""
 
     execution_id: str

@@ -98,7 +98,7 @@ class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     details: str = ""
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One unit of requested work. `version` grows by one with each committed change.
 
     `token` is the fencing token of the newest lease; it only grows. `retry_count` counts the
@@ -145,6 +145,27 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Set while the task stands in the dead-letter list: why it will not be tried again."""
 
 
+TASK_CHANGES: Final = (
+    "priority",
+    "status",
+    "version",
+    "token",
+    "not_before",
+    "updated_at",
+    "retry_count",
+    "loss_count",
+    "assigned_node",
+    "assigned_at",
+    "execution_id",
+    "started_at",
+    "completed_at",
+    "result",
+    "error",
+    "dead_reason",
+)
+"""The fields that change in the life of a task; all others stay as they were when it was made."""
+
+
 class ExecutionStatus(StrEnum):
     ASSIGNED = "assigned"
     RUNNING = "running"
@@ -163,7 +184,7 @@ LIVE_EXECUTION: Final = frozenset(
 """States in which an execution holds its node's resources."""
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class Execution(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One attempt of a task on one node, under one fencing token."""
 
     id: str
@@ -181,3 +202,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     retry_count: int = 0
     error: TaskError | None = None
     metrics: dict[str, float] = {}
+
+
+EXECUTION_CHANGES: Final = ("status", "version", "running_at", "end_time", "error", "metrics")
+"""As `TASK_CHANGES`."""

@@ -133,6 +133,8 @@ class Store(History, Protocol):
         """Make each change that fits, all in one durable transaction, in the order given.
 
         A change sees the effect of those before it in the batch. A refused change leaves no trace.
+        Of tasks and executions that are there, only `TASK_CHANGES` and `EXECUTION_CHANGES` are
+        written: nothing else of them ever changes.
         Epoch, session, versions and claims are checked in this order. Raises `InvalidRequest`, and
         makes nothing, when a value cannot be stored (text that is not UTF-8, a huge integer).
         Committing nothing tells the number of the newest event.

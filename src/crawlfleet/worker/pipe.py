@@ -36,11 +36,11 @@ class Malformed(CrawlfleetError):
     """The other side sent something that is not a message of this protocol."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
+class Order(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower, gc=False):
     """From the pool to the process."""
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
+class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower, gc=False):
     """From the process to the pool."""
 
 

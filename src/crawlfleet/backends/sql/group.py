@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from crawlfleet.backends.present import Present, rows_by_kind
-from crawlfleet.backends.sql.rows import AUDIT, CLAIM, EVENT, VERSIONED, RowMap
+from crawlfleet.backends.sql.rows import AUDIT, CHANGED, CLAIM, EVENT, VERSIONED, RowMap
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.change import Signed
 from crawlfleet.model.event import Event
@@ -43,12 +43,14 @@ class Named:
 class Group:
     """What is to be written for the changes of a group that fit."""
 
-    __slots__ = ("_audit", "_claims", "_events", "_present", "_rows", "last_seq")
+    __slots__ = ("_audit", "_claims", "_events", "_made", "_present", "_rows", "last_seq")
 
     def __init__(self, present: Present, last_seq: int) -> None:
         self.last_seq = last_seq
         self._present = present
         self._rows: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        self._made: set[str] = set()
+        """Rows that were not there before."""
         self._claims: dict[tuple[str, str], Claim] = {}
         self._events: list[list[Any]] = []
         self._audit = Signed()
@@ -62,6 +64,8 @@ class Group:
                 for newest, rows in zip(self._rows, rows_by_kind(change), strict=True):
                     for row in rows:
                         newest[row.id] = row
+                        if row.version == 1:
+                            self._made.add(row.id)
                 for claim in change.claims:
                     self._claims[claim.scope, claim.key] = claim
                 for event in change.events:
@@ -72,8 +76,18 @@ class Group:
     def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
         """The rows to write, table by table; tables without a row are left out."""
         for mapping, newest in zip(VERSIONED, self._rows, strict=True):
-            if newest:
+            if not newest:
+                continue
+            changed = CHANGED.get(mapping)
+            if changed is None:
                 yield mapping, [mapping.encode(row) for row in newest.values()]
+                continue
+            made = [mapping.encode(row) for id, row in newest.items() if id in self._made]
+            if made:
+                yield mapping, made
+            if len(made) < len(newest):
+                others = (row for id, row in newest.items() if id not in self._made)
+                yield changed, [changed.encode(row) for row in others]
         if self._claims:
             yield CLAIM, [CLAIM.encode(claim) for claim in self._claims.values()]
         if self._events:

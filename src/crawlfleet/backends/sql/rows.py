@@ -22,7 +22,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
-from crawlfleet.model.task import Execution, Task
+from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task
 from crawlfleet.ports.store import Claim
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -81,14 +81,18 @@ class _Options:
 class RowMap(Generic[S]):
     """The way between one struct and the rows of its table."""
 
-    def __init__(self, kind: type[S], table: Table) -> None:
+    def __init__(self, kind: type[S], table: Table, *, only: Sequence[str] = ()) -> None:
+        """With `only` those columns, to change rows that are there."""
         self.table = table
+        self.columns = tuple(table.columns[name] for name in only) or tuple(table.columns)
+        self.is_whole = not only
         self._kind = kind
-        self._names = tuple(column.key for column in table.columns)
+        self._names = tuple(column.key for column in self.columns)
         self._writers: list[tuple[int, Convert]] = []
         self._readers: list[tuple[str, Convert]] = []
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
-        folded = [field for name, field in fields.items() if name not in self._names]
+        folded = [field for name, field in fields.items() if name not in table.columns]
+        folded = folded if OPTIONS in self._names else []
         self._options = _Options(kind, folded) if folded else None
         self._options_at = self._names.index(OPTIONS) if folded else -1
         paths = [
@@ -150,6 +154,12 @@ CONFIGURATION: Final = RowMap(ClusterConfiguration, schema.configurations)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
+
+CHANGED: Final[dict[RowMap[Any], RowMap[Any]]] = {
+    TASK: RowMap(Task, schema.tasks, only=("id", *TASK_CHANGES)),
+    EXECUTION: RowMap(Execution, schema.executions, only=("id", *EXECUTION_CHANGES)),
+}
+"""How rows are written that are there already, where most of a row never changes."""
 
 VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     PROJECT,

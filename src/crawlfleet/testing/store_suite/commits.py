@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from crawlfleet.model.task import TaskStatus
+from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, TaskStatus
 from crawlfleet.ports.store import Change, Leadership, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
     Harness,
@@ -96,13 +96,25 @@ class CommitTests(Harness):
         assert await store.keys() == [make_key()]
 
     @on_store
-    async def test_every_field_of_a_row_can_change(self, store: Store) -> None:
-        bare, full = make_task(), replace(FULL_TASK, version=2)
-        other = replace(full, project_id="p", task_type="t", created_at=1.5, updated_at=2.5)
-        await must(store, Change(tasks=(bare,)), Change(tasks=(other,)))
-        assert await store.tasks([bare.id]) == [other]
-        await must(store, Change(tasks=(replace(bare, version=3),)))
-        assert await store.tasks([bare.id]) == [replace(bare, version=3)]
+    async def test_everything_that_has_a_life_can_change_and_change_back(
+        self, store: Store
+    ) -> None:
+        bare = {name: getattr(make_task(), name) for name in TASK_CHANGES}
+        task = replace(FULL_TASK, version=1)
+        second = replace(task, **bare | {"version": 2})
+        third = replace(task, version=3, updated_at=2.5)
+        await must(store, Change(tasks=(task,)), Change(tasks=(second,)))
+        assert await store.tasks([task.id]) == [second]
+        await must(store, Change(tasks=(third,)))
+        assert await store.tasks([task.id]) == [third]
+
+    @on_store
+    async def test_an_attempt_changes_in_all_that_it_goes_through(self, store: Store) -> None:
+        bare = {name: getattr(make_execution(), name) for name in EXECUTION_CHANGES}
+        attempt = replace(FULL_EXECUTION, **bare)
+        await must(store, Change(executions=(attempt,)))
+        await must(store, Change(executions=(replace(FULL_EXECUTION, version=2),)))
+        assert await store.execution(attempt.id) == replace(FULL_EXECUTION, version=2)
 
     @on_store
     async def test_new_row_with_a_known_id_is_refused(self, store: Store) -> None:

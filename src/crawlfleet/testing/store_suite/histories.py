@@ -12,7 +12,7 @@ from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.backends.present import rows_by_kind
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.node import NodeStatus
-from crawlfleet.model.task import ExecutionStatus, TaskStatus
+from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus
 from crawlfleet.ports.store import Change, Committed, Store, TaskFilter
 from crawlfleet.testing.store_suite.harness import Harness
 from crawlfleet.testing.store_suite.samples import (
@@ -33,6 +33,20 @@ HISTORIES = 20
 STEPS = 60
 IDS = 6
 """Few ids, so that the steps meet each other."""
+
+
+def _task(number: int) -> Task:
+    """Whatever never changes follows from the number."""
+    return make_task(
+        number,
+        project_id="p" if number % 2 else "default",
+        workflow_id="w" if number % 3 else None,
+    )
+
+
+def _execution(number: int) -> Execution:
+    """One of three attempts of a task, two of them with the same token."""
+    return make_execution(number, task_id=f"task-{number // 3:04}", token=1 + number % 2)
 
 
 class _Chance:
@@ -73,22 +87,14 @@ class _Chance:
             nodes=self._some(make_node, 0.2, status=list(NodeStatus)),
             sessions=self._some(make_session, 0.2, ended_at=times),
             tasks=self._some(
-                make_task,
+                _task,
                 0.7,
                 status=list(TaskStatus),
                 completed_at=times,
                 assigned_node=ids,
-                project_id=["default", "p"],
                 dead_reason=[None, None, "poison"],
-                workflow_id=[None, "w"],
             ),
-            executions=self._some(
-                make_execution,
-                0.4,
-                status=list(ExecutionStatus),
-                task_id=[f"task-{n:04}" for n in range(IDS)],
-                token=[1, 2, 3],
-            ),
+            executions=self._some(_execution, 0.4, status=list(ExecutionStatus)),
             keys=self._some(make_key, 0.1),
             configurations=self._some(make_configuration, 0.1),
             claims=tuple(self._claim() for _ in range(self._random.choice([0, 0, 1, 2]))),

@@ -368,7 +368,8 @@ class ReadTests(Harness):
 
     @on_store
     async def test_lists_follow_a_change_of_state(self, store: Store) -> None:
-        await must(store, Change(tasks=(make_task(),)))
+        task = replace(FULL_TASK, status=TaskStatus.PENDING, dead_reason=None)
+        await must(store, Change(tasks=(task,)))
         await must(store, Change(tasks=(replace(FULL_TASK, version=2),)))
         pending = TaskFilter(status=(TaskStatus.PENDING,))
         failed = TaskFilter(status=(TaskStatus.FAILED,), dead=True, workflow_id="wf-1")

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Column, ColumnElement, Table, any_, bindparam, func, literal_column
 from sqlalchemy.dialects import postgresql
 
-from crawlfleet.backends.sql.rows import VERSIONED
-from crawlfleet.backends.sql.schema import claims, events, leadership, sessions, tasks
+from crawlfleet.backends.sql.rows import VERSIONED, RowMap
+from crawlfleet.backends.sql.schema import claims, events, leadership, sessions
 from crawlfleet.backends.sql.statements import Core, Statements, Values
 
 NUMBERED: Final = postgresql.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
@@ -125,16 +125,17 @@ CLAIMS_NAMED: Final = (
 
 
 @cache
-def upsert(tables: tuple[Table, ...]) -> str:
-    """Insert or replace rows of several tables; each column of each is an array, in order.
+def put(mappings: tuple[RowMap[Any], ...]) -> str:
+    """Write rows of several tables; each column of each mapping is an array, in order.
 
-    Whether each of them may be written has been decided before.
+    Whole rows are inserted or replaced, others are there and changed. Whether each of them may be
+    written has been decided before.
     """
     parts: list[str] = []
     start = 1
-    for table in tables:
-        parts.append(_upsert(table, start))
-        start += len(table.columns)
+    for mapping in mappings:
+        parts.append(_upsert(mapping, start) if mapping.is_whole else _change(mapping, start))
+        start += len(mapping.columns)
     *others, last = parts
     if not others:
         return last
@@ -142,28 +143,40 @@ def upsert(tables: tuple[Table, ...]) -> str:
     return f"WITH {', '.join(named)} {last}"
 
 
-def _upsert(table: Table, start: int) -> str:
-    names = [_quoted(column) for column in table.columns]
-    arrays = ", ".join(
+def _arrays(mapping: RowMap[Any], start: int) -> str:
+    return ", ".join(
         f"${number}::{ARRAYS[column.type.python_type]}"
-        for number, column in enumerate(table.columns, start)
+        for number, column in enumerate(mapping.columns, start)
     )
+
+
+def _upsert(mapping: RowMap[Any], start: int) -> str:
+    table = mapping.table
+    names = [_quoted(column) for column in table.columns]
     keys = ", ".join(_quoted(column) for column in table.primary_key)
-    changes = ", ".join(_change(column) for column in table.columns if not column.primary_key)
-    insert = f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({arrays})"
+    insert = (
+        f"INSERT INTO {table.name} ({', '.join(names)}) "
+        f"SELECT * FROM unnest({_arrays(mapping, start)})"
+    )
     if table is events:
         return insert  # each number is given once; nothing is ever replaced
+    changes = ", ".join(
+        f"{_quoted(column)} = excluded.{_quoted(column)}"
+        for column in table.columns
+        if not column.primary_key
+    )
     return f"{insert} ON CONFLICT ({keys}) DO UPDATE SET {changes}"
 
 
-def _change(column: Column[Any]) -> str:
-    name = _quoted(column)
-    if column is not tasks.c.parameters:
-        return f"{name} = excluded.{name}"
-    # They hardly ever change, and what is equal need not be written again where it is large and
-    # stored apart. (20 KB: a third of the log, half of the server's CPU.)
-    old = f"{column.table.name}.{name}"
-    return f"{name} = CASE WHEN {old} = excluded.{name} THEN {old} ELSE excluded.{name} END"
+def _change(mapping: RowMap[Any], start: int) -> str:
+    """Without what stays the same: large parameters need not be sent and written again."""
+    id, *names = (_quoted(column) for column in mapping.columns)
+    return (
+        f"UPDATE {mapping.table.name} AS present "
+        f"SET {', '.join(f'{name} = given.{name}' for name in names)} "
+        f"FROM unnest({_arrays(mapping, start)}) AS given ({', '.join((id, *names))}) "
+        f"WHERE present.{id} = given.{id}"
+    )
 
 
 def _quoted(column: Column[Any]) -> str:
@@ -171,7 +184,7 @@ def _quoted(column: Column[Any]) -> str:
 
 
 def by_column(rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
-    """Rows turned into the arrays of `upsert`.
+    """Rows turned into the arrays of `put`.
 
     An array of nulls is left empty, since `unnest` fills up what is short: half of the columns of
     a task are null, and each value costs its encoding.

@@ -184,8 +184,8 @@ class Writer:
             written = list(group.encoded())
             if written:
                 arrays = [array for _, rows in written for array in statements.by_column(rows)]
-                tables = tuple(mapping.table for mapping, _ in written)
-                await connection.execute(statements.upsert(tables), *arrays)
+                mappings = tuple(mapping for mapping, _ in written)
+                await connection.execute(statements.put(mappings), *arrays)
             last_seq = group.last_seq if group.last_seq > before else None
         return outcomes, last_seq
 
@@ -207,7 +207,7 @@ async def operate(connection: Connection, operation: Operation[Statement]) -> in
         while True:
             if isinstance(step, Put):
                 arrays = statements.by_column(step.rows)
-                await connection.execute(statements.upsert((step.mapping.table,)), *arrays)
+                await connection.execute(statements.put((step.mapping,)), *arrays)
                 step = steps.send(())
                 continue
             statement, values = step

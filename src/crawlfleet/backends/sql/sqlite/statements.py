@@ -27,6 +27,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
+from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.schema import claims, sessions
 from crawlfleet.backends.sql.statements import Core, Statements, Values
 
@@ -99,11 +100,27 @@ def chunk_sizes(count: int) -> Iterator[int]:
 
 
 @cache
-def upsert(table: Table, rows: int = 1) -> str:
-    """Insert or replace `rows` rows, whose values follow one another in column order.
+def put(mapping: RowMap[Any], rows: int = 1) -> str:
+    """Write `rows` rows, whose values follow one another in the order of the mapping's columns.
 
-    Whether each of them may be written has been decided before.
+    Whole rows are inserted or replaced, others are there and changed. Whether each of them may be
+    written has been decided before.
     """
+    return _upsert(mapping.table, rows) if mapping.is_whole else _change(mapping, rows)
+
+
+def _change(mapping: RowMap[Any], rows: int) -> str:
+    """By an update rather than by conflict: indexes of what stays the same are not touched."""
+    id, *names = (column.name for column in mapping.columns)
+    row = f"({', '.join('?' * len(mapping.columns))})"
+    return (
+        f"WITH given ({', '.join((id, *names))}) AS (VALUES {', '.join([row] * rows)}) "  # noqa: S608
+        f"UPDATE {mapping.table.name} SET {', '.join(f'{name} = given.{name}' for name in names)} "
+        f"FROM given WHERE {mapping.table.name}.{id} = given.{id}"
+    )
+
+
+def _upsert(table: Table, rows: int) -> str:
     insert = sqlite.insert(table)
     values = {c.key: insert.excluded[c.key] for c in table.columns if not c.primary_key}
     statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)

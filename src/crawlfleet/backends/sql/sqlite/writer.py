@@ -132,5 +132,5 @@ class Writer:
         start = 0
         for size in statements.chunk_sizes(len(rows)):
             values = list(chain.from_iterable(rows[start : start + size]))
-            self._connection.execute(statements.upsert(mapping.table, size), values)
+            self._connection.execute(statements.put(mapping, size), values)
             start += size
