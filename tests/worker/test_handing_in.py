@@ -106,8 +106,9 @@ class QuickPool:
     """Every execution takes two seconds."""
 
     task_types = ("work",)
+    ahead = 0
 
-    async def run(self, assignment: Assignment, observer: Any) -> Attempt:
+    async def run(self, assignment: Assignment, observer: Any, *, ahead: bool = False) -> Attempt:
         observer.started()
         await asyncio.sleep(2.0)
         return Attempt(data=msgspec.Raw(b'"done"'))

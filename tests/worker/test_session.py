@@ -1,13 +1,30 @@
-"""A node that was cut off says at once that it is alive, and does not say so in a tight circle."""
+"""A node that was cut off says at once that it is alive, and does not say so in a tight circle.
+
+What its pool hands back it begins later, in order.
+"""
 
 import asyncio
 import random
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from crawlfleet.errors import MasterUnreachable
-from crawlfleet.model.messages import HeartbeatReply, LeaseReply, Registered
+from crawlfleet.model.messages import (
+    Assignment,
+    HeartbeatReply,
+    LeaseReply,
+    Registered,
+    Report,
+    ReportBatch,
+    ReportKind,
+    ReportOutcome,
+    ReportReply,
+)
 from crawlfleet.model.resources import Usage
+from crawlfleet.ports.execution import Attempt, NotBegun
+from crawlfleet.testing.executor_suite import make_assignment
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
 from crawlfleet.worker.journal import ReportJournal
 from crawlfleet.worker.session import LEAST_PAUSE_S, SessionEnd, WorkSession
@@ -36,7 +53,46 @@ class BrokenLink:
         return LeaseReply()
 
 
-async def work(link: BrokenLink, until: float) -> None:
+class OneLease(BrokenLink):
+    """Has some work in its first lease, and notes the reports."""
+
+    def __init__(self, assignments: list[Assignment]) -> None:
+        super().__init__([])
+        self._assignments = assignments
+        self.reports: list[Report] = []
+
+    async def lease(self, node_id: str, request: Any) -> LeaseReply:
+        assignments, self._assignments = self._assignments, []
+        if not assignments:
+            await asyncio.sleep(LONG_POLL_S)
+        return LeaseReply(assignments=tuple(assignments))
+
+    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
+        self.reports += batch.reports
+        return ReportReply(outcomes=(ReportOutcome.RECORDED,) * len(batch.reports))
+
+
+class HesitantPool:
+    """Can be sent two ahead, and hands them back after a while."""
+
+    ahead = 2
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.handed_back = 0
+
+    async def run(self, assignment: Assignment, observer: Any, *, ahead: bool = False) -> Attempt:
+        if ahead:
+            await asyncio.sleep(0.05)
+            self.handed_back += 1
+            raise NotBegun
+        self.begun.append(assignment.execution_id)
+        observer.started()
+        await asyncio.sleep(0.1)
+        return Attempt(data=msgspec.Raw(b"1"))
+
+
+async def work(link: BrokenLink, until: float, pool: Any = None) -> None:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     loop.call_at(until, stopping.set)
@@ -46,7 +102,7 @@ async def work(link: BrokenLink, until: float) -> None:
 
     session = WorkSession(
         link=link,  # type: ignore[arg-type]
-        pool=None,  # type: ignore[arg-type]
+        pool=pool,
         system=SimulatedSystem(random.Random(0)),
         registered=Registered(
             node_id="node-1",
@@ -88,5 +144,34 @@ def test_connections_that_break_all_the_time_do_not_make_more_of_it_than_that() 
         await work(link, until=start + 10.0)
         assert len(link.beats) > 10.0 / INTERVAL_S
         assert min(b - a for a, b in pairwise(link.beats)) >= LEAST_PAUSE_S - 0.001
+
+    run_simulated(scene())
+
+
+def test_what_the_pool_hands_back_is_begun_later_and_ends_once() -> None:
+    async def scene() -> None:
+        start = asyncio.get_running_loop().time()
+        assignments = [make_assignment("work", {}) for _ in range(5)]
+        link, pool = OneLease(assignments), HesitantPool()
+        await work(link, until=start + 5.0, pool=pool)
+        ids = [each.execution_id for each in assignments]
+        assert pool.handed_back
+        assert sorted(pool.begun) == ids
+        ended = [each.execution_id for each in link.reports if each.kind is ReportKind.SUCCEEDED]
+        assert sorted(ended) == ids
+
+    run_simulated(scene())
+
+
+def test_what_the_pool_hands_back_as_the_session_ends_is_given_back() -> None:
+    async def scene() -> None:
+        start = asyncio.get_running_loop().time()
+        assignments = [make_assignment("work", {}) for _ in range(3)]
+        link, pool = OneLease(assignments), HesitantPool()
+        await work(link, until=start + 0.05, pool=pool)
+        last = {each.execution_id: each.kind for each in link.reports}
+        assert {*last} == {each.execution_id for each in assignments}
+        assert {*last.values()} <= {ReportKind.STOPPED, ReportKind.RELEASED}
+        assert len(pool.begun) == 1
 
     run_simulated(scene())

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
@@ -47,6 +48,7 @@ _LEVELS: Final = {
     "CRITICAL": "error",
 }
 _registered: dict[str, Callable[..., Any]] = {}
+_signature = lru_cache(maxsize=1024)(inspect.signature)
 
 
 class FunctionRefused(CrawlfleetError):
@@ -134,8 +136,9 @@ class Python:
         _check_arguments(name, function, parameters)
         if inspect.iscoroutinefunction(function):
             value = await function(*parameters.args, **parameters.kwargs)
-            # What it said last is on its way: let it go before the result.
-            await asyncio.sleep(0)
+            if _telling:
+                # What it said last is on its way: let it go before the result.
+                await asyncio.sleep(0)
             return value
         return await _in_thread(function, parameters.args, parameters.kwargs)
 
@@ -236,7 +239,7 @@ def _import(module: str) -> Any:
 
 def _check_arguments(name: str, function: Callable[..., Any], parameters: PythonParameters) -> None:
     try:
-        signature = inspect.signature(function)
+        signature = _signature(function)
     except ValueError:  # some functions written in C have none
         return
     try:

@@ -123,6 +123,10 @@ class Observer(Protocol):
         ...
 
 
+class NotBegun(Exception):
+    """An execution was sent ahead and handed back: nothing of it was done."""
+
+
 class ExecutorPool(Protocol):
     """Runs assignments somewhere apart from the agent."""
 
@@ -131,11 +135,22 @@ class ExecutorPool(Protocol):
         """The types it has executors for."""
         ...
 
-    async def run(self, assignment: Assignment, observer: Observer) -> Attempt:
+    @property
+    def ahead(self) -> int:
+        """How many executions beyond its slots it can take now, to begin them within milliseconds.
+
+        None unless those of late have been that short.
+        """
+        ...
+
+    async def run(
+        self, assignment: Assignment, observer: Observer, *, ahead: bool = False
+    ) -> Attempt:
         """Run it to its end; a failing or dying executor is an `Attempt` with an error.
 
         Tells the observer what it hears. When the caller cancels this call, the executor is
-        stopped, by force if need be, before the cancellation comes through.
+        stopped, by force if need be, before the cancellation comes through. What is sent `ahead`
+        is not waited for: raises `NotBegun` when it turns out that it cannot begin soon.
         """
         ...
 

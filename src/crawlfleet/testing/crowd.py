@@ -92,11 +92,14 @@ class SleepingPool:
     """An `ExecutorPool` without processes: a task sleeps for as long as it says."""
 
     task_types = (TASK_TYPE,)
+    ahead = 0
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures
 
-    async def run(self, assignment: Assignment, observer: Observer) -> Attempt:
+    async def run(
+        self, assignment: Assignment, observer: Observer, *, ahead: bool = False
+    ) -> Attempt:
         load = msgspec.json.decode(assignment.parameters, type=Load)
         observer.started()
         self._figures.count("submit → running", time.time() - load.submitted_at)

@@ -1,16 +1,17 @@
 """The program of a Python executor process: `python -m crawlfleet.worker.child PARENT_PID`.
 
-It answers `hello`, then runs one execution after the other. An executor is imported when its
-task type is first asked for. Orders are read while the work runs, so that `cancel` arrives.
-User code sees an empty stdin, and a stdout that goes to the log: it cannot break the protocol.
+It answers `hello`, then runs one execution after the other, those that were sent ahead in their
+order. An executor is imported when its task type is first asked for. Orders are read while the
+work runs, so that `cancel` arrives. User code sees an empty stdin, and a stdout that goes to the
+log: it cannot break the protocol.
 """
 
 import asyncio
+import io
 import os
 import signal
 import socket
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Executor, Measured, Obey
 from crawlfleet.worker import leash, pipe
+from crawlfleet.worker.waiting import Replies, Waiting
 
 CHUNK_BYTES: Final = 1 << 16
 EXIT_PROTOCOL: Final = 76
@@ -33,18 +35,32 @@ PROGRESS_INTERVAL_S: Final = 0.1
 """People cannot read faster, and a loop that reports each step must not flood the pipe."""
 
 
-class Replies:
-    """The way back to the pool; may be used from any thread."""
+PRINTED_AT_ONCE: Final = 1 << 16
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._lock = threading.Lock()
 
-    def send(self, reply: pipe.Reply) -> None:
-        line = pipe.encode(reply)
-        with self._lock:
-            while line:
-                line = line[os.write(self._fd, line) :]
+class Printing(io.RawIOBase):
+    """What user code prints, sent as output of the execution that runs."""
+
+    def __init__(self, host: "Host", replies: Replies) -> None:
+        self._host = host
+        self._replies = replies
+        self._pid = os.getpid()
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        """Where programs print that user code starts."""
+        return 2
+
+    def write(self, data: Any) -> int:
+        printed, id = bytes(data), self._host.latest_id
+        if id is None or os.getpid() != self._pid:  # a fork must not speak in between
+            return os.write(2, printed)
+        for start in range(0, len(printed), PRINTED_AT_ONCE):
+            text = printed[start : start + PRINTED_AT_ONCE].decode(errors="replace")
+            self._replies.send(pipe.Output(execution_id=id, text=text))
+        return len(printed)
 
 
 class ChildContext:
@@ -152,6 +168,9 @@ class Host:
         self._context: ChildContext | None = None
         self._errands: set[asyncio.Task[None]] = set()
         self._cancelled = False
+        self._waiting = Waiting(replies)
+        self.latest_id: str | None = None
+        """The execution that was begun last."""
 
     async def serve(self) -> None:
         """Runs until the pool closes the pipe, which ends the whole process."""
@@ -180,16 +199,24 @@ class Host:
                 self._takes = order.takes
                 task_types = plugins.names(plugins.EXECUTORS)
                 self._replies.send(
-                    pipe.Ready(protocol=pipe.PROTOCOL, task_types=task_types, takes=(pipe.ORDERS,))
+                    pipe.Ready(
+                        protocol=pipe.PROTOCOL,
+                        task_types=task_types,
+                        takes=(pipe.ORDERS,),
+                        ahead=order.ahead,
+                    )
                 )
             case pipe.Start():
-                self._cancelled = False
-                self._context = ChildContext(order, self._replies, takes=self._takes)
-                task = asyncio.get_running_loop().create_task(self._execute(order))
-                self._running = order.execution_id, task
+                if self._running is None:
+                    self._begin(order)
+                else:
+                    self._waiting.add(order)
             case pipe.Cancel() if self._running and self._running[0] == order.execution_id:
                 self._cancelled = True
                 self._running[1].cancel()
+            case pipe.Cancel():
+                if self._waiting.remove(order.execution_id):
+                    self._replies.send(pipe.Stopped(execution_id=order.execution_id))
             case pipe.Kept() if self._concerns(order.execution_id) and self._context:
                 self._context.hear(order)
             case pipe.Obey() if self._concerns(order.execution_id) and self._context:
@@ -199,6 +226,12 @@ class Host:
 
     def _concerns(self, execution_id: str) -> bool:
         return self._running is not None and self._running[0] == execution_id
+
+    def _begin(self, start: pipe.Start) -> None:
+        self._cancelled = False
+        self._context = ChildContext(start, self._replies, takes=self._takes)
+        task = asyncio.get_running_loop().create_task(self._execute(start))
+        self._running = start.execution_id, task
 
     async def _execute(self, start: pipe.Start) -> None:
         ending: pipe.Reply
@@ -211,13 +244,23 @@ class Host:
                 ending = _error(start.execution_id, error)
         except BaseException as error:  # `sys.exit` of user code ends the work, not the process
             ending = _error(start.execution_id, error)
+        sys.stdout.flush()
+        sys.stderr.flush()
         self._running = None
         for errand in self._errands:
             errand.cancel()
-        self._replies.send(ending)
+        if (following := self._waiting.next()) is not None:
+            # Its start tells of this end, too.
+            self._replies.keep(ending)
+            self._begin(following)
+        else:
+            self._replies.send(ending)
 
     async def _result(self, start: pipe.Start) -> pipe.Reply:
-        executor = self._executor(start.task_type)
+        executor = self._executors.get(start.task_type)
+        if executor is None:
+            self._replies.flush()  # importing it may take a while
+            executor = self._executor(start.task_type)
         try:
             parameters = msgspec.json.decode(start.parameters, type=executor.Parameters)
         except msgspec.ValidationError as error:
@@ -226,6 +269,7 @@ class Host:
                 error_class=ErrorClass.INVALID,
                 message=f"{start.task_type}: {str(error).replace('`$', '`parameters')}",
             )
+        self.latest_id = start.execution_id
         self._replies.send(pipe.Started(execution_id=start.execution_id))
         cpu = time.process_time()
         assert self._context is not None, "made when the order came"
@@ -244,17 +288,16 @@ class Host:
         return pipe.Result(execution_id=start.execution_id, data=msgspec.Raw(data), metrics=metrics)
 
     def _executor(self, task_type: str) -> Executor:
-        if task_type not in self._executors:
-            part = plugins.load_one(plugins.EXECUTORS, task_type)
-            make = getattr(part, "from_settings", None)
-            executor = make(self._settings) if make else part()
-            if not hasattr(executor, "Parameters") or not hasattr(executor, "run"):
-                raise PluginError(
-                    f"the executor {task_type!r} ({part!r}) is not one: it needs a struct"
-                    " `Parameters` and a method `async def run(self, parameters, context)`"
-                )
-            self._executors[task_type] = executor
-        return self._executors[task_type]
+        part = plugins.load_one(plugins.EXECUTORS, task_type)
+        make = getattr(part, "from_settings", None)
+        executor: Executor = make(self._settings) if make else part()
+        if not hasattr(executor, "Parameters") or not hasattr(executor, "run"):
+            raise PluginError(
+                f"the executor {task_type!r} ({part!r}) is not one: it needs a struct"
+                " `Parameters` and a method `async def run(self, parameters, context)`"
+            )
+        self._executors[task_type] = executor
+        return executor
 
 
 def leave() -> None:
@@ -297,6 +340,12 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | None) else _clean(value)
 
 
+def _stream(printing: Printing, *, errors: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(
+        io.BufferedWriter(printing), encoding="utf-8", errors=errors, line_buffering=True
+    )
+
+
 def main() -> None:
     leash.tie(int(sys.argv[1]))
     orders_fd, replies_fd = os.dup(0), os.dup(1)
@@ -304,8 +353,12 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    serving = Host(orders_fd, Replies(replies_fd)).serve()
+    replies = Replies(replies_fd)
+    host = Host(orders_fd, replies)
+    printing = Printing(host, replies)
+    sys.stdout = _stream(printing, errors="strict")
+    sys.stderr = _stream(printing, errors="backslashreplace")
+    serving = host.serve()
     try:
         import uvloop
     except ImportError:

@@ -24,6 +24,8 @@ MAX_REPLY_BYTES: Final = 2 * MAX_RESULT_BYTES
 """A process that sends a longer line is stopped; nobody keeps reading to see how long it gets."""
 MAX_ORDER_BYTES: Final = 32_000_000
 """Twice what the master accepts as a request, so that no parameters are ever too long."""
+MAX_AHEAD: Final = 64
+"""How many executions beyond the present one a node sends to a process that can queue them."""
 MAX_MESSAGE_CHARS: Final = 2_000
 MAX_DETAILS_CHARS: Final = 8_000
 
@@ -53,10 +55,12 @@ class Hello(Order, frozen=True, kw_only=True):
     allow_private: bool = False
     takes: tuple[str, ...] = ()
     """Kinds of messages beyond the first ones that the node understands: `segments`."""
+    ahead: int = MAX_AHEAD
+    """So many executions may be sent ahead, if the process says that it can queue them."""
 
 
 class Start(Order, frozen=True, kw_only=True):
-    """Run this; only ever sent while nothing runs."""
+    """Run this, after what was sent before it; only sent ahead to a process that can queue."""
 
     execution_id: str
     task_id: str
@@ -68,7 +72,7 @@ class Start(Order, frozen=True, kw_only=True):
 
 
 class Cancel(Order, frozen=True, kw_only=True):
-    """Stop it now; of no effect when it is no longer running."""
+    """Stop it now, or do not begin it; of no effect when it has ended."""
 
     execution_id: str
 
@@ -98,6 +102,8 @@ class Ready(Reply, frozen=True, kw_only=True):
     task_types: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     """Kinds of messages beyond the first ones that it understands: `orders`."""
+    ahead: int = 0
+    """How many executions it can queue beside the one that it works on."""
 
 
 class Started(Reply, frozen=True, kw_only=True):
@@ -145,6 +151,13 @@ class Segment(Reply, frozen=True, kw_only=True):
     data: bytes = b""
 
 
+class Output(Reply, frozen=True, kw_only=True):
+    """What the work printed: exactly whose it is, as what comes by stderr cannot be."""
+
+    execution_id: str
+    text: str
+
+
 class Result(Reply, frozen=True, kw_only=True):
     """It succeeded; the process is free again."""
 
@@ -168,9 +181,15 @@ class Stopped(Reply, frozen=True, kw_only=True):
     execution_id: str
 
 
+class Returned(Reply, frozen=True, kw_only=True):
+    """It was sent ahead, and was not begun: the work before it takes too long."""
+
+    execution_id: str
+
+
 AnyOrder = Hello | Start | Cancel | Obey | Kept
-Ending = Result | Error | Stopped
-Aside = Progress | Log | Figures | Answer | Segment
+Ending = Result | Error | Stopped | Returned
+Aside = Progress | Log | Output | Figures | Answer | Segment
 """What an execution may say at any time."""
 AnyReply = Ready | Started | Aside | Ending
 ORDERS: Final = "orders"

@@ -14,9 +14,10 @@ from crawlfleet.model.messages import Assignment, ExecutionOrder
 from crawlfleet.model.output import Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.ports.execution import Attempt, Observer
+from crawlfleet.ports.execution import Attempt, NotBegun, Observer
 from crawlfleet.worker import pipe
 from crawlfleet.worker.process import Child, Departed, FailedStart
+from crawlfleet.worker.turns import OverTime, Turn
 
 PYTHON: Final = ""
 """The kind of process that runs all executors of installed packages."""
@@ -43,6 +44,8 @@ class ProcessPool:
         self._slots = asyncio.Semaphore(settings.slots)
         self._taken = 0
         self._children: set[Child] = set()
+        self._holding: set[Child] = set()
+        """Those that hold a slot."""
         self._idle: list[Child] = []
         self._at_work: dict[str, Child] = {}
         self._closed = False
@@ -52,32 +55,50 @@ class ProcessPool:
     def task_types(self) -> tuple[str, ...]:
         return self._task_types
 
+    @property
+    def ahead(self) -> int:
+        return sum(child.ahead for child in self._children if not self._is_old(child))
+
     async def prestart(self) -> None:
         """Start one process ahead of the first work; raises nothing, the first run would tell."""
-        async with self._slots:
-            self._taken += 1
-            try:
-                child, _ = await self._acquire(PYTHON)
-                await self._release(child)
-            except FailedStart as failure:
-                self._log.warning("executor_prestart_failed", reason=str(failure))
-            finally:
-                self._taken -= 1
+        try:
+            child, _ = await self._acquire(PYTHON)
+        except FailedStart as failure:
+            self._log.warning("executor_prestart_failed", reason=str(failure))
+        else:
+            await self._release(child)
 
-    async def run(self, assignment: Assignment, observer: Observer) -> Attempt:
-        if assignment.task_type not in self._task_types:
+    async def run(
+        self, assignment: Assignment, observer: Observer, *, ahead: bool = False
+    ) -> Attempt:
+        """Runs it, once more when an idle process turned out to be dead before the work began."""
+        kind = self._kind_of(assignment.task_type)
+        if kind is None:
             known = ", ".join(self._task_types)
             return _failed(
                 ErrorClass.INVALID,
                 f"this node has no executor for {assignment.task_type!r}, only for {known};"
                 " install the package that offers it, or set `worker.commands`",
             )
-        async with self._slots:
-            self._taken += 1
+        while True:
+            warm = True
             try:
-                return await self._attempt(assignment, _Witness(observer))
-            finally:
-                self._taken -= 1
+                if ahead and self._slots.locked():
+                    child = self._quickest(kind)
+                else:
+                    child, warm = await self._acquire(kind)
+            except FailedStart as failure:
+                return _failed(ErrorClass.CRASH, str(failure), failure.output)
+            talk = child.begin(_start(assignment), observer, assignment.timeout_s)
+            try:
+                return await self._listen(child, talk, assignment)
+            except Departed as departure:
+                end, output = await self._bury(child)
+                if self._closed:
+                    return _failed(ErrorClass.CRASH, "the worker was shut down during the work")
+                if talk.has_begun or not warm or str(departure):
+                    message = str(departure) or f"the executor process {end} during the work"
+                    return _failed(departure.error_class, message, output)
 
     def order(self, order: ExecutionOrder) -> bool:
         child = self._at_work.get(order.execution_id)
@@ -112,72 +133,94 @@ class ProcessPool:
                 group.create_task(child.retire(self._settings.stop_grace_s))
         self._children.clear()
 
-    async def _attempt(self, assignment: Assignment, witness: "_Witness") -> Attempt:
-        """Runs it, once more when an idle process turned out to be dead before the work began."""
-        kind = assignment.task_type if assignment.task_type in self._settings.commands else PYTHON
-        while True:
-            try:
-                child, warm = await self._acquire(kind)
-            except FailedStart as failure:
-                return _failed(ErrorClass.CRASH, str(failure), failure.output)
-            try:
-                return await self._converse(child, assignment, witness)
-            except Departed as departure:
-                self._children.discard(child)
-                end, output = await child.obituary()
-                if self._closed:
-                    return _failed(ErrorClass.CRASH, "the worker was shut down during the work")
-                if witness.has_begun or not warm or str(departure):
-                    message = str(departure) or f"the executor process {end} during the work"
-                    return _failed(departure.error_class, message, output)
+    def _kind_of(self, task_type: str) -> str | None:
+        if task_type in self._settings.commands:
+            return task_type
+        return PYTHON if task_type in self._task_types else None
 
-    async def _converse(self, child: Child, assignment: Assignment, observer: Observer) -> Attempt:
-        start = pipe.Start(
-            execution_id=assignment.execution_id,
-            task_id=assignment.task_id,
-            attempt=assignment.attempt,
-            task_type=assignment.task_type,
-            timeout_s=assignment.timeout_s,
-            allocation=assignment.allocation,
-            parameters=assignment.parameters,
-        )
-        begin = time.monotonic()
-        self._at_work[assignment.execution_id] = child
+    async def _listen(self, child: Child, talk: Turn, assignment: Assignment) -> Attempt:
+        """How it ended; raises `NotBegun` or `Departed`."""
+        self._at_work[talk.id] = child
         try:
-            async with asyncio.timeout(assignment.timeout_s) as limit:
-                reply = await child.execute(start, observer)
-        except Departed:
+            reply = await talk.ended
+        except (Departed, NotBegun):
             raise
-        except BaseException as error:
-            await self._halt(child)
-            if limit.expired() and isinstance(error, TimeoutError):
-                return _failed(
-                    ErrorClass.TIMEOUT,
-                    f"stopped after {assignment.timeout_s:g} s, the time limit of the task",
-                )
+        except OverTime:
+            await self._halt(child, talk)
+            return _failed(
+                ErrorClass.TIMEOUT,
+                f"stopped after {assignment.timeout_s:g} s, the time limit of the task",
+            )
+        except BaseException:
+            await self._halt(child, talk)
             raise
         finally:
-            self._at_work.pop(assignment.execution_id, None)
-        elapsed_s = time.monotonic() - begin
-        await self._release(child)
-        return _attempt_of(reply, elapsed_s)
+            self._at_work.pop(talk.id, None)
+        if not child.under_way:
+            await self._release(child)
+        return _attempt_of(reply, talk.took_s)
 
-    async def _halt(self, child: Child) -> None:
+    async def _halt(self, child: Child, talk: Turn) -> None:
         clean = False
         try:
-            clean = await child.halt(self._settings.stop_grace_s)
+            clean = await child.halt(talk, self._settings.stop_grace_s)
         finally:
-            if clean:
+            if not clean:
+                child.kill()
+                await self._bury(child)
+            elif not child.under_way:
                 await self._release(child)
-            else:
-                self._children.discard(child)
-                await child.end()
+
+    async def _bury(self, child: Child) -> tuple[str, str]:
+        """See a process to its end; how it ended, and its last words."""
+        holds_slot = self._take_slot_from(child)
+        try:
+            return await child.obituary()
+        finally:
+            await child.end()
+            self._children.discard(child)
+            self._free_slot(holds_slot)
+
+    def _quickest(self, kind: str) -> Child:
+        """A busy process of the kind that can queue one more; raises `NotBegun`."""
+        best, least = None, pipe.MAX_AHEAD + 1
+        for child in self._children:
+            under_way = child.under_way
+            is_quick = 0 < under_way <= child.ahead and not self._is_old(child)
+            if is_quick and under_way < least and child.kind == kind:
+                best, least = child, under_way
+        if best is None:
+            raise NotBegun("no executor is that quick now")
+        return best
 
     async def _acquire(self, kind: str) -> tuple[Child, bool]:
-        """An idle process of the kind, or a new one; and whether it had been idle.
+        """A process of the kind with nothing to do; and whether it was there before.
 
+        Waits for a slot, which the process then holds until nothing is under way in it.
         Raises `FailedStart`.
         """
+        await self._slots.acquire()
+        self._taken += 1
+        try:
+            child, warm = await self._find(kind)
+        except BaseException:
+            self._free_slot()
+            raise
+        self._holding.add(child)
+        return child, warm
+
+    def _take_slot_from(self, child: Child) -> bool:
+        """The process gives up its slot; whether it had one, which the caller then frees."""
+        held = child in self._holding
+        self._holding.discard(child)
+        return held
+
+    def _free_slot(self, held: bool = True) -> None:
+        if held:
+            self._taken -= 1
+            self._slots.release()
+
+    async def _find(self, kind: str) -> tuple[Child, bool]:
         while fitting := [child for child in self._idle if child.kind == kind]:
             child = fitting[-1]  # the one used last, so that the others can be given up
             self._idle.remove(child)
@@ -200,36 +243,38 @@ class ProcessPool:
         return child, False
 
     async def _release(self, child: Child) -> None:
-        if child.executions >= self._recycle_after or self._closed:
-            await self._dismiss(child)
-        else:
-            self._idle.append(child)
+        """Nothing is under way in it. May be called by all whose work has just ended."""
+        if not self._take_slot_from(child):
+            return
+        try:
+            if self._is_old(child) or self._closed:
+                await self._dismiss(child)
+            else:
+                self._idle.append(child)
+        finally:
+            self._free_slot()
+
+    def _is_old(self, child: Child) -> bool:
+        return child.executions >= self._recycle_after
 
     async def _dismiss(self, child: Child) -> None:
         self._children.discard(child)
         await child.retire(self._settings.stop_grace_s)
 
 
-class _Witness:
-    """Passes on what is heard, and knows whether the work had begun."""
-
-    __slots__ = ("_observer", "answer", "figures", "has_begun", "log", "progress", "segment")
-
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self.log = observer.log
-        self.progress = observer.progress
-        self.figures = observer.figures
-        self.answer = observer.answer
-        self.segment = observer.segment
-        self.has_begun = False
-
-    def started(self) -> None:
-        self.has_begun = True
-        self._observer.started()
+def _start(assignment: Assignment) -> pipe.Start:
+    return pipe.Start(
+        execution_id=assignment.execution_id,
+        task_id=assignment.task_id,
+        attempt=assignment.attempt,
+        task_type=assignment.task_type,
+        timeout_s=assignment.timeout_s,
+        allocation=assignment.allocation,
+        parameters=assignment.parameters,
+    )
 
 
-def _attempt_of(reply: pipe.Result | pipe.Error, elapsed_s: float) -> Attempt:
+def _attempt_of(reply: pipe.Ending, elapsed_s: float) -> Attempt:
     match reply:
         case pipe.Result(data=data) if (size := memoryview(data).nbytes) > pipe.MAX_RESULT_BYTES:
             return _failed(ErrorClass.ERROR, pipe.too_large(size))
@@ -237,6 +282,8 @@ def _attempt_of(reply: pipe.Result | pipe.Error, elapsed_s: float) -> Attempt:
             return Attempt(data=data, metrics={**metrics, "elapsed_s": elapsed_s})
         case pipe.Error(error_class=error_class, message=message, details=details):
             return _failed(error_class, message, details)
+        case pipe.Returned() | pipe.Stopped():
+            raise NotBegun("its executor handed it back")
 
 
 def _failed(error_class: ErrorClass, message: str, details: str = "") -> Attempt:

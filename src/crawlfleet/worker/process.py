@@ -1,7 +1,7 @@
 """One executor process as the pool sees it: orders in, replies out, and a certain end.
 
-A process runs one execution at a time. Whatever it sends out of turn ends it: a process that
-does not keep to the protocol cannot be trusted to say how the next execution went.
+It is sent one execution at a time, and further ones ahead when it can queue them and has been
+quick of late. Whatever it sends out of turn ends it.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final, cast
 
 from crawlfleet import telemetry
-from crawlfleet.model.log import LogLevel
-from crawlfleet.model.messages import OrderAnswer
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Observer
+from crawlfleet.ports.execution import NotBegun, Observer
 from crawlfleet.worker import leash, pipe
+from crawlfleet.worker.output import Output
+from crawlfleet.worker.turns import Turn, Turns
 
 KEPT_VARIABLES: Final = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
@@ -28,18 +28,16 @@ KEPT_VARIABLES: Final = (
 PYTHON_HOST: Final = (sys.executable, "-m", "crawlfleet.worker.child")
 LEASH: Final = (sys.executable, "-I", "-S", str(Path(leash.__file__)))
 
-OUTPUT_TAIL_BYTES: Final = 8_000
-OUTPUT_LINES_LOGGED: Final = 1_000
-"""Outside of executions; a program that prints for ever must not fill the node's log."""
-OUTPUT_LINE_CHARS: Final = 2_000
 EXIT_WAIT_S: Final = 1.0
 """How long a process that closed its stdout may take to exit, before it is killed."""
 LAST_WORDS_S: Final = 0.2
 """After the process is gone, how long its pipe may still deliver what it had written."""
 REAP_WAIT_S: Final = 5.0
-
-_LEVELS: Final = {str(level): level for level in LogLevel}
-Milestone = pipe.Ready | pipe.Ending
+AHEAD_S: Final = 0.01
+"""Work for so long may wait in the process: enough that it need not wait for the node."""
+SHORTEST_S: Final = 1e-5
+NEWEST_SHARE: Final = 0.2
+"""The weight of the newest execution against all before it, in how long they take."""
 
 
 class Departed(Exception):
@@ -76,22 +74,23 @@ class Child(asyncio.SubprocessProtocol):
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.executions = 0
+        self.ahead = 0
+        """How many executions may be sent ahead: none unless they have been very short."""
         self.departed = False
         self.takes_orders = False
         self._log = telemetry.logger(telemetry.Component.WORKER)
-        self._inbox: asyncio.Queue[Milestone | Departed] = asyncio.Queue()
+        self._ready: asyncio.Future[pipe.Ready] = asyncio.get_running_loop().create_future()
+        self._output = Output()
+        self._talks = Turns(self._output, on_end=self._note_end, refuse=self._refuse)
         self._lines = pipe.Lines(pipe.MAX_REPLY_BYTES)
+        self._unsent: list[bytes] = []
         self._exited = asyncio.Event()
         self._silent = asyncio.Event()
-        self._execution_id: str | None = None
-        self._cancelled_id: str | None = None
-        self._expected: tuple[type, ...] = (pipe.Ready,)
-        self._observer: Observer | None = None
-        """Of the present execution, or the last one: output may come after the result."""
-        self._output = b""
-        self._partial_line = b""
+        self._queue = 0
+        """How many executions it can queue."""
+        self._usual_s = AHEAD_S
+        """How long an execution takes."""
         self._ended = False
-        self._lines_left = OUTPUT_LINES_LOGGED
 
     @classmethod
     async def spawn(
@@ -125,7 +124,7 @@ class Child(asyncio.SubprocessProtocol):
         self._send(hello)
         try:
             async with asyncio.timeout(ready_timeout_s):
-                ready = cast("pipe.Ready", await self._receive())
+                ready = await self._ready
         except TimeoutError:
             raise Departed(
                 f"the executor process did not say `ready` within {ready_timeout_s:g} s"
@@ -141,35 +140,43 @@ class Child(asyncio.SubprocessProtocol):
                 f"the program set for {self.kind!r} runs only {', '.join(ready.task_types)};"
                 " correct `worker.commands`"
             )
+        self._queue = min(max(ready.ahead, 0), pipe.MAX_AHEAD)
 
-    async def execute(self, start: pipe.Start, observer: Observer) -> pipe.Result | pipe.Error:
-        """Run it to its end. Raises `Departed`. When cancelled, `halt` has to follow."""
+    @property
+    def under_way(self) -> int:
+        """How many executions it was sent and has not ended."""
+        return len(self._talks)
+
+    def begin(self, start: pipe.Start, observer: Observer, limit_s: float | None) -> Turn:
+        """Send it; its end is heard in the turn. When that is cancelled, `halt` it."""
         self.executions += 1
-        self._take_rest_of_output()
-        self._execution_id = start.execution_id
-        self._observer = observer
-        self._expected = (pipe.Started, pipe.Result, pipe.Error)
-        self._output = b""
+        talk = Turn(start.execution_id, observer, limit_s)
+        if self.departed:
+            talk.fail(Departed("the executor process is gone"))
+            return talk
+        self._talks.add(talk)
         self._send(start)
-        return cast("pipe.Result | pipe.Error", await self._receive())
+        return talk
 
     def tell(self, order: pipe.Obey | pipe.Kept) -> bool:
         """Send something about the present execution; whether it is that one."""
-        present = self._execution_id is not None and order.execution_id == self._execution_id
+        first = self._talks.first
+        present = first is not None and first.has_begun and first.id == order.execution_id
         if present:
             self._send(order)
         return present
 
-    async def halt(self, grace_s: float) -> bool:
-        """Stop what runs; whether the process ended it in time and can be used again."""
-        if self._execution_id is not None:
-            self._expected += (pipe.Stopped,)
-            self._cancelled_id = self._execution_id
-            self._send(pipe.Cancel(execution_id=self._execution_id))
+    async def halt(self, talk: Turn, grace_s: float) -> bool:
+        """Stop it; whether the process did so in time and can be used again."""
+        if talk.ending is not None or self.departed:
+            return not self.departed
+        talk.listen_again()
+        talk.is_told_to_stop = True
+        self._send(pipe.Cancel(execution_id=talk.id))
         try:
             async with asyncio.timeout(grace_s):
-                await self._receive()
-        except (TimeoutError, Departed):
+                await talk.ended
+        except (TimeoutError, Departed, NotBegun):
             return False
         return True
 
@@ -184,8 +191,8 @@ class Child(asyncio.SubprocessProtocol):
             async with asyncio.timeout(LAST_WORDS_S):
                 await self._silent.wait()
         await self.end()
-        self._take_rest_of_output()
-        return _manner(code), self._output.decode(errors="replace").strip()
+        self._output.end_line()
+        return _manner(code), self._output.tail
 
     async def retire(self, grace_s: float) -> None:
         """Let it go by closing its stdin; by force after the grace."""
@@ -217,17 +224,36 @@ class Child(asyncio.SubprocessProtocol):
                 os.killpg(self._transport.get_pid(), signal.SIGKILL)
 
     def _send(self, order: pipe.Order) -> None:
+        """With all that is sent in this turn of the loop: one write, and one look of the child."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._unsent.append(pipe.encode(order))
+
+    def _write(self) -> None:
+        orders, self._unsent = b"".join(self._unsent), []
         stdin = self._transport.get_pipe_transport(0)
         if stdin and not stdin.is_closing():
-            cast("asyncio.WriteTransport", stdin).write(pipe.encode(order))
+            cast("asyncio.WriteTransport", stdin).write(orders)
 
-    async def _receive(self) -> Milestone:
-        if self.departed and self._inbox.empty():
-            raise Departed("the executor process is gone")
-        item = await self._inbox.get()
-        if isinstance(item, Departed):
-            raise item
-        return item
+    def _refuse(self, piece: pipe.Segment) -> None:
+        self.tell(
+            pipe.Kept(
+                execution_id=piece.execution_id,
+                stream=piece.stream,
+                sequence=piece.segment.sequence,
+                refusal="nobody keeps output here",
+            )
+        )
+
+    def _note_end(self, talk: Turn) -> None:
+        if isinstance(talk.ending, pipe.Returned):
+            self._usual_s = AHEAD_S
+        else:
+            took_s = max(talk.took_s, SHORTEST_S)
+            self._usual_s += NEWEST_SHARE * (took_s - self._usual_s)
+        self.ahead = min(self._queue, max(int(AHEAD_S / self._usual_s) - 1, 0))
+        if self._output.has_open_line:
+            asyncio.get_running_loop().call_soon(self._output.end_line)
 
     # Called by the event loop.
 
@@ -242,7 +268,7 @@ class Child(asyncio.SubprocessProtocol):
             return
         try:
             for line in self._lines.feed(data):
-                self._take_reply(pipe.decode_reply(line))
+                self._take(pipe.decode_reply(line))
         except pipe.Malformed as error:
             self._depart(Departed(f"the executor process broke the protocol: {error}"))
         except pipe.LineTooLong as error:
@@ -265,84 +291,34 @@ class Child(asyncio.SubprocessProtocol):
         # A descendant may hold the pipe open, so that its end never comes.
         asyncio.get_running_loop().call_later(LAST_WORDS_S, self._depart, Departed())
 
-    def _take_reply(self, reply: pipe.AnyReply) -> None:
-        if isinstance(reply, pipe.Aside):
-            # Late ones of an earlier execution are of no interest, and no breach.
-            if reply.execution_id == self._execution_id:
-                self._take_note(reply)
-            return
-        about = None if isinstance(reply, pipe.Ready) else reply.execution_id
-        if isinstance(reply, pipe.Stopped) and about == self._cancelled_id != self._execution_id:
-            return  # the order to stop crossed the ending on its way
-        if not isinstance(reply, self._expected) or about != self._execution_id:
-            kind = type(reply).__name__.lower()
-            raise pipe.Malformed(f"`{kind}` about {about} came out of turn")
-        if isinstance(reply, pipe.Started):
-            self._expected = tuple(kind for kind in self._expected if kind is not pipe.Started)
-            if self._observer is not None:
-                self._observer.started()
-            return
-        self._expected, self._execution_id = (), None
-        if self._partial_line:
-            asyncio.get_running_loop().call_soon(self._take_rest_of_output)
-        self._inbox.put_nowait(reply)
-
-    def _take_note(self, note: pipe.Aside) -> None:
-        observer = self._observer
-        if observer is None:
-            return
-        match note:
-            case pipe.Progress():
-                observer.progress(note.done, note.total)
-            case pipe.Log():
-                observer.log(note.message, _LEVELS.get(note.level, LogLevel.INFO), note.fields)
-            case pipe.Figures():
-                observer.figures(note.figures)
-            case pipe.Answer():
-                answer = OrderAnswer(number=note.number, data=note.data, error=note.error)
-                observer.answer(answer)
-            case pipe.Segment():
-                if not observer.segment(note.stream, note.segment, note.data):
-                    self.tell(
-                        pipe.Kept(
-                            execution_id=note.execution_id,
-                            stream=note.stream,
-                            sequence=note.segment.sequence,
-                            refusal="nobody keeps output here",
-                        )
-                    )
+    def _take(self, reply: pipe.AnyReply) -> None:
+        if isinstance(reply, pipe.Ready) and not self._ready.done():
+            self._ready.set_result(reply)
+        else:
+            self._talks.take(reply)
 
     def _take_output(self, data: bytes) -> None:
-        self._output = (self._output + data)[-OUTPUT_TAIL_BYTES:]
-        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
-        if len(self._partial_line) > OUTPUT_LINE_CHARS:
-            lines.append(self._partial_line)
-            self._partial_line = b""
-        for line in lines:
-            self._take_line(line)
-        if self._execution_id is None:
-            self._take_rest_of_output()  # the work is over: nothing will end the line
-
-    def _take_rest_of_output(self) -> None:
-        """A last line without an end is one all the same."""
-        rest, self._partial_line = self._partial_line, b""
-        if rest:
-            self._take_line(rest)
-
-    def _take_line(self, line: bytes) -> None:
-        text = line[:OUTPUT_LINE_CHARS].decode(errors="replace").rstrip("\r")
-        if self._observer is not None:
-            self._observer.log(text, LogLevel.INFO, {})
-        elif self._lines_left:
-            self._lines_left -= 1
-            self._log.info("executor_output", line=text)
+        if len(self._talks) > 1:
+            # It cannot be told which execution printed this, and nobody must see what is another's.
+            self._queue = self.ahead = 0
+            self._output.turn_to(None)
+        self._output.take(data)
+        if not self._talks:
+            self._output.end_line()  # the work is over: nothing will end the line
 
     def _depart(self, why: Departed) -> None:
-        if not self.departed:
-            self.departed = True
-            self._inbox.put_nowait(why)
-            if str(why):
-                self.kill()
+        if self.departed:
+            return
+        self.departed = True
+        if not self._ready.done():
+            self._ready.set_exception(why)
+        first, others = self._talks.close()
+        if first is not None:
+            first.fail(why)
+        for other in others:
+            other.fail(NotBegun("its executor process is gone"))
+        if str(why):
+            self.kill()
 
 
 def _manner(code: int | None) -> str:

@@ -28,7 +28,7 @@ from crawlfleet.model.messages import (
 )
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool, ReportKeeper
+from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool, NotBegun, ReportKeeper
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.conversation import Conversation
@@ -106,6 +106,10 @@ class WorkSession:
         self._ready: dict[str, Assignment] = {}
         """Held, in order, until a slot is free."""
         self._running: dict[str, asyncio.Task[None]] = {}
+        """Those that the pool has; more than there are slots when it can be sent some ahead."""
+        self._is_next_due = False
+        self._one_waits = False
+        """For a slot: nothing overtakes it by being sent ahead."""
         self._pace = Pace(asked_at)
         self._notes = Notes(
             link=link,
@@ -254,6 +258,7 @@ class WorkSession:
             self._talk.pass_on(lease.orders)
             for assignment in lease.assignments:
                 self._begin(assignment)
+            self._run_next()
             if lease.stop:
                 # The order stands until the stop is confirmed: do not ask in a tight circle.
                 await asyncio.sleep(RETRY_PAUSE_S)
@@ -303,19 +308,33 @@ class WorkSession:
             return
         self._remember(id)
         self._held[id] = assignment
-        if len(self._running) < self._slots:
-            self._run(assignment)
-        else:
-            self._ready[id] = assignment
-            self._give_back_later()
+        self._ready[id] = assignment
 
-    def _run(self, assignment: Assignment) -> None:
+    def _run(self, assignment: Assignment, *, ahead: bool) -> None:
         id = assignment.execution_id
-        self._running[id] = asyncio.create_task(self._execute(assignment), name=id)
+        self._running[id] = asyncio.create_task(self._execute(assignment, ahead), name=id)
+
+    def _run_soon(self) -> None:
+        """Once for all that ends at the same time."""
+        if not self._is_next_due:
+            self._is_next_due = True
+            asyncio.get_running_loop().call_soon(self._run_next)
 
     def _run_next(self) -> None:
+        self._is_next_due = False
         while self._ready and len(self._running) < self._slots:
-            self._run(self._ready.pop(next(iter(self._ready))))
+            self._one_waits = False
+            self._run(self._ready.pop(next(iter(self._ready))), ahead=False)
+        if self._ready and self._may_send_ahead():
+            most = self._slots + self._pool.ahead
+            while self._ready and len(self._running) < most:
+                self._run(self._ready.pop(next(iter(self._ready))), ahead=True)
+        if self._ready:
+            self._give_back_later()
+
+    def _may_send_ahead(self) -> bool:
+        """Not when the cluster's settings allow this node fewer slots than the pool has."""
+        return not self._one_waits and self._slots == self._offered_slots
 
     def _give_back_later(self) -> None:
         """Look again soon: what is not begun by then should go where it can be."""
@@ -340,10 +359,13 @@ class WorkSession:
         if len(self._seen) > REMEMBERED:
             del self._seen[next(iter(self._seen))]
 
-    async def _execute(self, assignment: Assignment) -> None:
+    async def _execute(self, assignment: Assignment, ahead: bool) -> None:
         heard = self._talk.listen(assignment, lambda: self._reports.say_started(assignment))
         try:
-            attempt = await self._pool.run(assignment, heard)
+            attempt = await self._pool.run(assignment, heard, ahead=ahead)
+        except NotBegun:
+            self._ready = {assignment.execution_id: assignment} | self._ready
+            self._one_waits = True
         except asyncio.CancelledError:
             self._reports.say(assignment, ReportKind.STOPPED)
             raise
@@ -358,11 +380,11 @@ class WorkSession:
             if measured := heard.metrics():
                 attempt = msgspec.structs.replace(attempt, metrics=attempt.metrics | measured)
             self._reports.say(assignment, kind, attempt)
+            self._pace.count_end()
         finally:
             self._running.pop(assignment.execution_id, None)
             self._talk.end(assignment.execution_id)
-            self._pace.count_end()
-            self._run_next()
+            self._run_soon()
 
     def _obey(self, orders: tuple[StopOrder, ...]) -> None:
         for order in orders:
@@ -398,10 +420,11 @@ class WorkSession:
     async def _stop_executors(self) -> None:
         if self._giving_back is not None:
             self._giving_back.cancel()
+        self._slots = 0  # whatever comes back from the pool stays here
+        await _cancel([*self._running.values()])
         for assignment in self._ready.values():
             self._reports.say(assignment, ReportKind.RELEASED)
         self._ready.clear()
-        await _cancel([*self._running.values()])
 
     async def _send_last_reports(self) -> None:
         """Tell what was given back, so that others can begin with it at once."""

@@ -294,13 +294,16 @@ class SimulatedPool:
     """An `ExecutorPool` whose executors are sleeps with an outcome."""
 
     task_types = ("work",)
+    ahead = 0
 
     def __init__(self, chance: random.Random, *, acting: set[str], completed: set[str]) -> None:
         self._chance = chance
         self._acting = acting
         self._completed = completed
 
-    async def run(self, assignment: Assignment, observer: Observer) -> Attempt:
+    async def run(
+        self, assignment: Assignment, observer: Observer, *, ahead: bool = False
+    ) -> Attempt:
         self._acting.add(assignment.execution_id)
         try:
             return await self._work(assignment, observer)

@@ -1,0 +1,63 @@
+"""What an executor process prints, cut into lines and given to the execution that printed it."""
+
+from typing import Final
+
+from crawlfleet.model.log import LogLevel
+from crawlfleet.ports.execution import Observer
+from crawlfleet.telemetry import Component, logger
+
+TAIL_BYTES: Final = 8_000
+LINES_LOGGED: Final = 1_000
+"""Outside of executions; a program that prints for ever must not fill the node's log."""
+LINE_CHARS: Final = 2_000
+
+log = logger(Component.WORKER)
+
+
+class Output:
+    """The output of one process, and whose the last of it is."""
+
+    def __init__(self) -> None:
+        self._owner: Observer | None = None
+        self._tail = b""
+        self._partial_line = b""
+        self._lines_left = LINES_LOGGED
+
+    @property
+    def tail(self) -> str:
+        """The last of what the present owner printed."""
+        return self._tail.decode(errors="replace").strip()
+
+    @property
+    def has_open_line(self) -> bool:
+        return bool(self._partial_line)
+
+    def turn_to(self, owner: Observer | None) -> None:
+        """What comes now is of this execution, or of none."""
+        if owner is not self._owner:
+            self.end_line()
+            self._owner = owner
+            self._tail = b""
+
+    def take(self, data: bytes) -> None:
+        self._tail = (self._tail + data)[-TAIL_BYTES:]
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        if len(self._partial_line) > LINE_CHARS:
+            lines.append(self._partial_line)
+            self._partial_line = b""
+        for line in lines:
+            self._take_line(line)
+
+    def end_line(self) -> None:
+        """A last line without an end is one all the same."""
+        rest, self._partial_line = self._partial_line, b""
+        if rest:
+            self._take_line(rest)
+
+    def _take_line(self, line: bytes) -> None:
+        text = line[:LINE_CHARS].decode(errors="replace").rstrip("\r")
+        if self._owner is not None:
+            self._owner.log(text, LogLevel.INFO, {})
+        elif self._lines_left:
+            self._lines_left -= 1
+            log.info("executor_output", line=text)

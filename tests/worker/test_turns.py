@@ -1,0 +1,119 @@
+"""What a process may say when it was sent several executions, and what it may not."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from crawlfleet.testing.executor_suite import Watch
+from crawlfleet.worker import pipe
+from crawlfleet.worker.output import Output
+from crawlfleet.worker.turns import OverTime, Turn, Turns
+
+
+def with_sent(*ids: str, limit_s: float | None = None) -> tuple[Turns, list[Turn]]:
+    talks = Turns(Output(), on_end=lambda _: None, refuse=lambda _: None)
+    sent = [Turn(id, Watch(), limit_s) for id in ids]
+    for each in sent:
+        talks.add(each)
+    return talks, sent
+
+
+def in_loop(scene: Callable[[], None]) -> None:
+    async def run() -> None:
+        scene()
+
+    asyncio.run(run())
+
+
+def test_executions_begin_and_end_in_the_order_in_which_they_were_sent() -> None:
+    def scene() -> None:
+        talks, (one, two) = with_sent("e1", "e2")
+        talks.take(pipe.Started(execution_id="e1"))
+        assert (one.has_begun, two.has_begun) == (True, False)
+        talks.take(pipe.Result(execution_id="e1"))
+        talks.take(pipe.Started(execution_id="e2"))
+        talks.take(pipe.Error(execution_id="e2", message="no"))
+        assert isinstance(one.ended.result(), pipe.Result)
+        assert isinstance(two.ended.result(), pipe.Error)
+        assert len(talks) == 0
+
+    in_loop(scene)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pipe.Started(execution_id="e2"),
+        pipe.Result(execution_id="e2"),
+        pipe.Error(execution_id="e3", message="unknown"),
+        pipe.Stopped(execution_id="e2"),
+        pipe.Returned(execution_id="e1"),
+        pipe.Started(execution_id="e1"),
+        pipe.Ready(protocol=1),
+    ],
+)
+def test_what_is_out_of_turn_is_a_breach(reply: pipe.AnyReply) -> None:
+    def scene() -> None:
+        talks, _ = with_sent("e1", "e2")
+        talks.take(pipe.Started(execution_id="e1"))
+        with pytest.raises(pipe.Malformed, match="out of turn"):
+            talks.take(reply)
+
+    in_loop(scene)
+
+
+def test_one_that_waits_can_be_stopped_or_handed_back_without_the_others() -> None:
+    def scene() -> None:
+        talks, (one, two, three) = with_sent("e1", "e2", "e3")
+        talks.take(pipe.Started(execution_id="e1"))
+        two.is_told_to_stop = True
+        talks.take(pipe.Stopped(execution_id="e2"))
+        talks.take(pipe.Returned(execution_id="e3"))
+        assert isinstance(two.ended.result(), pipe.Stopped)
+        assert isinstance(three.ended.result(), pipe.Returned)
+        assert not one.ended.done()
+
+    in_loop(scene)
+
+
+def test_a_confirmation_that_crossed_the_end_is_taken_once() -> None:
+    def scene() -> None:
+        talks, (one,) = with_sent("e1")
+        one.is_told_to_stop = True
+        talks.take(pipe.Result(execution_id="e1"))
+        talks.take(pipe.Stopped(execution_id="e1"))
+        with pytest.raises(pipe.Malformed):
+            talks.take(pipe.Stopped(execution_id="e1"))
+
+    in_loop(scene)
+
+
+def test_the_time_of_an_execution_runs_from_its_turn() -> None:
+    async def scene() -> None:
+        talks, (one, two) = with_sent("e1", "e2", limit_s=0.05)
+        talks.take(pipe.Started(execution_id="e1"))
+        with pytest.raises(OverTime):
+            await one.ended
+        assert not two.ended.done()
+        one.listen_again()
+        talks.take(pipe.Result(execution_id="e1"))
+        with pytest.raises(OverTime):
+            await two.ended
+
+    asyncio.run(scene())
+
+
+def test_what_is_printed_is_a_line_of_the_execution_that_says_so() -> None:
+    def scene() -> None:
+        talks, (one, two) = with_sent("e1", "e2")
+        talks.take(pipe.Started(execution_id="e1"))
+        talks.take(pipe.Output(execution_id="e1", text="of one\nhalf"))
+        talks.take(pipe.Result(execution_id="e1"))
+        talks.take(pipe.Started(execution_id="e2"))
+        talks.take(pipe.Output(execution_id="e2", text="of two\n"))
+        talks.take(pipe.Output(execution_id="e1", text="too late\n"))
+        assert [line for _, line, _ in one.observer.lines] == ["of one", "half"]
+        assert [line for _, line, _ in two.observer.lines] == ["of two"]
+
+    in_loop(scene)
