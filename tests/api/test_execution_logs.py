@@ -175,6 +175,7 @@ def test_a_bad_question_about_history_is_refused(query: str, node: Worker, maste
 
 def test_labels_are_changed_by_operators_and_outlast_a_return(node: Worker, master: Master) -> None:
     operator = master.keys[Role.OPERATOR]
+    node.beat()  # its health is known from now on
     tag = master.call("GET", node.path).headers["etag"]
     body = {"labels": {"rack": "7", "own": None}, "description": "ours"}
 

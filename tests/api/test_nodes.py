@@ -154,6 +154,8 @@ def test_a_heartbeat_moves_the_deadline_and_shows_usage(node: Worker, master: Ma
         "gpu_usage": None,
         "network_io": 1000.0,
         "disk_io": 5.5,
+        "disk_usage": None,
+        "disk_free_mb": None,
     }
     assert view["load"] == 0.75
     assert view["resources"] == capacity

@@ -13,8 +13,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(fleet: Ground) -> Iterator[Browser]:
+    """Not for the whole session: while it is there its event loop runs, and no other can."""
     with chromium() as found:
         yield found
 

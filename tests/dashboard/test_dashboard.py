@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("dashboard in a browser"),
+    pytest.mark.xdist_group("dashboard"),
 ]
 expect.set_options(timeout=PATIENCE_MS)
 

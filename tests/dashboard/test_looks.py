@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("dashboard in a browser"),
+    pytest.mark.xdist_group("dashboard"),
 ]
 ROOT: Final = Path(__file__).parents[2]
 AXE: Final = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"

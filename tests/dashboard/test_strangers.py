@@ -22,7 +22,7 @@ from crawlfleet.client.transport import Transport
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("dashboard in a browser"),
+    pytest.mark.xdist_group("dashboard"),
 ]
 PROJECT: Final = "hostile"
 LEVELS: Final = ("info", "warning", "error")

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("dashboard in a browser"),
+    pytest.mark.xdist_group("dashboard"),
 ]
 expect.set_options(timeout=PATIENCE_MS)
 HTML = "<div class=product><h2>Kite</h2><b>9</b></div><div class=product><h2>Lamp</h2></div>"

@@ -8,8 +8,8 @@ import asyncio
 import random
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
@@ -158,20 +158,19 @@ class Transport:
         silence_s: float,
     ) -> AsyncGenerator[bytes, None]:
         """The lines of an answer as they come, until it ends; raises after so much silence."""
-        async with aclosing(self._answer(path, key, query, headers, silence_s)) as answers:
-            async for answer in answers:
-                async for line in answer.content:
-                    yield line.rstrip(b"\r\n")
+        async with self._answer(path, key, query, headers, silence_s) as answer:
+            async for line in answer.content:
+                yield line.rstrip(b"\r\n")
 
     async def chunks(
         self, path: str, *, key: str, query: Mapping[str, str], silence_s: float
     ) -> AsyncGenerator[bytes, None]:
         """A long answer, piece by piece; raises when it breaks off, and after so much silence."""
-        async with aclosing(self._answer(path, key, query, {}, silence_s)) as answers:
-            async for answer in answers:
-                async for chunk in answer.content.iter_any():
-                    yield chunk
+        async with self._answer(path, key, query, {}, silence_s) as answer:
+            async for chunk in answer.content.iter_any():
+                yield chunk
 
+    @asynccontextmanager
     async def _answer(
         self,
         path: str,
@@ -179,8 +178,9 @@ class Transport:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         silence_s: float,
-    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """The one answer, open for as long as it is worked with."""
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer, open for as long as it is worked with; what breaks meanwhile is told as
+        trouble with the master, too."""
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
         for others in reversed(range(len(self._addresses))):
             try:
