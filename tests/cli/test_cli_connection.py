@@ -11,11 +11,14 @@ from crawlfleet.cli.connection import (
     Connection,
     find_connection,
     is_alive,
+    left_behind,
     read_connection,
     remove_connection,
+    way_to_own,
     write_connection,
 )
 from crawlfleet.errors import ConfigError, MasterUnreachable
+from crawlfleet.model.settings import ServerSettings, Settings
 
 LEFT = Connection(url="http://127.0.0.1:8000", key="left", pid=1)
 
@@ -93,3 +96,20 @@ def test_only_processes_that_exist_are_alive() -> None:
     assert is_alive(os.getpid())
     assert not is_alive(0)
     assert not is_alive(2**22 + 1)  # above the largest process number of Linux
+
+
+def test_a_master_leaves_the_way_to_it_for_as_long_as_it_runs(tmp_path: Path) -> None:
+    settings = Settings(server=ServerSettings(host="0.0.0.0"))
+    way = way_to_own(settings, port=8123, key="own")
+    with left_behind(tmp_path, way):
+        assert read_connection(tmp_path) == way
+    assert way.url == "http://127.0.0.1:8123"
+    assert read_connection(tmp_path) is None
+
+
+def test_the_way_that_somebody_alive_left_stays(tmp_path: Path) -> None:
+    of_up = Connection(url="http://127.0.0.1:8000", key="up", pid=os.getpid())
+    write_connection(tmp_path, of_up)
+    with left_behind(tmp_path, way_to_own(Settings(), port=8000, key="own")):
+        assert read_connection(tmp_path) == of_up
+    assert read_connection(tmp_path) == of_up

@@ -11,9 +11,10 @@ from uuid import uuid4
 import pytest
 
 from crawlfleet.executors import web_crawl
-from crawlfleet.executors.web_crawl import BadCrawl, TooMuch, WebCrawl
+from crawlfleet.executors.web_crawl import BadCrawl, NothingFetched, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
 from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Measured
 from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop
 from crawlfleet.testing.executor_suite import ExecutorSuite
@@ -26,17 +27,21 @@ SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price
 class TestWebCrawl(ExecutorSuite):
     task_type = "web_crawl"
     settings = WorkerSettings(allow_private=True)
-    good = {  # noqa: RUF012
-        "url": "http://127.0.0.1:9/",
-        "politeness": {"retries": 0, "delay_s": 0},
-        "fetching": {"allow_private": True},
-    }
     bad = {"url": "http://127.0.0.1:9/", "depth": -1}  # noqa: RUF012
     endless = {  # noqa: RUF012
         "url": "http://127.0.0.1:9/",
         "politeness": {"retries": 50, "retry_delay_s": 100},
         "fetching": {"allow_private": True},
     }
+
+    @pytest.fixture(autouse=True)
+    def _served(self, shop: ServedShop) -> None:
+        self.good = {
+            "url": shop.url,
+            "depth": 0,
+            "politeness": {"retries": 0, "delay_s": 0},
+            "fetching": {"allow_private": True},
+        }
 
 
 class Said:
@@ -127,10 +132,11 @@ def test_private_networks_need_the_node_and_the_crawl(
     shop: ServedShop, node: bool, crawl: bool
 ) -> None:
     parameters = order(shop, fetching=Fetching(allow_private=crawl))
-    measured = run(parameters, Said(), allow_private=node)
 
-    assert measured.data == {}
-    assert measured.metrics["pages_crawled"] == 0
+    with pytest.raises(NothingFetched, match=r"no page could be fetched: .* loopback") as failure:
+        run(parameters, Said(), allow_private=node)
+
+    assert failure.value.error_class is ErrorClass.INVALID, "trying again cannot help"
 
 
 def test_what_cannot_be_a_crawl_is_refused(shop: ServedShop) -> None:
@@ -147,8 +153,11 @@ def test_pauses_of_hosts_are_told(shop: ServedShop, monkeypatch: pytest.MonkeyPa
         politeness=Politeness(retries=1, retry_delay_s=0.1),
         limits=Limits(max_seconds=10),
     )
-    run(parameters, said)
 
+    with pytest.raises(NothingFetched, match="connect") as failure:
+        run(parameters, said)
+
+    assert failure.value.error_class is ErrorClass.NETWORK
     assert any("host left alone" in line and "connect" in line for _, line in said.lines)
 
 

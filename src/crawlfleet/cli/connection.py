@@ -6,7 +6,7 @@ no other address than its own.
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +14,9 @@ import msgspec
 
 from crawlfleet import config
 from crawlfleet.errors import ConfigError, MasterUnreachable
+from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import write_private
-from crawlfleet.trust import Trust
+from crawlfleet.trust import Trust, pin_of
 
 FILE_NAME: Final = "connection.json"
 
@@ -39,6 +40,36 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     ca: Path | None = None
     cert: Path | None = None
     cert_key: Path | None = None
+
+
+def way_to_own(settings: Settings, *, port: int, key: str) -> Connection:
+    """How this process, or one that it starts, is reached as a master from this machine."""
+    server, worker = settings.server, settings.worker
+    pin = pin_of(server.tls_cert) if server.tls_cert else ""
+    host = server.host
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
+        host = "127.0.0.1"
+    return Connection(
+        url=f"{'https' if pin else 'http'}://{f'[{host}]' if ':' in host else host}:{port}",
+        key=key,
+        pid=os.getpid(),
+        # Of this machine's own master the key is known: its certificate may name any machine.
+        trust=Trust(cert=worker.tls_cert, key=worker.tls_key, pin=pin),
+    )
+
+
+@contextlib.contextmanager
+def left_behind(folder: Path, connection: Connection) -> Iterator[None]:
+    """The way to a master is in its folder meanwhile, unless that of a living one is: `up` leaves
+    its own for the master that it starts."""
+    earlier = read_connection(folder)
+    if earlier is None or not is_alive(earlier.pid):
+        write_connection(folder, connection)
+    try:
+        yield
+    finally:
+        if read_connection(folder) == connection:
+            remove_connection(folder)
 
 
 def write_connection(folder: Path, connection: Connection) -> None:
@@ -83,7 +114,10 @@ def find_connection(
             " (a fleet's own is in `admin.key` in its data folder)"
         )
     if left is None:
-        raise MasterUnreachable(f"no fleet is running with its data in {folder}")
+        raise MasterUnreachable(
+            f"no fleet is running with its data in {folder}; name another folder with --data, or "
+            "its address and key with --url and --key"
+        )
     if trust != Trust():
         left = msgspec.structs.replace(left, trust=trust)
     return msgspec.structs.replace(left, key=key or left.key)

@@ -43,11 +43,14 @@ class Demo:
         return 0 if completed >= wanted else 1
 
     async def _until_done(self, earlier: int, wanted: int, crawl: str | None, quiet: bool) -> int:
+        told = ""
         while True:
             counts = await self._counts()
             completed = counts.get("completed", 0) - earlier
             pages = "" if quiet or crawl is None else await self._pages(crawl)
-            self._say(f"demo: {completed} of {wanted} tasks completed{pages}", quiet)
+            line = f"demo: {completed} of {wanted} tasks completed{pages}"
+            if line != told:
+                self._say(told := line, quiet)
             if completed >= wanted or not _alive(counts):
                 return completed
             await asyncio.sleep(LOOK_EVERY_S)

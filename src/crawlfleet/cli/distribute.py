@@ -149,7 +149,8 @@ def _show(said: DistributionFile, data: Path | None, *, as_json: bool) -> None:
         url = f"http://{f'[{host}]' if ':' in host else host}:{said.port or 8000}"
     folder = _folder(data)
     key = said.api_key or os.environ.get("CRAWLFLEET_ADMIN_KEY") or None
-    if key is None and (url is not None or read_connection(folder) is None):
+    named = os.environ.get("CRAWLFLEET_URL") or os.environ.get("CRAWLFLEET_KEY")
+    if key is None and not named and (url is not None or read_connection(folder) is None):
         key = kept_secret(folder / "admin.key")
         url = url or DEFAULT_MASTER
     asyncio.run(at_desk(show_status, Access(url=url, key=key, data=data), Output(json=as_json), {}))

@@ -18,7 +18,12 @@ import typer
 from rich.console import Console
 
 from crawlfleet import config
-from crawlfleet.cli.connection import Connection, remove_connection, write_connection
+from crawlfleet.cli.connection import (
+    Connection,
+    remove_connection,
+    way_to_own,
+    write_connection,
+)
 from crawlfleet.cli.credentials import admin_key, join_token
 from crawlfleet.cli.demo import Demo
 from crawlfleet.cli.desktop import show
@@ -28,7 +33,7 @@ from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticate
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import hold
 from crawlfleet.testing.demo_shop import ServedShop
-from crawlfleet.trust import Trust, pin_of, with_pin
+from crawlfleet.trust import with_pin
 from crawlfleet.worker import leash
 
 FIRST_PAUSE_S: Final = 0.1
@@ -50,12 +55,8 @@ class Launcher:
         self._settings = settings
         self._folder = config.data_dir(settings)
         self._port = settings.server.port or _free_port(settings.server.host)
-        self._pin = pin_of(settings.server.tls_cert) if settings.server.tls_cert else ""
-        scheme = "https" if self._pin else "http"
-        self._url = f"{scheme}://{_address(settings.server.host)}:{self._port}"
-        worker = settings.worker
-        # Of this machine's own master the key is known: its certificate may name any machine.
-        self._trust = Trust(cert=worker.tls_cert, key=worker.tls_key, pin=self._pin)
+        way = way_to_own(settings, port=self._port, key="")
+        self._url, self._trust, self._pin = way.url, way.trust, way.trust.pin
         self._flags = [*flags, "--data", str(self._folder)]
         self._demo = demo
         self._opens = opens
@@ -98,14 +99,23 @@ class Launcher:
         try:
             # Behind the #, so that the link is sent to no server and stands in no server's log.
             link = self._url + (await client.create_session_link()).path
-            note = "the link is good once, for 10 minutes; `crawlfleet open` makes another"
+            note = f"the link is good once, for 10 minutes; `{self._opening}` makes another"
         except MasterUnreachable:
-            link, note = self._url, "`crawlfleet open` makes a link that signs in"
+            link, note = self._url, f"`{self._opening}` makes a link that signs in"
         typer.echo(f"crawlfleet is up: {link}")
         typer.echo(note)
-        typer.echo(f"data in {self._folder}; stop with Ctrl-C")
+        if self._demo and not sys.stdout.isatty():
+            typer.echo(f"data in {self._folder}; without a terminal it ends when the demo is done")
+        else:
+            typer.echo(f"data in {self._folder}; stop with Ctrl-C")
         if self._opens:
             await show(link)
+
+    @property
+    def _opening(self) -> str:
+        """The command that opens this fleet's dashboard."""
+        usual = config.data_dir(Settings())
+        return "crawlfleet open" + ("" if self._folder == usual else f" --data {self._folder}")
 
     async def _attend(self, client: Client) -> int:
         """Show what happens until told to stop; without a terminal a demo ends by itself."""
@@ -130,6 +140,7 @@ class Launcher:
             try:
                 await asyncio.wait({demo, stop}, return_when=asyncio.FIRST_COMPLETED)
                 if not terminal:
+                    typer.echo("the demo is done; stopping")
                     self._stop.set()
                 await stop
                 return demo.result() if demo.done() and not terminal else 0
@@ -242,10 +253,3 @@ def _free_port(host: str) -> int:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
-
-
-def _address(host: str) -> str:
-    """Where this machine reaches a master that listens on `host`."""
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host

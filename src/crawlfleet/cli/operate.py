@@ -116,6 +116,7 @@ def master(
     It listens beyond this machine only with TLS, or with --plain-http. A certificate that was
     replaced is read again within seconds, or at once on SIGHUP.
     """
+    from crawlfleet.cli.connection import left_behind, way_to_own
     from crawlfleet.cli.credentials import admin_key, preset
     from crawlfleet.compose import check_exposure, serve_master
 
@@ -134,11 +135,13 @@ def master(
     check_exposure(settings.server)
     folder = _private_folder(settings)
     _configure_log(settings, "master.log", telemetry.Component.MASTER)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    key = admin_key(folder)
+    way = way_to_own(settings, port=settings.server.port, key=key)
+    with left_behind(folder, way), asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(
             serve_master(
                 settings,
-                admin_key=admin_key(folder),
+                admin_key=key,
                 join_token=preset("CRAWLFLEET_JOIN_TOKEN"),
                 origins=loaded.origins,
             )

@@ -15,13 +15,14 @@ import msgspec
 from crawlfleet import plugins
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.reins import Reins
-from crawlfleet.crawl.run import Crawl, Summary, rules_of
+from crawlfleet.crawl.run import Crawl, Summary, explain, rules_of
 from crawlfleet.crawl.shipment import ItemLines, Shipment, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
 from crawlfleet.errors import CrawlfleetError, InvalidRequest, SinkUnusable, StoreUnavailable
-from crawlfleet.model.crawl import CrawlParameters, SinkSpec
+from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.figures import MOST_HOSTS
+from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
@@ -35,6 +36,32 @@ FLEET: Final = "fleet:"
 """The master's storage, as the place of a sink."""
 STORED: Final = "fleet:items"
 PAGES: Final = "fleet:pages"
+MOST_FATES: Final = 3
+PASSING: Final = frozenset(
+    {
+        Outcome.BAD_RESPONSE,
+        Outcome.BLOCKED,
+        Outcome.CONNECT,
+        Outcome.DNS,
+        Outcome.SERVER_ERROR,
+        Outcome.TIMEOUT,
+    }
+)
+"""What may be better at another time, or from another node."""
+
+
+class NothingFetched(CrawlfleetError):
+    """Not one page of the crawl could be had."""
+
+    def __init__(self, fates: Sequence[UrlRecord]) -> None:
+        super().__init__("no page could be fetched: " + "; ".join(map(_fate, fates)))
+        passing = any(fate.outcome in PASSING for fate in fates)
+        self.error_class = ErrorClass.NETWORK if passing else ErrorClass.INVALID
+
+
+def _fate(record: UrlRecord) -> str:
+    outcome = f"{record.outcome}".replace("_", " ")
+    return f"{record.url}: {outcome}" + (f" ({record.note})" if record.note else "")
 
 
 class BadCrawl(CrawlfleetError):
@@ -117,6 +144,8 @@ class WebCrawl:
             finally:
                 telling.cancel()
                 await asyncio.wait([telling])
+            barren = summary.finished and not summary.pages and not reins.is_ending
+            fates = await _fates(parameters, folder / "frontier.db") if barren else []
         await context.progress(summary.pages, summary.urls)
         if watched is not None:
             await watched.figures(teller.final(summary, time.time()))
@@ -124,6 +153,8 @@ class WebCrawl:
             await context.log(
                 f"not finished: {summary.why}", level="warning", waiting=summary.waiting
             )
+        if fates:
+            raise NothingFetched(fates)
         data = _result(inline, summary, context)
         return Measured(data=data, metrics=_metrics(summary))
 
@@ -171,6 +202,15 @@ class WebCrawl:
                 allow_private=self._allow_private and parameters.fetching.allow_private,
                 reins=reins,
             )
+
+
+async def _fates(parameters: CrawlParameters, frontier: Path) -> list[UrlRecord]:
+    """What became of the addresses where a crawl began."""
+    opened = plugins.load_one(plugins.FRONTIERS, "sqlite")(
+        path=frontier, rules=rules_of(parameters)
+    )
+    told = [await explain(parameters, opened, url) for url in parameters.seeds[:MOST_FATES]]
+    return [each.record for each in told if each.record is not None]
 
 
 @contextlib.contextmanager
