@@ -198,6 +198,21 @@ def test_two_masters_share_a_folder(folder: OutputFolder) -> None:
     assert read(folder) == read(other.folder) == ["a", "b", "c"]
 
 
+def test_masters_that_do_not_share_a_folder_are_told(tmp_path: Path) -> None:
+    one, other = (Writer(OutputFolder(tmp_path / name)) for name in ("one", "other"))
+    one.put(1, "a")
+
+    with pytest.raises(OutputUnavailable, match="one folder that all masters share"):
+        other.put(2, "b")
+
+    assert read(other.folder) == []
+    assert one.put(2, "b")
+    with pytest.raises(OutputUnavailable, match="missing here"):
+        one.put(4)
+    one.put(3)
+    assert read(one.folder) == ["a", "b"]
+
+
 def test_a_full_disk_is_told_and_leaves_all_as_it_was(
     folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,12 @@ class RunFile:
             self._catch_up()
             if segment.sequence <= self._last:
                 return False
+            if segment.sequence != self._last + 1:  # numbers have no gaps
+                raise OutputUnavailable(
+                    f"a part of this run is missing here: {self.path} ends with segment "
+                    f"{self._last}, and {segment.sequence} came; `output_dir` must be one folder "
+                    "that all masters share"
+                )
             self._write(handle, segment, data)
         finally:
             os.close(handle)

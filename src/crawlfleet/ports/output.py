@@ -23,7 +23,8 @@ class OutputStore(Protocol):
         data: bytes,
     ) -> bool:
         """Make a segment durable; whether it is new. One that is not beyond the last is old news
-        and changes nothing. Raises `OutputUnavailable` when there is no room."""
+        and changes nothing. Raises `OutputUnavailable` when there is no room, and when those
+        before it are not here."""
         ...
 
     async def summary(self, task_id: str, stream: Stream) -> OutputSummary | None:
