@@ -13,7 +13,7 @@ from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.errors import OutputUnavailable
 from crawlfleet.model.output import OutputSummary, Run, Segment
 
-TASK = "task-1"
+TASK = f"task-{1:025}"
 
 
 class Writer:
@@ -246,6 +246,26 @@ def test_what_is_removed_is_gone(folder: OutputFolder) -> None:
     assert asyncio.run(folder.tasks()) == []
     assert asyncio.run(folder.figures(TASK)) is None
     assert read(folder) == []
+
+
+def test_what_others_put_there_is_neither_told_nor_touched(folder: OutputFolder) -> None:
+    Writer(folder).put(1, "a")
+    asyncio.run(folder.keep_figures(TASK, b"{}"))
+    root = folder._folder
+    foreign = [root / "lost+found", root / ".snapshot", root / "photos", root / "task-of-mine"]
+    for each in foreign:
+        each.mkdir()
+        (each / "precious").touch()
+    mine = root / TASK / "precious"
+    mine.touch()
+    (root / TASK / ".figures.json.12.345").touch()
+    assert asyncio.run(folder.tasks()) == [TASK]
+
+    asyncio.run(folder.remove(TASK))
+
+    assert [*mine.parent.iterdir()] == [mine]
+    assert asyncio.run(folder.tasks()) == []
+    assert all((each / "precious").exists() for each in foreign)
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", ".hidden", "a\0b"])

@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.control import errands
 from crawlfleet.control.crawls import CrawlVerb
 from crawlfleet.core.orders import Verb
-from crawlfleet.errors import Busy, Conflict, NotFound
+from crawlfleet.errors import Busy, Conflict, NotFound, OutputUnavailable
 from crawlfleet.model.messages import Assignment, Note, NoteBatch, OrderAnswer, ReportKind
 from crawlfleet.model.output import Segment, SegmentUpload, Verdict
 from crawlfleet.model.settings import RetentionSettings
@@ -199,6 +199,24 @@ def test_a_master_without_storage_says_so() -> None:
         async with stage() as on:
             node, work, _ = await crawling(on)
             assert await keep(on, node, work) is Verdict.FULL
+
+    run_simulated(scene())
+
+
+def test_output_that_cannot_be_removed_does_not_keep_the_rest_from_it() -> None:
+    class Stuck(Kept):
+        async def remove(self, task_id: str) -> None:
+            if task_id == "task-stuck":
+                raise OutputUnavailable("mend it")
+            await super().remove(task_id)
+
+    kept: Any = Stuck()
+    kept.segments = {"task-stuck": [], "task-gone": []}
+
+    async def scene() -> None:
+        async with stage(output=kept) as on:
+            assert await on.control.crawls.sweep() == 1
+            assert await kept.tasks() == ["task-stuck"]
 
     run_simulated(scene())
 

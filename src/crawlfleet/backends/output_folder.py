@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
@@ -13,12 +12,15 @@ from typing import Final, TypeVar
 
 from crawlfleet.backends.segment_file import Frame, RunFile
 from crawlfleet.errors import OutputUnavailable
+from crawlfleet.model import ids
 from crawlfleet.model.output import OutputSummary, Segment, Stream
 
 T = TypeVar("T")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _RUN: Final = re.compile(r"(\d{12,})-(.+)\.(items|pages)\.segments")
 _FIGURES: Final = "figures.json"
+_DRAFT: Final = re.compile(rf"\.{re.escape(_FIGURES)}\.\d+\.\d+")
+_TASK: Final = re.compile(rf"{ids.TASK}-[{ids.ALPHABET}]{{{ids.BODY_LENGTH}}}")
 STREAMS: Final[tuple[Stream, ...]] = ("items", "pages")
 MOST_WRITTEN: Final = 5_000
 """Runs of which is remembered where they end: far more than grow at once."""
@@ -85,14 +87,25 @@ class OutputFolder:
     async def tasks(self) -> Sequence[str]:
         def names() -> list[str]:
             with contextlib.suppress(FileNotFoundError):
-                return [each.name for each in self._folder.iterdir() if each.is_dir()]
+                found = [each for each in self._folder.iterdir() if _TASK.fullmatch(each.name)]
+                return [each.name for each in found if each.is_dir() and _is_ours(each)]
             return []
 
         return await _trying(self._folder, names)
 
     async def remove(self, task_id: str) -> None:
         folder = self._of(task_id)
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+        def clear() -> None:
+            """Only what was written here: the folder may be one that others use, too."""
+            with contextlib.suppress(FileNotFoundError):
+                for path in [*folder.iterdir()]:
+                    if _is_written(path.name):
+                        path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # somebody else's things are left
+                folder.rmdir()
+
+        await _trying(folder, clear)
 
     async def settle(self, task_id: str) -> None:
         def clear() -> None:
@@ -181,6 +194,16 @@ class OutputFolder:
 
     def _of(self, task_id: str) -> Path:
         return self._folder / _checked(task_id)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether it has something of a crawl, or nothing at all."""
+    names = [each.name for each in folder.iterdir()]
+    return not names or any(map(_is_written, names))
+
+
+def _is_written(name: str) -> bool:
+    return name == _FIGURES or bool(_RUN.fullmatch(name) or _DRAFT.fullmatch(name))
 
 
 def _skipped(frames: list[Frame], skip: int) -> tuple[list[Frame], int]:

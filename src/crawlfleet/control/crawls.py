@@ -183,13 +183,19 @@ class Crawls:
             portion = kept[begin : begin + PORTION]
             known = {task.id: task for task in await self._store.tasks(portion)}
             for task_id in portion:
-                task = known.get(task_id)
-                if task is None:
-                    await self._output.remove(task_id)
-                    gone += 1
-                elif task.status in TERMINAL:
-                    await self._output.settle(task_id)
+                try:
+                    gone += await self._tidy(self._output, task_id, known.get(task_id))
+                except OutputUnavailable as error:  # of this one; the others can be tidied
+                    log.warning("output is not swept", task_id=task_id, error=str(error))
         return gone
+
+    async def _tidy(self, output: OutputStore, task_id: str, task: Task | None) -> bool:
+        """Whether the task is gone."""
+        if task is None:
+            await output.remove(task_id)
+        elif task.status in TERMINAL:
+            await output.settle(task_id)
+        return task is None
 
     async def run(self) -> None:
         """Sweep now and then, for as long as this master leads."""

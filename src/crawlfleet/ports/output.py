@@ -43,11 +43,11 @@ class OutputStore(Protocol):
     async def figures(self, task_id: str) -> bytes | None: ...
 
     async def tasks(self) -> Sequence[str]:
-        """The ids of all tasks of which something is kept."""
+        """The ids of all tasks of which something is kept. What others put there is not told."""
         ...
 
     async def remove(self, task_id: str) -> None:
-        """Forget all of a task. May be called twice."""
+        """Forget all that was kept of a task, and touch nothing else. May be called twice."""
         ...
 
     async def settle(self, task_id: str) -> None:
