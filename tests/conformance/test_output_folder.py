@@ -39,15 +39,16 @@ class Writer:
         return path
 
 
-def read(folder: OutputFolder, skip: int = 0) -> list[str]:
+def read(folder: OutputFolder, skip: int = 0, *, completed: bool = False) -> list[str]:
     async def all_of() -> bytes:
-        return b"".join([piece async for piece in folder.read(TASK, "items", skip=skip)])
+        pieces = folder.read(TASK, "items", completed=completed, skip=skip)
+        return b"".join([piece async for piece in pieces])
 
     return asyncio.run(all_of()).decode().split()
 
 
 def summary(folder: OutputFolder) -> OutputSummary | None:
-    return asyncio.run(folder.summary(TASK, "items"))
+    return asyncio.run(folder.summary(TASK, "items", completed=False))
 
 
 @pytest.fixture
@@ -116,6 +117,27 @@ def test_a_newer_attempt_replaces_the_older_one(folder: OutputFolder) -> None:
 
     asyncio.run(folder.settle(TASK))
     assert read(folder) == ["b"]
+    assert len([*folder._folder.glob("*/*.segments")]) == 1
+
+
+def test_an_attempt_that_found_nothing_hides_no_other_unless_it_completed(
+    folder: OutputFolder,
+) -> None:
+    old, new = Writer(folder, 1), Writer(folder, 2)
+    old.put(1, "a")
+    old.put(2)
+    new.put(1)
+    assert read(folder) == ["a"]
+    kept = summary(folder)
+    assert kept is not None
+    assert kept.items == 1
+
+    new.put(2, "not committed")
+    assert read(folder) == ["a"]
+    assert read(folder, completed=True) == []
+
+    asyncio.run(folder.settle(TASK))
+    assert read(folder) == []
     assert len([*folder._folder.glob("*/*.segments")]) == 1
 
 
@@ -273,4 +295,4 @@ def test_a_name_cannot_leave_the_folder(folder: OutputFolder, name: str) -> None
     with pytest.raises(ValueError, match="cannot be the name"):
         asyncio.run(folder.append(name, 1, "exec-1", "items", Segment(sequence=1, first=1), b""))
     with pytest.raises(ValueError, match="cannot be the name"):
-        asyncio.run(folder.summary(name, "items"))
+        asyncio.run(folder.summary(name, "items", completed=False))

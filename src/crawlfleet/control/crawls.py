@@ -21,7 +21,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.messages import NoteBatch, NoteReply
 from crawlfleet.model.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
-from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -174,7 +174,7 @@ class Crawls:
 
     async def sweep(self) -> int:
         """Remove the output of tasks that are gone, and what does not count of those that have
-        ended; how many tasks are gone."""
+        completed; how many tasks are gone."""
         if self._output is None:
             return 0
         kept = await self._output.tasks()
@@ -193,7 +193,8 @@ class Crawls:
         """Whether the task is gone."""
         if task is None:
             await output.remove(task_id)
-        elif task.status in TERMINAL:
+        elif task.status is TaskStatus.COMPLETED:
+            # After a failure the best there is may lie in any attempt.
             await output.settle(task_id)
         return task is None
 

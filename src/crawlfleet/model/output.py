@@ -1,9 +1,10 @@
 """A crawl's output on its way from a node to the master's storage, and what counts of it.
 
 Output travels in segments. An attempt writes its segments in one run, numbered from 1 without
-gaps, so that a copy that comes late, and a segment that is missing, are known for what they are. A step of the crawl stages one
-or several segments and then commits; each segment says through which number all was committed
-when it was staged. So a reader needs nothing but the run itself to know what counts.
+gaps, so that a copy that comes late, and a segment that is missing, are known for what they are.
+A step of the crawl stages one or several segments and then commits; each segment says through
+which number all was committed when it was staged. So a reader needs nothing but the run itself to
+know what counts.
 """
 
 from enum import StrEnum
