@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,12 @@ from uuid import uuid4
 
 import pytest
 
+from crawlfleet.backends.output_folder import OutputFolder
+from crawlfleet.errors import SinkUnusable
 from crawlfleet.executors import web_crawl
 from crawlfleet.executors.web_crawl import BadCrawl, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
+from crawlfleet.model.output import Segment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.ports.execution import Measured
 from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop
@@ -54,6 +58,31 @@ class Said:
 
     async def progress(self, done: float, total: float | None = None) -> None:
         self.done.append((done, total))
+
+
+class Kept(Said):
+    """A context of a node that hands output over, until `most` segments have been taken."""
+
+    keeps_output = True
+
+    def __init__(self, folder: OutputFolder, task_id: str, attempt: int, most: float) -> None:
+        super().__init__()
+        self.task_id = task_id
+        self.attempt = attempt
+        self.execution_id = f"exec-{attempt}"
+        self._folder = folder
+        self._left = most
+
+    async def keep(self, stream: Any, segment: Segment, data: bytes) -> None:
+        if not self._left:
+            raise SinkUnusable("the lease is lost")
+        self._left -= 1
+        at = self.task_id, self.attempt, self.execution_id, stream
+        await self._folder.append(*at, segment, data)
+
+    async def figures(self, figures: Any) -> None: ...
+
+    def obey(self, obey: Any) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +140,24 @@ def test_with_a_sink_the_result_says_where_the_items_are(shop: ServedShop, tmp_p
         }
     }
     assert measured.metrics["items"] == len(items) > 0
+
+
+@pytest.mark.parametrize("most", [2, 6])
+def test_a_crawl_that_goes_on_hands_over_what_was_found_before(
+    shop: ServedShop, tmp_path: Path, most: int
+) -> None:
+    folder, task_id = OutputFolder(tmp_path), Said().task_id
+    parameters = order(shop, sinks=(SinkSpec(url="fleet:items"),))
+    with pytest.raises(SinkUnusable):
+        run(parameters, Kept(folder, task_id, 1, most))
+
+    run(parameters, Kept(folder, task_id, 2, math.inf))
+
+    async def lines() -> bytes:
+        return b"".join([each async for each in folder.read(task_id, "items", completed=True)])
+
+    titles = [json.loads(line)[1]["title"] for line in asyncio.run(lines()).splitlines()]
+    assert sorted(titles) == sorted(product.title for product in PRODUCTS)
 
 
 def test_items_that_do_not_fit_name_the_remedy(

@@ -25,6 +25,7 @@ from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
+from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import PageRecord, Sink
 
 MOST_INLINE_BYTES: Final = 950_000
@@ -106,9 +107,12 @@ class WebCrawl:
         """Without sinks, items go to the master's storage, and into the result if they fit."""
         reins, teller = Reins(), Teller()
         watched = _watched(context)
-        async with _scratch(context.task_id, lasting=bool(parameters.sinks)) as folder:
-            sinks, inline = await self._sinks(parameters, context)
-            crawl = self._crawl(parameters, sinks, reins, folder / "frontier.db")
+        async with (
+            _scratch(context.task_id, lasting=bool(parameters.sinks)) as folder,
+            _frontier(parameters, folder) as (frontier, receipts),
+        ):
+            sinks, inline = await self._sinks(parameters, context, receipts)
+            crawl = self._crawl(parameters, sinks, reins, frontier)
             if watched is not None:
                 watched.obey(_orders(crawl, reins))
             telling = asyncio.create_task(_tell(crawl, context, teller, reins), name="tell")
@@ -128,9 +132,10 @@ class WebCrawl:
         return Measured(data=data, metrics=_metrics(summary))
 
     async def _sinks(
-        self, parameters: CrawlParameters, context: Context
+        self, parameters: CrawlParameters, context: Context, receipts: Mapping[str, Any]
     ) -> tuple[dict[str, Sink], Inline | None]:
-        """Where the output goes, and what of it goes into the result."""
+        """Where the output goes, and what of it goes into the result. `receipts` are those of an
+        attempt that this one goes on from."""
         with _explaining():
             _, plan = checked(parameters)
             own = [spec for spec in parameters.sinks if not spec.url.startswith(FLEET)]
@@ -146,6 +151,7 @@ class WebCrawl:
         inline = Inline(alone=master is None)
         if master is not None:
             items = Shipment(master, "items", ItemLines(), columns=whole.columns, kinds=whole.kinds)
+            await items.open(receipts.get(STORED))
             try:
                 await items.begin()
             except SinkUnusable as error:
@@ -160,13 +166,16 @@ class WebCrawl:
         return (sinks, None) if own else ({INLINE: inline, **sinks}, inline)
 
     def _crawl(
-        self, parameters: CrawlParameters, sinks: Mapping[str, Sink], reins: Reins, frontier: Path
+        self,
+        parameters: CrawlParameters,
+        sinks: Mapping[str, Sink],
+        reins: Reins,
+        frontier: Frontier,
     ) -> Crawl:
-        open_frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")
         with _explaining():
             return Crawl(
                 parameters,
-                frontier=open_frontier(path=frontier, rules=rules_of(parameters)),
+                frontier=frontier,
                 sinks=sinks,
                 allow_private=self._allow_private and parameters.fetching.allow_private,
                 reins=reins,
@@ -206,6 +215,20 @@ async def _scratch(task_id: str, *, lasting: bool) -> AsyncIterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.asynccontextmanager
+async def _frontier(
+    parameters: CrawlParameters, folder: Path
+) -> AsyncIterator[tuple[Frontier, Mapping[str, Any]]]:
+    """The open frontier, with the receipts of the attempt that this one goes on from. They are
+    known before anything goes out: the first segment names the runs that it goes on from."""
+    load = plugins.load_one(plugins.FRONTIERS, "sqlite")
+    frontier = load(path=folder / "frontier.db", rules=rules_of(parameters))
+    try:
+        yield frontier, await frontier.open()
+    finally:
+        await frontier.close()
 
 
 async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) -> None:
