@@ -14,11 +14,13 @@ import pytest
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.executors import web_crawl
-from crawlfleet.executors.web_crawl import BadCrawl, TooMuch, WebCrawl
+from crawlfleet.executors.web_crawl import BadCrawl, Inline, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
+from crawlfleet.model.extraction import Item
 from crawlfleet.model.output import Segment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.ports.execution import Measured
+from crawlfleet.ports.sink import PageRecord
 from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop
 from crawlfleet.testing.executor_suite import ExecutorSuite
 
@@ -151,13 +153,35 @@ def test_a_crawl_that_goes_on_hands_over_what_was_found_before(
     with pytest.raises(SinkUnusable):
         run(parameters, Kept(folder, task_id, 1, most))
 
-    run(parameters, Kept(folder, task_id, 2, math.inf))
+    measured = run(parameters, Kept(folder, task_id, 2, math.inf))
 
     async def lines() -> bytes:
         return b"".join([each async for each in folder.read(task_id, "items", completed=True)])
 
     titles = [json.loads(line)[1]["title"] for line in asyncio.run(lines()).splitlines()]
     assert sorted(titles) == sorted(product.title for product in PRODUCTS)
+    assert measured.data["items"] == len(PRODUCTS)
+
+
+def test_the_result_of_a_crawl_that_goes_on_has_all_items_or_none() -> None:
+    item = Item(kind="products", fields={"title": "a"})
+    page = PageRecord(id=1, url="https://shop.example/", at=0.0, items=[item])
+
+    async def scene() -> None:
+        first = Inline(alone=False)
+        await first.open(None)
+        committed = await first.stage([page])
+        await first.stage([page])
+        await first.open(committed)
+        assert (first.fits, len(first.items["products"])) == (True, 1)
+        second = Inline(alone=False)
+        await second.open(committed)
+        assert (second.fits, second.items) == (False, {})
+        third = Inline(alone=False)
+        await third.open(await second.stage([page]))
+        assert (third.fits, third.items) == (False, {})
+
+    asyncio.run(scene())
 
 
 def test_items_that_do_not_fit_name_the_remedy(

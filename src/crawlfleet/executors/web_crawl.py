@@ -64,10 +64,16 @@ class Inline:
         self._bytes = 0
 
     async def open(self, receipt: Any | None) -> None:
-        """Take back what was staged after the receipt."""
+        """Take back what was staged after the receipt. What an earlier attempt found is not held
+        here: then the result cannot be whole, and has no items at all."""
         kept = {} if receipt is None else receipt["items"]
         self._bytes = 0 if receipt is None else receipt["bytes"]
-        self.items = {kind: self.items.get(kind, [])[:number] for kind, number in kept.items()}
+        held = {kind: self.items.get(kind, [])[:number] for kind, number in kept.items()}
+        was_whole = receipt is None or receipt.get("fits", True)
+        if was_whole and all(len(held[kind]) == number for kind, number in kept.items()):
+            self.items = held
+        else:
+            self.fits, self.items = False, {}
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
         for page in pages if self.fits else ():
@@ -83,7 +89,7 @@ class Inline:
                 )
             self.fits, self.items = False, {}
         counts = {kind: len(items) for kind, items in self.items.items()}
-        return {"bytes": self._bytes, "items": counts}
+        return {"bytes": self._bytes, "items": counts, "fits": self.fits}
 
     async def finish(self) -> Mapping[str, Any]:
         return {"bytes": self._bytes}
