@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from crawlfleet.backends.output_folder import OutputFolder
-from crawlfleet.errors import SinkUnusable
+from crawlfleet.errors import ConfigError, SinkUnusable
 from crawlfleet.executors import web_crawl
 from crawlfleet.executors.web_crawl import BadCrawl, Inline, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
@@ -241,3 +241,29 @@ def test_cancelling_leaves_nothing_behind(shop: ServedShop, tmp_path: Path) -> N
     assert asyncio.run(scene()) < 5.0
     scratch = Path(web_crawl.tempfile.gettempdir())
     assert not [*scratch.glob(f"crawlfleet-crawls-*/{said.task_id}")]
+
+
+def test_a_second_attempt_leaves_the_one_that_runs_alone(shop: ServedShop, tmp_path: Path) -> None:
+    said = Said()
+    output = tmp_path / "items.jsonl"
+    pattern = f"crawlfleet-crawls-*/{said.task_id}/frontier.db"
+    slow = order(
+        shop,
+        sinks=(SinkSpec(url=str(output)),),
+        limits=Limits(max_pages=12),
+        politeness=Politeness(delay_s=0.2),
+    )
+
+    def frontiers() -> int:
+        return len([*Path(web_crawl.tempfile.gettempdir()).glob(pattern)])
+
+    async def scene() -> Measured:
+        first = asyncio.create_task(WebCrawl(allow_private=True).run(slow, said))
+        await asyncio.sleep(0.7)
+        with pytest.raises(ConfigError, match="in use"):
+            await WebCrawl(allow_private=True).run(slow, said)
+        assert frontiers() == 1
+        return await first
+
+    assert asyncio.run(scene()).metrics["items"] == len(output.read_text().splitlines())
+    assert frontiers() == 0

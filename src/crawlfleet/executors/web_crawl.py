@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -19,7 +20,13 @@ from crawlfleet.crawl.run import Crawl, Summary, rules_of
 from crawlfleet.crawl.shipment import ItemLines, Shipment, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
-from crawlfleet.errors import CrawlfleetError, InvalidRequest, SinkUnusable, StoreUnavailable
+from crawlfleet.errors import (
+    ConfigError,
+    CrawlfleetError,
+    InvalidRequest,
+    SinkUnusable,
+    StoreUnavailable,
+)
 from crawlfleet.model.crawl import CrawlParameters, SinkSpec
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.settings import WorkerSettings
@@ -206,21 +213,52 @@ def _watched(context: Context) -> CrawlContext | None:
 @contextlib.asynccontextmanager
 async def _scratch(task_id: str, *, lasting: bool) -> AsyncIterator[Path]:
     """A folder for the frontier. A lasting one outlives an attempt that died, or whose disk was
-    full, for the next one on this machine to go on from; but not an attempt that was stopped."""
+    full, for the next one on this machine to go on from; but not an attempt that was stopped. It
+    belongs to one attempt at a time: raises `ConfigError` while another has it."""
     if not lasting:
         with tempfile.TemporaryDirectory(prefix="crawlfleet-crawl-") as name:
             yield Path(name)
         return
     folder = Path(tempfile.gettempdir()) / f"crawlfleet-crawls-{os.getuid()}" / task_id
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        yield folder
-    except (SinkUnusable, StoreUnavailable):
-        raise
-    except BaseException:
+    with _holding(folder):
+        try:
+            yield folder
+        except (SinkUnusable, StoreUnavailable):
+            raise
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _holding(folder: Path) -> Iterator[None]:
+    """Make a folder, and have it locked; the lock is on the folder itself and goes with it."""
+    while (handle := _locked(folder)) is None:
+        pass
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(folder: Path) -> int | None:
+    """`None` when whoever had the folder removed it just now: then the lock is on nothing."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"{folder} is in use: another attempt at this crawl still runs on this machine; "
+                "wait for its end"
+            ) from error
+        if os.path.samestat(os.fstat(handle), folder.stat()):
+            stack.pop_all()
+            return handle
+    return None
 
 
 @contextlib.asynccontextmanager
