@@ -256,6 +256,37 @@ def test_a_full_disk_is_told_and_leaves_all_as_it_was(
     assert read(folder) == read(OutputFolder(folder._folder)) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("disk", "reserve"),
+    [
+        (0, 0),
+        (100_000_000, 10_000_000),
+        (5_000_000_000, 256_000_000),
+        (100_000_000_000, 2_000_000_000),
+        (20_000_000_000_000, 5_000_000_000),
+    ],
+)
+def test_a_part_of_the_disk_stays_free(disk: int, reserve: int) -> None:
+    assert segment_file.reserve_of(disk) == reserve
+
+
+def test_output_does_not_fill_the_disk_of_the_store(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    before = writer.path.read_bytes()
+    free = os.statvfs(writer.path)
+    left = free.f_bavail * free.f_frsize
+    with monkeypatch.context() as filling:
+        filling.setattr(segment_file, "reserve_of", lambda disk: left + 2**40)
+        with pytest.raises(OutputUnavailable, match="make room"):
+            writer.put(2, "b")
+        assert writer.path.read_bytes() == before
+
+    assert writer.put(2, "b")
+
+
 def test_what_is_removed_is_gone(folder: OutputFolder) -> None:
     Writer(folder).put(1, "a")
     asyncio.run(folder.keep_figures(TASK, b"{}"))

@@ -23,6 +23,8 @@ from crawlfleet.model.output import Segment
 
 _FRAME: Final = struct.Struct(">III")
 """The lengths of head and data, and the checksum of both."""
+LEAST_RESERVE: Final = 256_000_000
+MOST_RESERVE: Final = 5_000_000_000
 _head: Final = msgspec.json.Decoder(Segment)
 
 
@@ -114,6 +116,7 @@ class RunFile:
         head = msgspec.json.encode(segment)
         checksum = zlib.crc32(data, zlib.crc32(head))
         frame = memoryview(_FRAME.pack(len(head), len(data), checksum) + head + data)
+        self._check_room(handle, len(frame))
         try:
             os.ftruncate(handle, self._end)  # what a crash left of a write
             at = self._end
@@ -126,6 +129,16 @@ class RunFile:
                 os.ftruncate(handle, self._end)
             raise
         self._take(segment, self._end + _FRAME.size + len(head), len(data))
+
+    def _check_room(self, handle: int, size: int) -> None:
+        disk = os.fstatvfs(handle)
+        free, reserve = disk.f_bavail * disk.f_frsize, reserve_of(disk.f_blocks * disk.f_frsize)
+        if disk.f_blocks and free - size < reserve:  # some disks do not tell
+            raise OutputUnavailable(
+                f"{self.path} cannot grow: its disk has {free // 10**6:,} MB left, and "
+                f"{reserve // 10**6:,} MB stay free for whatever else lies there; make room in the "
+                "storage of crawls' output"
+            )
 
     def _catch_up(self) -> None:
         """Know the frames that are there, up to the first that is not whole."""
@@ -155,6 +168,12 @@ class RunFile:
             self._frames.pop()
         self._frames.append(Frame(segment, at, size))
         self.first = self.first or segment
+
+
+def reserve_of(disk_bytes: int) -> int:
+    """How much of a disk output leaves free: the store may lie on the same one, and a store that
+    cannot write stops the fleet. Never more than a tenth; nothing where the size is not known."""
+    return min(disk_bytes // 10, max(LEAST_RESERVE, min(disk_bytes // 50, MOST_RESERVE)))
 
 
 def _sync_folder(folder: Path) -> None:
