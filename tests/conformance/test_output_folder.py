@@ -209,6 +209,35 @@ def test_a_frame_whose_content_is_not_what_was_written_ends_the_run(folder: Outp
     assert read(OutputFolder(folder._folder)) == ["a"]
 
 
+def test_what_unpacks_to_too_much_is_not_read(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, data=b"x" * 999 + b"\n")
+    writer.put(2)
+    monkeypatch.setattr(segment_file, "MOST_UNPACKED_BYTES", 1000)
+    assert len(read(folder)[0]) == 999
+
+    monkeypatch.setattr(segment_file, "MOST_UNPACKED_BYTES", 999)
+    with pytest.raises(OutputUnavailable, match="more than 999"):
+        read(folder)
+
+
+def test_lengths_that_cannot_be_end_the_run(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    writer.put(2, "b")
+    writer.put(3, data=os.urandom(900))
+    writer.put(4)
+    monkeypatch.setattr(segment_file, "MOST_FRAME_BYTES", 500)
+
+    assert read(OutputFolder(folder._folder)) == ["a"]
+    with pytest.raises(OutputUnavailable, match="at most 500"):
+        writer.put(5, data=os.urandom(900))
+
+
 def test_two_masters_share_a_folder(folder: OutputFolder) -> None:
     one, other = Writer(folder), Writer(OutputFolder(folder._folder))
     one.put(1, "a")

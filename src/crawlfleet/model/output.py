@@ -17,6 +17,8 @@ Stream = Literal["items", "pages"]
 """`items`: lines of JSON, each a kind and the fields of an item. `pages`: a WARC file."""
 MOST_SEGMENT_BYTES: Final = 1_000_000
 """Of the data of one segment, packed."""
+MOST_UNPACKED_BYTES: Final = 16_000_000
+"""Of the same data, unpacked."""
 MOST_COLUMNS: Final = 2_000
 
 
