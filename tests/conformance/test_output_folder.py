@@ -1,8 +1,11 @@
 """The folder with the output of crawls: what counts is read, once, and nothing else."""
 
 import asyncio
+import contextlib
 import os
+import threading
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +317,44 @@ def test_output_does_not_fill_the_disk_of_the_store(
         assert writer.path.read_bytes() == before
 
     assert writer.put(2, "b")
+
+
+def test_a_reader_that_hangs_up_waits_for_the_disk(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    writer.put(2)
+    reached, released, closed = (threading.Event() for _ in range(3))
+
+    def contents(run: Any, frames: Any) -> Iterator[bytes]:
+        try:
+            reached.set()
+            released.wait(5.0)
+            yield b"a\n"
+        finally:
+            closed.set()
+
+    monkeypatch.setattr(segment_file.RunFile, "contents", contents)
+
+    async def scene() -> None:
+        async def consume() -> None:
+            async with contextlib.aclosing(folder.read(TASK, "items", completed=False)) as pieces:
+                async for _ in pieces:
+                    pass
+
+        reading = asyncio.create_task(consume())
+        await asyncio.to_thread(reached.wait, 5.0)
+        for _ in range(2):
+            reading.cancel()
+            await asyncio.sleep(0.01)
+        assert not closed.is_set()
+        released.set()
+        await asyncio.wait([reading])
+        assert reading.cancelled()
+        assert closed.is_set()
+
+    asyncio.run(scene())
 
 
 def test_what_is_removed_is_gone(folder: OutputFolder) -> None:

@@ -61,7 +61,7 @@ class OutputFolder:
     ) -> AsyncIterator[bytes]:
         pieces = self._pieces(task_id, stream, completed, skip)
         try:
-            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            while (piece := await _next(pieces)) is not None:
                 yield piece
         finally:
             pieces.close()
@@ -211,6 +211,18 @@ class OutputFolder:
 
     def _of(self, task_id: str) -> Path:
         return self._folder / _checked(task_id)
+
+
+async def _next(pieces: Generator[bytes, None, None]) -> bytes | None:
+    """The next piece, `None` after the last. Who is cancelled waits for the thread, since a
+    generator cannot be closed while it runs."""
+    step = asyncio.ensure_future(asyncio.to_thread(next, pieces, None))
+    try:
+        return await asyncio.shield(step)
+    finally:
+        while not step.done():  # to be cancelled again changes nothing
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([step])
 
 
 def _is_ours(folder: Path) -> bool:
