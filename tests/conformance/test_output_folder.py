@@ -1,8 +1,11 @@
 """The folder with the output of crawls: what counts is read, once, and nothing else."""
 
 import asyncio
+import contextlib
 import os
+import threading
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.errors import OutputUnavailable
 from crawlfleet.model.output import OutputSummary, Run, Segment
 
-TASK = "task-1"
+TASK = f"task-{1:025}"
 
 
 class Writer:
@@ -39,15 +42,16 @@ class Writer:
         return path
 
 
-def read(folder: OutputFolder, skip: int = 0) -> list[str]:
+def read(folder: OutputFolder, skip: int = 0, *, completed: bool = False) -> list[str]:
     async def all_of() -> bytes:
-        return b"".join([piece async for piece in folder.read(TASK, "items", skip=skip)])
+        pieces = folder.read(TASK, "items", completed=completed, skip=skip)
+        return b"".join([piece async for piece in pieces])
 
     return asyncio.run(all_of()).decode().split()
 
 
 def summary(folder: OutputFolder) -> OutputSummary | None:
-    return asyncio.run(folder.summary(TASK, "items"))
+    return asyncio.run(folder.summary(TASK, "items", completed=False))
 
 
 @pytest.fixture
@@ -119,6 +123,27 @@ def test_a_newer_attempt_replaces_the_older_one(folder: OutputFolder) -> None:
     assert len([*folder._folder.glob("*/*.segments")]) == 1
 
 
+def test_an_attempt_that_found_nothing_hides_no_other_unless_it_completed(
+    folder: OutputFolder,
+) -> None:
+    old, new = Writer(folder, 1), Writer(folder, 2)
+    old.put(1, "a")
+    old.put(2)
+    new.put(1)
+    assert read(folder) == ["a"]
+    kept = summary(folder)
+    assert kept is not None
+    assert kept.items == 1
+
+    new.put(2, "not committed")
+    assert read(folder) == ["a"]
+    assert read(folder, completed=True) == []
+
+    asyncio.run(folder.settle(TASK))
+    assert read(folder) == []
+    assert len([*folder._folder.glob("*/*.segments")]) == 1
+
+
 def test_an_attempt_may_go_on_from_an_earlier_one(folder: OutputFolder) -> None:
     old, new = Writer(folder, 1), Writer(folder, 2)
     old.put(1, "a")
@@ -187,6 +212,35 @@ def test_a_frame_whose_content_is_not_what_was_written_ends_the_run(folder: Outp
     assert read(OutputFolder(folder._folder)) == ["a"]
 
 
+def test_what_unpacks_to_too_much_is_not_read(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, data=b"x" * 999 + b"\n")
+    writer.put(2)
+    monkeypatch.setattr(segment_file, "MOST_UNPACKED_BYTES", 1000)
+    assert len(read(folder)[0]) == 999
+
+    monkeypatch.setattr(segment_file, "MOST_UNPACKED_BYTES", 999)
+    with pytest.raises(OutputUnavailable, match="more than 999"):
+        read(folder)
+
+
+def test_lengths_that_cannot_be_end_the_run(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    writer.put(2, "b")
+    writer.put(3, data=os.urandom(900))
+    writer.put(4)
+    monkeypatch.setattr(segment_file, "MOST_FRAME_BYTES", 500)
+
+    assert read(OutputFolder(folder._folder)) == ["a"]
+    with pytest.raises(OutputUnavailable, match="at most 500"):
+        writer.put(5, data=os.urandom(900))
+
+
 def test_two_masters_share_a_folder(folder: OutputFolder) -> None:
     one, other = Writer(folder), Writer(OutputFolder(folder._folder))
     one.put(1, "a")
@@ -196,6 +250,21 @@ def test_two_masters_share_a_folder(folder: OutputFolder) -> None:
     other.put(4)
 
     assert read(folder) == read(other.folder) == ["a", "b", "c"]
+
+
+def test_masters_that_do_not_share_a_folder_are_told(tmp_path: Path) -> None:
+    one, other = (Writer(OutputFolder(tmp_path / name)) for name in ("one", "other"))
+    one.put(1, "a")
+
+    with pytest.raises(OutputUnavailable, match="one folder that all masters share"):
+        other.put(2, "b")
+
+    assert read(other.folder) == []
+    assert one.put(2, "b")
+    with pytest.raises(OutputUnavailable, match="missing here"):
+        one.put(4)
+    one.put(3)
+    assert read(one.folder) == ["a", "b"]
 
 
 def test_a_full_disk_is_told_and_leaves_all_as_it_was(
@@ -219,6 +288,75 @@ def test_a_full_disk_is_told_and_leaves_all_as_it_was(
     assert read(folder) == read(OutputFolder(folder._folder)) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("disk", "reserve"),
+    [
+        (0, 0),
+        (100_000_000, 10_000_000),
+        (5_000_000_000, 256_000_000),
+        (100_000_000_000, 2_000_000_000),
+        (20_000_000_000_000, 5_000_000_000),
+    ],
+)
+def test_a_part_of_the_disk_stays_free(disk: int, reserve: int) -> None:
+    assert segment_file.reserve_of(disk) == reserve
+
+
+def test_output_does_not_fill_the_disk_of_the_store(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    before = writer.path.read_bytes()
+    free = os.statvfs(writer.path)
+    left = free.f_bavail * free.f_frsize
+    with monkeypatch.context() as filling:
+        filling.setattr(segment_file, "reserve_of", lambda disk: left + 2**40)
+        with pytest.raises(OutputUnavailable, match="make room"):
+            writer.put(2, "b")
+        assert writer.path.read_bytes() == before
+
+    assert writer.put(2, "b")
+
+
+def test_a_reader_that_hangs_up_waits_for_the_disk(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(folder)
+    writer.put(1, "a")
+    writer.put(2)
+    reached, released, closed = (threading.Event() for _ in range(3))
+
+    def contents(run: Any, frames: Any) -> Iterator[bytes]:
+        try:
+            reached.set()
+            released.wait(5.0)
+            yield b"a\n"
+        finally:
+            closed.set()
+
+    monkeypatch.setattr(segment_file.RunFile, "contents", contents)
+
+    async def scene() -> None:
+        async def consume() -> None:
+            async with contextlib.aclosing(folder.read(TASK, "items", completed=False)) as pieces:
+                async for _ in pieces:
+                    pass
+
+        reading = asyncio.create_task(consume())
+        await asyncio.to_thread(reached.wait, 5.0)
+        for _ in range(2):
+            reading.cancel()
+            await asyncio.sleep(0.01)
+        assert not closed.is_set()
+        released.set()
+        await asyncio.wait([reading])
+        assert reading.cancelled()
+        assert closed.is_set()
+
+    asyncio.run(scene())
+
+
 def test_what_is_removed_is_gone(folder: OutputFolder) -> None:
     Writer(folder).put(1, "a")
     asyncio.run(folder.keep_figures(TASK, b"{}"))
@@ -233,9 +371,29 @@ def test_what_is_removed_is_gone(folder: OutputFolder) -> None:
     assert read(folder) == []
 
 
+def test_what_others_put_there_is_neither_told_nor_touched(folder: OutputFolder) -> None:
+    Writer(folder).put(1, "a")
+    asyncio.run(folder.keep_figures(TASK, b"{}"))
+    root = folder._folder
+    foreign = [root / "lost+found", root / ".snapshot", root / "photos", root / "task-of-mine"]
+    for each in foreign:
+        each.mkdir()
+        (each / "precious").touch()
+    mine = root / TASK / "precious"
+    mine.touch()
+    (root / TASK / ".figures.json.12.345").touch()
+    assert asyncio.run(folder.tasks()) == [TASK]
+
+    asyncio.run(folder.remove(TASK))
+
+    assert [*mine.parent.iterdir()] == [mine]
+    assert asyncio.run(folder.tasks()) == []
+    assert all((each / "precious").exists() for each in foreign)
+
+
 @pytest.mark.parametrize("name", ["..", "a/b", "", ".hidden", "a\0b"])
 def test_a_name_cannot_leave_the_folder(folder: OutputFolder, name: str) -> None:
     with pytest.raises(ValueError, match="cannot be the name"):
         asyncio.run(folder.append(name, 1, "exec-1", "items", Segment(sequence=1, first=1), b""))
     with pytest.raises(ValueError, match="cannot be the name"):
-        asyncio.run(folder.summary(name, "items"))
+        asyncio.run(folder.summary(name, "items", completed=False))

@@ -135,6 +135,7 @@ def test_pods_start_answer_their_probes_work_and_end_within_their_grace(tmp_path
         "8000": str(api),
         "$(POD_IP):8010": f"{HERE}:{health}",
         "/tls/": f"{tmp_path}/",
+        "/var/lib/crawlfleet-output": f"{tmp_path}/output",
     }
     master, worker = container("crawlfleet-master"), container("crawlfleet-worker")
     key = {"Authorization": f"Bearer {given['admin-key']}"}

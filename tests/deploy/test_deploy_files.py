@@ -104,6 +104,16 @@ def test_what_is_referred_to_is_there() -> None:
     assert f"https://{service['metadata']['name']}:{port}" in worker
 
 
+def test_masters_keep_output_in_one_place() -> None:
+    one = container("crawlfleet-master")
+    env = {each["name"]: each.get("value") for each in one["env"]}
+    mounts = {each["mountPath"]: each["name"] for each in one["volumeMounts"]}
+    name = mounts[env["CRAWLFLEET_OUTPUT_DIR"]]
+    (volume,) = [each for each in pod("crawlfleet-master")["volumes"] if each["name"] == name]
+    claim = resources()["PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
 def test_nobody_is_killed_within_the_grace() -> None:
     """SIGKILL comes after the grace, the time to stop executors, and the good-bye."""
     spare_s = 10.0

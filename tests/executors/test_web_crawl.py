@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,17 @@ from uuid import uuid4
 
 import pytest
 
+from crawlfleet.backends.output_folder import OutputFolder
+from crawlfleet.errors import ConfigError, SinkUnusable
 from crawlfleet.executors import web_crawl
-from crawlfleet.executors.web_crawl import BadCrawl, NothingFetched, TooMuch, WebCrawl
+from crawlfleet.executors.web_crawl import BadCrawl, Inline, NothingFetched, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
+from crawlfleet.model.extraction import Item
+from crawlfleet.model.output import Segment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Measured
+from crawlfleet.ports.sink import PageRecord
 from crawlfleet.testing.demo_shop import PRODUCTS, ServedShop
 from crawlfleet.testing.executor_suite import ExecutorSuite
 
@@ -59,6 +65,31 @@ class Said:
 
     async def progress(self, done: float, total: float | None = None) -> None:
         self.done.append((done, total))
+
+
+class Kept(Said):
+    """A context of a node that hands output over, until `most` segments have been taken."""
+
+    keeps_output = True
+
+    def __init__(self, folder: OutputFolder, task_id: str, attempt: int, most: float) -> None:
+        super().__init__()
+        self.task_id = task_id
+        self.attempt = attempt
+        self.execution_id = f"exec-{attempt}"
+        self._folder = folder
+        self._left = most
+
+    async def keep(self, stream: Any, segment: Segment, data: bytes) -> None:
+        if not self._left:
+            raise SinkUnusable("the lease is lost")
+        self._left -= 1
+        at = self.task_id, self.attempt, self.execution_id, stream
+        await self._folder.append(*at, segment, data)
+
+    async def figures(self, figures: Any) -> None: ...
+
+    def obey(self, obey: Any) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +147,46 @@ def test_with_a_sink_the_result_says_where_the_items_are(shop: ServedShop, tmp_p
         }
     }
     assert measured.metrics["items"] == len(items) > 0
+
+
+@pytest.mark.parametrize("most", [2, 6])
+def test_a_crawl_that_goes_on_hands_over_what_was_found_before(
+    shop: ServedShop, tmp_path: Path, most: int
+) -> None:
+    folder, task_id = OutputFolder(tmp_path), Said().task_id
+    parameters = order(shop, sinks=(SinkSpec(url="fleet:items"),))
+    with pytest.raises(SinkUnusable):
+        run(parameters, Kept(folder, task_id, 1, most))
+
+    measured = run(parameters, Kept(folder, task_id, 2, math.inf))
+
+    async def lines() -> bytes:
+        return b"".join([each async for each in folder.read(task_id, "items", completed=True)])
+
+    titles = [json.loads(line)[1]["title"] for line in asyncio.run(lines()).splitlines()]
+    assert sorted(titles) == sorted(product.title for product in PRODUCTS)
+    assert measured.data["items"] == len(PRODUCTS)
+
+
+def test_the_result_of_a_crawl_that_goes_on_has_all_items_or_none() -> None:
+    item = Item(kind="products", fields={"title": "a"})
+    page = PageRecord(id=1, url="https://shop.example/", at=0.0, items=[item])
+
+    async def scene() -> None:
+        first = Inline(alone=False)
+        await first.open(None)
+        committed = await first.stage([page])
+        await first.stage([page])
+        await first.open(committed)
+        assert (first.fits, len(first.items["products"])) == (True, 1)
+        second = Inline(alone=False)
+        await second.open(committed)
+        assert (second.fits, second.items) == (False, {})
+        third = Inline(alone=False)
+        await third.open(await second.stage([page]))
+        assert (third.fits, third.items) == (False, {})
+
+    asyncio.run(scene())
 
 
 def test_items_that_do_not_fit_name_the_remedy(
@@ -179,3 +250,29 @@ def test_cancelling_leaves_nothing_behind(shop: ServedShop, tmp_path: Path) -> N
     assert asyncio.run(scene()) < 5.0
     scratch = Path(web_crawl.tempfile.gettempdir())
     assert not [*scratch.glob(f"crawlfleet-crawls-*/{said.task_id}")]
+
+
+def test_a_second_attempt_leaves_the_one_that_runs_alone(shop: ServedShop, tmp_path: Path) -> None:
+    said = Said()
+    output = tmp_path / "items.jsonl"
+    pattern = f"crawlfleet-crawls-*/{said.task_id}/frontier.db"
+    slow = order(
+        shop,
+        sinks=(SinkSpec(url=str(output)),),
+        limits=Limits(max_pages=12),
+        politeness=Politeness(delay_s=0.2),
+    )
+
+    def frontiers() -> int:
+        return len([*Path(web_crawl.tempfile.gettempdir()).glob(pattern)])
+
+    async def scene() -> Measured:
+        first = asyncio.create_task(WebCrawl(allow_private=True).run(slow, said))
+        await asyncio.sleep(0.7)
+        with pytest.raises(ConfigError, match="in use"):
+            await WebCrawl(allow_private=True).run(slow, said)
+        assert frontiers() == 1
+        return await first
+
+    assert asyncio.run(scene()).metrics["items"] == len(output.read_text().splitlines())
+    assert frontiers() == 0

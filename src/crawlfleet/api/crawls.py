@@ -31,8 +31,9 @@ from crawlfleet.model.crawl_views import (
     UrlExplanation,
 )
 from crawlfleet.model.figures import CrawlFigures
-from crawlfleet.model.output import Stream
+from crawlfleet.model.output import OutputSummary, Stream
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
+from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import TaskFilter
 
 MOST_SCANNED: Final = 50_000
@@ -103,11 +104,12 @@ async def items(call: Call) -> CrawlItemPage:
     query: ItemQuery = call.query
     task = await _task(call)
     number = first = _position(query.cursor)
-    summary = await call.control.crawls.output.summary(task.id, "items")
+    kept, completed = call.control.crawls.output, task.status is TaskStatus.COMPLETED
+    summary = await kept.summary(task.id, "items", completed=completed)
     if summary is None:
         return CrawlItemPage(items=[], next_cursor=None)
     found: list[CrawlItem] = []
-    async for lines in call.control.crawls.output.read(task.id, "items", skip=first):
+    async for lines in kept.read(task.id, "items", completed=completed, skip=first):
         for kind, fields in rows_of(lines):
             if len(found) == query.limit or number - first >= MOST_SCANNED:
                 return _page(found, number, summary.columns)
@@ -122,7 +124,7 @@ async def output(call: Call) -> Response:
     task = await _task(call)
     kept = call.control.crawls.output
     stream: Stream = "pages" if format == WARC else "items"
-    items, pages = await kept.summary(task.id, "items"), await kept.summary(task.id, "pages")
+    items, pages = await _summaries(kept, task)
     summary = pages if format == WARC else items
     formats = formats_of(items, pages)
     if not formats:
@@ -134,7 +136,8 @@ async def output(call: Call) -> Response:
         lacking = "keeps no pages" if format == WARC else "has no fields that could be columns"
         told = " or ".join(f"format={each}" for each in formats)
         raise Conflict(f"{task.id} {lacking}; ask for {told}")
-    return download(kept.read(task.id, stream), summary, format, f"crawl-{task.id}")
+    lines = kept.read(task.id, stream, completed=task.status is TaskStatus.COMPLETED)
+    return download(lines, summary, format, f"crawl-{task.id}")
 
 
 async def explain_url(call: Call) -> UrlExplanation:
@@ -169,11 +172,22 @@ async def _task(call: Call) -> Task:
     return await call.control.crawls.get(check_id("task", call.path["task_id"]))
 
 
+async def _summaries(
+    kept: OutputStore, task: Task
+) -> tuple[OutputSummary | None, OutputSummary | None]:
+    """Of items and of pages."""
+    completed = task.status is TaskStatus.COMPLETED
+    return (
+        await kept.summary(task.id, "items", completed=completed),
+        await kept.summary(task.id, "pages", completed=completed),
+    )
+
+
 async def _view(call: Call, task: Task) -> CrawlView:
     brief = _brief(task, None)
     figures = await call.control.crawls.figures(task)
     kept = call.control.crawls.output
-    summary, pages = await kept.summary(task.id, "items"), await kept.summary(task.id, "pages")
+    summary, pages = await _summaries(kept, task)
     shown = None
     if summary is not None:
         shown = OutputView(

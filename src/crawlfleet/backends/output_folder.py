@@ -4,21 +4,25 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 from crawlfleet.backends.segment_file import Frame, RunFile
 from crawlfleet.errors import OutputUnavailable
+from crawlfleet.model import ids
 from crawlfleet.model.output import OutputSummary, Segment, Stream
 
 T = TypeVar("T")
+Chain = list[tuple[RunFile, list[Frame]]]
+"""Runs, and what is read of each."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _RUN: Final = re.compile(r"(\d{12,})-(.+)\.(items|pages)\.segments")
 _FIGURES: Final = "figures.json"
+_DRAFT: Final = re.compile(rf"\.{re.escape(_FIGURES)}\.\d+\.\d+")
+_TASK: Final = re.compile(rf"{ids.TASK}-[{ids.ALPHABET}]{{{ids.BODY_LENGTH}}}")
 STREAMS: Final[tuple[Stream, ...]] = ("items", "pages")
 MOST_WRITTEN: Final = 5_000
 """Runs of which is remembered where they end: far more than grow at once."""
@@ -47,13 +51,17 @@ class OutputFolder:
         path = self._of(task_id) / f"{token:012}-{_checked(execution_id)}.{stream}.segments"
         return await asyncio.to_thread(self._run(path, to_read=False).append, segment, data)
 
-    async def summary(self, task_id: str, stream: Stream) -> OutputSummary | None:
-        return await asyncio.to_thread(self._summary, task_id, stream)
+    async def summary(
+        self, task_id: str, stream: Stream, *, completed: bool
+    ) -> OutputSummary | None:
+        return await asyncio.to_thread(self._summary, task_id, stream, completed)
 
-    async def read(self, task_id: str, stream: Stream, *, skip: int = 0) -> AsyncIterator[bytes]:
-        pieces = self._pieces(task_id, stream, skip)
+    async def read(
+        self, task_id: str, stream: Stream, *, completed: bool, skip: int = 0
+    ) -> AsyncIterator[bytes]:
+        pieces = self._pieces(task_id, stream, completed, skip)
         try:
-            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            while (piece := await _next(pieces)) is not None:
                 yield piece
         finally:
             pieces.close()
@@ -85,29 +93,40 @@ class OutputFolder:
     async def tasks(self) -> Sequence[str]:
         def names() -> list[str]:
             with contextlib.suppress(FileNotFoundError):
-                return [each.name for each in self._folder.iterdir() if each.is_dir()]
+                found = [each for each in self._folder.iterdir() if _TASK.fullmatch(each.name)]
+                return [each.name for each in found if each.is_dir() and _is_ours(each)]
             return []
 
         return await _trying(self._folder, names)
 
     async def remove(self, task_id: str) -> None:
         folder = self._of(task_id)
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+        def clear() -> None:
+            """Only what was written here: the folder may be one that others use, too."""
+            with contextlib.suppress(FileNotFoundError):
+                for path in [*folder.iterdir()]:
+                    if _is_written(path.name):
+                        path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # somebody else's things are left
+                folder.rmdir()
+
+        await _trying(folder, clear)
 
     async def settle(self, task_id: str) -> None:
         def clear() -> None:
             for stream in STREAMS:
                 found = self._found(task_id, stream)
                 if len(found) > 1:
-                    kept = {run.path for run, _ in self._chain(task_id, stream)}
+                    kept = {run.path for run, _ in self._chain(task_id, stream, completed=True)}
                     for _, _, path in found:
                         if kept and path not in kept:
                             path.unlink(missing_ok=True)
 
         await _trying(self._of(task_id), clear)
 
-    def _summary(self, task_id: str, stream: Stream) -> OutputSummary | None:
-        chain = self._chain(task_id, stream)
+    def _summary(self, task_id: str, stream: Stream, completed: bool) -> OutputSummary | None:
+        chain = self._chain(task_id, stream, completed=completed)
         if not chain:
             return None
         first = chain[-1][0].first
@@ -120,10 +139,12 @@ class OutputFolder:
             kinds=first.kinds,
         )
 
-    def _pieces(self, task_id: str, stream: Stream, skip: int) -> Generator[bytes, None, None]:
+    def _pieces(
+        self, task_id: str, stream: Stream, completed: bool, skip: int
+    ) -> Generator[bytes, None, None]:
         """Whole lines of items, and whatever comes of pages."""
         rest = b""
-        for run, frames in self._chain(task_id, stream):
+        for run, frames in self._chain(task_id, stream, completed=completed):
             left, skip = _skipped(frames, skip)
             for data in run.contents(left):
                 if stream != "items":
@@ -138,26 +159,35 @@ class OutputFolder:
                     if lines:
                         yield lines + b"\n"
 
-    def _chain(self, task_id: str, stream: Stream) -> list[tuple[RunFile, list[Frame]]]:
-        """The newest run, after those that it goes on from; each as far as it counts."""
+    def _chain(self, task_id: str, stream: Stream, *, completed: bool) -> Chain:
+        """The run to read, after those that it goes on from; each as far as it counts."""
         found = self._found(task_id, stream)
-        by_execution = {execution_id: path for _, execution_id, path in found}
+        paths = {execution_id: path for _, execution_id, path in found}
+        newest: Chain = []
         for _, _, path in reversed(found):
-            newest = self._run(path)
-            frames = newest.counted()
-            if newest.first is None:
-                continue  # its first write was cut short
-            chain = [(newest, frames)]
-            for earlier in reversed(newest.first.earlier):
-                if earlier.execution_id not in by_execution:
-                    raise OutputUnavailable(
-                        f"a part of the output of {task_id} is missing: "
-                        f"the run of {earlier.execution_id}; put it back"
-                    )
-                run = self._run(by_execution[earlier.execution_id])
-                chain.insert(0, (run, run.through(earlier.last)))
-            return chain
-        return []
+            chain = self._chain_to(path, paths, task_id)
+            # Of a task that has not completed, an attempt that found nothing hides no other.
+            if chain and (completed or any(f.segment.items for _, each in chain for f in each)):
+                return chain
+            newest = newest or chain
+        return newest
+
+    def _chain_to(self, path: Path, paths: Mapping[str, Path], task_id: str) -> Chain:
+        """One run, and before it those that it goes on from."""
+        last = self._run(path)
+        frames = last.counted()
+        if last.first is None:
+            return []  # its first write was cut short
+        chain = [(last, frames)]
+        for earlier in reversed(last.first.earlier):
+            if earlier.execution_id not in paths:
+                raise OutputUnavailable(
+                    f"a part of the output of {task_id} is missing: "
+                    f"the run of {earlier.execution_id}; put it back"
+                )
+            run = self._run(paths[earlier.execution_id])
+            chain.insert(0, (run, run.through(earlier.last)))
+        return chain
 
     def _found(self, task_id: str, stream: str) -> list[tuple[int, str, Path]]:
         """The runs of a task, oldest first."""
@@ -181,6 +211,28 @@ class OutputFolder:
 
     def _of(self, task_id: str) -> Path:
         return self._folder / _checked(task_id)
+
+
+async def _next(pieces: Generator[bytes, None, None]) -> bytes | None:
+    """The next piece, `None` after the last. Who is cancelled waits for the thread, since a
+    generator cannot be closed while it runs."""
+    step = asyncio.ensure_future(asyncio.to_thread(next, pieces, None))
+    try:
+        return await asyncio.shield(step)
+    finally:
+        while not step.done():  # to be cancelled again changes nothing
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([step])
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether it has something of a crawl, or nothing at all."""
+    names = [each.name for each in folder.iterdir()]
+    return not names or any(map(_is_written, names))
+
+
+def _is_written(name: str) -> bool:
+    return name == _FIGURES or bool(_RUN.fullmatch(name) or _DRAFT.fullmatch(name))
 
 
 def _skipped(frames: list[Frame], skip: int) -> tuple[list[Frame], int]:

@@ -19,10 +19,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from crawlfleet.errors import OutputUnavailable
-from crawlfleet.model.output import Segment
+from crawlfleet.model.output import MOST_UNPACKED_BYTES, Segment
 
 _FRAME: Final = struct.Struct(">III")
 """The lengths of head and data, and the checksum of both."""
+MOST_FRAME_BYTES: Final = 8_000_000
+"""Of head and data: far more than both may have. Other lengths are those of a damaged file."""
+LEAST_RESERVE: Final = 256_000_000
+MOST_RESERVE: Final = 5_000_000_000
 _head: Final = msgspec.json.Decoder(Segment)
 
 
@@ -67,6 +71,12 @@ class RunFile:
             self._catch_up()
             if segment.sequence <= self._last:
                 return False
+            if segment.sequence != self._last + 1:  # numbers have no gaps
+                raise OutputUnavailable(
+                    f"a part of this run is missing here: {self.path} ends with segment "
+                    f"{self._last}, and {segment.sequence} came; `output_dir` must be one folder "
+                    "that all masters share"
+                )
             self._write(handle, segment, data)
         finally:
             os.close(handle)
@@ -100,14 +110,20 @@ class RunFile:
                 for frame in frames:
                     if frame.size:
                         file.seek(frame.at)
-                        yield zlib.decompress(file.read(frame.size))
-        except (OSError, zlib.error) as error:
+                        yield _unpacked(file.read(frame.size))
+        except (OSError, ValueError, zlib.error) as error:
             raise _trouble(self.path, error) from error
 
     def _write(self, handle: int, segment: Segment, data: bytes) -> None:
         head = msgspec.json.encode(segment)
+        if len(head) + len(data) > MOST_FRAME_BYTES:
+            raise OutputUnavailable(
+                f"segment {segment.sequence} for {self.path} has {len(head) + len(data):,} bytes; "
+                f"at most {MOST_FRAME_BYTES:,} are taken"
+            )
         checksum = zlib.crc32(data, zlib.crc32(head))
         frame = memoryview(_FRAME.pack(len(head), len(data), checksum) + head + data)
+        self._check_room(handle, len(frame))
         try:
             os.ftruncate(handle, self._end)  # what a crash left of a write
             at = self._end
@@ -121,6 +137,16 @@ class RunFile:
             raise
         self._take(segment, self._end + _FRAME.size + len(head), len(data))
 
+    def _check_room(self, handle: int, size: int) -> None:
+        disk = os.fstatvfs(handle)
+        free, reserve = disk.f_bavail * disk.f_frsize, reserve_of(disk.f_blocks * disk.f_frsize)
+        if disk.f_blocks and free - size < reserve:  # some disks do not tell
+            raise OutputUnavailable(
+                f"{self.path} cannot grow: its disk has {free // 10**6:,} MB left, and "
+                f"{reserve // 10**6:,} MB stay free for whatever else lies there; make room in the "
+                "storage of crawls' output"
+            )
+
     def _catch_up(self) -> None:
         """Know the frames that are there, up to the first that is not whole."""
         size = self.path.stat().st_size
@@ -132,7 +158,8 @@ class RunFile:
             file.seek(self._end)
             while self._end + _FRAME.size <= size:
                 head_size, data_size, checksum = _FRAME.unpack(file.read(_FRAME.size))
-                if self._end + _FRAME.size + head_size + data_size > size:
+                length = head_size + data_size
+                if length > MOST_FRAME_BYTES or self._end + _FRAME.size + length > size:
                     return
                 head, data = file.read(head_size), file.read(data_size)
                 if zlib.crc32(data, zlib.crc32(head)) != checksum:
@@ -149,6 +176,24 @@ class RunFile:
             self._frames.pop()
         self._frames.append(Frame(segment, at, size))
         self.first = self.first or segment
+
+
+def reserve_of(disk_bytes: int) -> int:
+    """How much of a disk output leaves free: the store may lie on the same one, and a store that
+    cannot write stops the fleet. Never more than a tenth; nothing where the size is not known."""
+    return min(disk_bytes // 10, max(LEAST_RESERVE, min(disk_bytes // 50, MOST_RESERVE)))
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Within bounds: a node that is not what it seems could send a megabyte that unpacks to a
+    thousand. Raises `ValueError`."""
+    unpacking = zlib.decompressobj()
+    content = unpacking.decompress(data, MOST_UNPACKED_BYTES + 1)
+    if len(content) > MOST_UNPACKED_BYTES or not unpacking.eof:
+        raise ValueError(
+            f"a segment is cut short, or unpacks to more than {MOST_UNPACKED_BYTES:,} bytes"
+        )
+    return content
 
 
 def _sync_folder(folder: Path) -> None:

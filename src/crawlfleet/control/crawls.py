@@ -21,7 +21,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.messages import NoteBatch, NoteReply
 from crawlfleet.model.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
-from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -174,7 +174,7 @@ class Crawls:
 
     async def sweep(self) -> int:
         """Remove the output of tasks that are gone, and what does not count of those that have
-        ended; how many tasks are gone."""
+        completed; how many tasks are gone."""
         if self._output is None:
             return 0
         kept = await self._output.tasks()
@@ -183,13 +183,20 @@ class Crawls:
             portion = kept[begin : begin + PORTION]
             known = {task.id: task for task in await self._store.tasks(portion)}
             for task_id in portion:
-                task = known.get(task_id)
-                if task is None:
-                    await self._output.remove(task_id)
-                    gone += 1
-                elif task.status in TERMINAL:
-                    await self._output.settle(task_id)
+                try:
+                    gone += await self._tidy(self._output, task_id, known.get(task_id))
+                except OutputUnavailable as error:  # of this one; the others can be tidied
+                    log.warning("output is not swept", task_id=task_id, error=str(error))
         return gone
+
+    async def _tidy(self, output: OutputStore, task_id: str, task: Task | None) -> bool:
+        """Whether the task is gone."""
+        if task is None:
+            await output.remove(task_id)
+        elif task.status is TaskStatus.COMPLETED:
+            # After a failure the best there is may lie in any attempt.
+            await output.settle(task_id)
+        return task is None
 
     async def run(self) -> None:
         """Sweep now and then, for as long as this master leads."""

@@ -112,8 +112,8 @@ class Shipment:
             self._earlier, self._run = runs, self._begun
 
     async def begin(self) -> None:
-        """Open the run, before anything else is done; raises `SinkUnusable` where nobody takes
-        output."""
+        """Send the first segment, which says what the run goes on from: after `open`, and before
+        anything else is done. Raises `SinkUnusable` where nobody takes output."""
         head = self._format.head(f"crawl-{self._context.task_id}")
         await self._ship([*cut([head] if head else [])], items=0)
         self._begun = self._run

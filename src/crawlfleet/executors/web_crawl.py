@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -19,13 +20,20 @@ from crawlfleet.crawl.run import Crawl, Summary, explain, rules_of
 from crawlfleet.crawl.shipment import ItemLines, Shipment, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
-from crawlfleet.errors import CrawlfleetError, InvalidRequest, SinkUnusable, StoreUnavailable
+from crawlfleet.errors import (
+    ConfigError,
+    CrawlfleetError,
+    InvalidRequest,
+    SinkUnusable,
+    StoreUnavailable,
+)
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
+from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import PageRecord, Sink
 
 MOST_INLINE_BYTES: Final = 950_000
@@ -90,10 +98,16 @@ class Inline:
         self._bytes = 0
 
     async def open(self, receipt: Any | None) -> None:
-        """Take back what was staged after the receipt."""
+        """Take back what was staged after the receipt. What an earlier attempt found is not held
+        here: then the result cannot be whole, and has no items at all."""
         kept = {} if receipt is None else receipt["items"]
         self._bytes = 0 if receipt is None else receipt["bytes"]
-        self.items = {kind: self.items.get(kind, [])[:number] for kind, number in kept.items()}
+        held = {kind: self.items.get(kind, [])[:number] for kind, number in kept.items()}
+        was_whole = receipt is None or receipt.get("fits", True)
+        if was_whole and all(len(held[kind]) == number for kind, number in kept.items()):
+            self.items = held
+        else:
+            self.fits, self.items = False, {}
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
         for page in pages if self.fits else ():
@@ -109,7 +123,7 @@ class Inline:
                 )
             self.fits, self.items = False, {}
         counts = {kind: len(items) for kind, items in self.items.items()}
-        return {"bytes": self._bytes, "items": counts}
+        return {"bytes": self._bytes, "items": counts, "fits": self.fits}
 
     async def finish(self) -> Mapping[str, Any]:
         return {"bytes": self._bytes}
@@ -133,9 +147,12 @@ class WebCrawl:
         """Without sinks, items go to the master's storage, and into the result if they fit."""
         reins, teller = Reins(), Teller()
         watched = _watched(context)
-        async with _scratch(context.task_id, lasting=bool(parameters.sinks)) as folder:
-            sinks, inline = await self._sinks(parameters, context)
-            crawl = self._crawl(parameters, sinks, reins, folder / "frontier.db")
+        async with (
+            _scratch(context.task_id, lasting=bool(parameters.sinks)) as folder,
+            _frontier(parameters, folder) as (frontier, receipts),
+        ):
+            sinks, inline = await self._sinks(parameters, context, receipts)
+            crawl = self._crawl(parameters, sinks, reins, frontier)
             if watched is not None:
                 watched.obey(_orders(crawl, reins))
             telling = asyncio.create_task(_tell(crawl, context, teller, reins), name="tell")
@@ -159,9 +176,10 @@ class WebCrawl:
         return Measured(data=data, metrics=_metrics(summary))
 
     async def _sinks(
-        self, parameters: CrawlParameters, context: Context
+        self, parameters: CrawlParameters, context: Context, receipts: Mapping[str, Any]
     ) -> tuple[dict[str, Sink], Inline | None]:
-        """Where the output goes, and what of it goes into the result."""
+        """Where the output goes, and what of it goes into the result. `receipts` are those of an
+        attempt that this one goes on from."""
         with _explaining():
             _, plan = checked(parameters)
             own = [spec for spec in parameters.sinks if not spec.url.startswith(FLEET)]
@@ -177,6 +195,7 @@ class WebCrawl:
         inline = Inline(alone=master is None)
         if master is not None:
             items = Shipment(master, "items", ItemLines(), columns=whole.columns, kinds=whole.kinds)
+            await items.open(receipts.get(STORED))
             try:
                 await items.begin()
             except SinkUnusable as error:
@@ -191,13 +210,16 @@ class WebCrawl:
         return (sinks, None) if own else ({INLINE: inline, **sinks}, inline)
 
     def _crawl(
-        self, parameters: CrawlParameters, sinks: Mapping[str, Sink], reins: Reins, frontier: Path
+        self,
+        parameters: CrawlParameters,
+        sinks: Mapping[str, Sink],
+        reins: Reins,
+        frontier: Frontier,
     ) -> Crawl:
-        open_frontier = plugins.load_one(plugins.FRONTIERS, "sqlite")
         with _explaining():
             return Crawl(
                 parameters,
-                frontier=open_frontier(path=frontier, rules=rules_of(parameters)),
+                frontier=frontier,
                 sinks=sinks,
                 allow_private=self._allow_private and parameters.fetching.allow_private,
                 reins=reins,
@@ -231,21 +253,66 @@ def _watched(context: Context) -> CrawlContext | None:
 @contextlib.asynccontextmanager
 async def _scratch(task_id: str, *, lasting: bool) -> AsyncIterator[Path]:
     """A folder for the frontier. A lasting one outlives an attempt that died, or whose disk was
-    full, for the next one on this machine to go on from; but not an attempt that was stopped."""
+    full, for the next one on this machine to go on from; but not an attempt that was stopped. It
+    belongs to one attempt at a time: raises `ConfigError` while another has it."""
     if not lasting:
         with tempfile.TemporaryDirectory(prefix="crawlfleet-crawl-") as name:
             yield Path(name)
         return
     folder = Path(tempfile.gettempdir()) / f"crawlfleet-crawls-{os.getuid()}" / task_id
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        yield folder
-    except (SinkUnusable, StoreUnavailable):
-        raise
-    except BaseException:
+    with _holding(folder):
+        try:
+            yield folder
+        except (SinkUnusable, StoreUnavailable):
+            raise
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _holding(folder: Path) -> Iterator[None]:
+    """Make a folder, and have it locked; the lock is on the folder itself and goes with it."""
+    while (handle := _locked(folder)) is None:
+        pass
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(folder: Path) -> int | None:
+    """`None` when whoever had the folder removed it just now: then the lock is on nothing."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"{folder} is in use: another attempt at this crawl still runs on this machine; "
+                "wait for its end"
+            ) from error
+        if os.path.samestat(os.fstat(handle), folder.stat()):
+            stack.pop_all()
+            return handle
+    return None
+
+
+@contextlib.asynccontextmanager
+async def _frontier(
+    parameters: CrawlParameters, folder: Path
+) -> AsyncIterator[tuple[Frontier, Mapping[str, Any]]]:
+    """The open frontier, with the receipts of the attempt that this one goes on from. They are
+    known before anything goes out: the first segment names the runs that it goes on from."""
+    load = plugins.load_one(plugins.FRONTIERS, "sqlite")
+    frontier = load(path=folder / "frontier.db", rules=rules_of(parameters))
+    try:
+        yield frontier, await frontier.open()
+    finally:
+        await frontier.close()
 
 
 async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) -> None:

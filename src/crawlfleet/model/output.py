@@ -1,9 +1,10 @@
 """A crawl's output on its way from a node to the master's storage, and what counts of it.
 
-Output travels in segments. An attempt writes its segments in one run, numbered from 1; numbers
-only grow, so that a copy that comes late is known for what it is. A step of the crawl stages one
-or several segments and then commits; each segment says through which number all was committed
-when it was staged. So a reader needs nothing but the run itself to know what counts.
+Output travels in segments. An attempt writes its segments in one run, numbered from 1 without
+gaps, so that a copy that comes late, and a segment that is missing, are known for what they are.
+A step of the crawl stages one or several segments and then commits; each segment says through
+which number all was committed when it was staged. So a reader needs nothing but the run itself to
+know what counts.
 """
 
 from enum import StrEnum
@@ -16,6 +17,8 @@ Stream = Literal["items", "pages"]
 """`items`: lines of JSON, each a kind and the fields of an item. `pages`: a WARC file."""
 MOST_SEGMENT_BYTES: Final = 1_000_000
 """Of the data of one segment, packed."""
+MOST_UNPACKED_BYTES: Final = 16_000_000
+"""Of the same data, unpacked."""
 MOST_COLUMNS: Final = 2_000
 
 

@@ -24,7 +24,7 @@ class Frontier(Protocol):
 
     async def open(self) -> Mapping[str, Any]:
         """Make ready; the receipts of the last commit, by sink. Leases of an earlier life are
-        over: what they held waits again."""
+        over: what they held waits again. May be called again while it is open."""
         ...
 
     async def close(self) -> None:

@@ -9,7 +9,9 @@ from crawlfleet.model.output import OutputSummary, Segment, Stream
 class OutputStore(Protocol):
     """Keeps runs of segments, a folder for each task.
 
-    `token` orders the runs of a task: readers see the newest one, and those that it goes on from.
+    `token` orders the runs of a task. Of one that has completed, readers see the newest run; of one
+    that has not (yet), the newest that has an item: an attempt that came to nothing does not hide
+    what an earlier one found. With a run they see those that it goes on from.
     Every method may raise `OutputUnavailable`; then nothing was changed.
     """
 
@@ -23,14 +25,19 @@ class OutputStore(Protocol):
         data: bytes,
     ) -> bool:
         """Make a segment durable; whether it is new. One that is not beyond the last is old news
-        and changes nothing. Raises `OutputUnavailable` when there is no room."""
+        and changes nothing. Raises `OutputUnavailable` when there is no room, and when those
+        before it are not here."""
         ...
 
-    async def summary(self, task_id: str, stream: Stream) -> OutputSummary | None:
+    async def summary(
+        self, task_id: str, stream: Stream, *, completed: bool
+    ) -> OutputSummary | None:
         """What there is to read; `None` when nothing was ever kept."""
         ...
 
-    def read(self, task_id: str, stream: Stream, *, skip: int = 0) -> AsyncIterator[bytes]:
+    def read(
+        self, task_id: str, stream: Stream, *, completed: bool, skip: int = 0
+    ) -> AsyncIterator[bytes]:
         """All that counts of a stream, unpacked, in order. With `skip`, so many items fewer at the
         beginning; each piece of `items` is of whole lines."""
         ...
@@ -42,13 +49,14 @@ class OutputStore(Protocol):
     async def figures(self, task_id: str) -> bytes | None: ...
 
     async def tasks(self) -> Sequence[str]:
-        """The ids of all tasks of which something is kept."""
+        """The ids of all tasks of which something is kept. What others put there is not told."""
         ...
 
     async def remove(self, task_id: str) -> None:
-        """Forget all of a task. May be called twice."""
+        """Forget all that was kept of a task, and touch nothing else. May be called twice."""
         ...
 
     async def settle(self, task_id: str) -> None:
-        """The task has ended: runs that do not count, and never will, may go."""
+        """The task has completed: all but its newest run, and those that it goes on from, may
+        go."""
         ...
