@@ -149,6 +149,13 @@ def test_with_a_sink_the_result_says_where_the_items_are(shop: ServedShop, tmp_p
     assert measured.metrics["items"] == len(items) > 0
 
 
+def lines_of(folder: OutputFolder, task_id: str) -> list[bytes]:
+    async def read() -> bytes:
+        return b"".join([each async for each in folder.read(task_id, "items", completed=True)])
+
+    return asyncio.run(read()).splitlines()
+
+
 @pytest.mark.parametrize("most", [2, 6])
 def test_a_crawl_that_goes_on_hands_over_what_was_found_before(
     shop: ServedShop, tmp_path: Path, most: int
@@ -160,12 +167,23 @@ def test_a_crawl_that_goes_on_hands_over_what_was_found_before(
 
     measured = run(parameters, Kept(folder, task_id, 2, math.inf))
 
-    async def lines() -> bytes:
-        return b"".join([each async for each in folder.read(task_id, "items", completed=True)])
-
-    titles = [json.loads(line)[1]["title"] for line in asyncio.run(lines()).splitlines()]
+    titles = [json.loads(line)[1]["title"] for line in lines_of(folder, task_id)]
     assert sorted(titles) == sorted(product.title for product in PRODUCTS)
     assert measured.data["items"] == len(PRODUCTS)
+
+
+def test_a_crawl_whose_time_is_over_leaves_all_that_it_found(
+    shop: ServedShop, tmp_path: Path
+) -> None:
+    folder, task_id = OutputFolder(tmp_path), Said().task_id
+    parameters = order(
+        shop, limits=Limits(max_seconds=1.5), politeness=Politeness(delay_s=0.05, concurrency=8)
+    )
+
+    measured = run(parameters, Kept(folder, task_id, 1, math.inf))
+
+    assert 0 < measured.metrics["items"] < len(PRODUCTS)
+    assert len(lines_of(folder, task_id)) == measured.metrics["items"]
 
 
 def test_the_result_of_a_crawl_that_goes_on_has_all_items_or_none() -> None:

@@ -101,10 +101,13 @@ class Crawl:
         round: int = 1,
         now: Callable[[], float] = time.time,
         reins: Reins | None = None,
+        goes_on: bool = True,
     ) -> None:
         """`allow_private` is what the node allows and the crawl asks for, both. In a later `round`
         all that was visited before is visited again, and asked for with conditions; the sinks
-        get what has changed, and which pages are gone."""
+        get what has changed, and which pages are gone. Unless it `goes_on` some day, the output is
+        finished also when a limit ended it."""
+        self._goes_on = goes_on
         self._reins = reins or Reins()
         self._held_s = 0.0
         self._parameters = parameters
@@ -127,7 +130,7 @@ class Crawl:
             counts = await self._frontier.counts()
             finished = self._is_finished(counts)
             output = {}
-            if finished or self._reins.is_ending:
+            if finished or self._reins.is_ending or not self._goes_on:
                 await self._office.settle()
                 told = {name: await sink.finish() for name, sink in self._sinks.items()}
                 output = {name: each for name, each in told.items() if each}

@@ -223,6 +223,7 @@ class WebCrawl:
                 sinks=sinks,
                 allow_private=self._allow_private and parameters.fetching.allow_private,
                 reins=reins,
+                goes_on=False,
             )
 
 
