@@ -38,8 +38,6 @@ def start(id: str, function: str, *args: object) -> pipe.Start:
         task_id=f"task-of-{id}",
         attempt=1,
         task_type="python",
-        timeout_s=None,
-        allocation={},
         parameters=msgspec.Raw(msgspec.json.encode(parameters)),
     )
 
@@ -61,7 +59,7 @@ class Process:
 
     async def said(self, count: int) -> list[str]:
         """The next replies, as `type id`."""
-        replies = []
+        replies: list[str] = []
         async with asyncio.timeout(5):
             while len(replies) < count:
                 reply = pipe.decode_reply(await self._replies.readline())
