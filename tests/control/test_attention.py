@@ -1,9 +1,11 @@
 """What ought to be looked at, from what a running control plane knows."""
 
 import asyncio
+from typing import Any
 
+from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.model.messages import Note, NoteBatch, ReportKind
-from crawlfleet.model.task import ErrorClass
+from crawlfleet.model.task import ErrorClass, Task
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import stage
 
@@ -42,6 +44,33 @@ def test_a_project_is_told_of_its_own() -> None:
             assert [(each.kind, each.count) for each in whole] == [("dead_letters", 3)]
             assert [(each.kind, each.count) for each in shop] == [("dead_letters", 2)]
             assert await on.control.attention.find("nobody") == ()
+
+    run_simulated(scene())
+
+
+def test_many_dead_letters_are_not_all_read_to_be_counted() -> None:
+    class CountingStore(MemoryStore):
+        read = 0
+
+        async def find_tasks(self, *args: Any, **options: Any) -> list[Task]:
+            found = await super().find_tasks(*args, **options)
+            self.read += len(found)
+            return found
+
+    async def scene() -> None:
+        store = CountingStore()
+        async with stage(store) as on:
+            node = await on.node(slots=150)
+            for _ in range(150):
+                await on.submit(max_retries=0)
+            for each in await node.take_all():
+                await node.report(each, ReportKind.FAILED, error=ErrorClass.NETWORK)
+            store.read = 0
+            (dead,) = [
+                each for each in await on.control.attention.find() if each.kind == "dead_letters"
+            ]
+            assert (dead.count, store.read) == (100, 101)
+            assert "more than 100" in dead.message
 
     run_simulated(scene())
 

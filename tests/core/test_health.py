@@ -164,6 +164,14 @@ def test_work_goes_back_after_the_patience_for_what_is_wrong() -> None:
     assert release_at(msgspec.structs.replace(NODE, conditions=ill), HealthSettings()) is None
 
 
+def test_the_work_of_a_node_that_is_only_busy_stays() -> None:
+    patience = HealthSettings(release_unhealthy_s=100)
+    busy, _ = judge((), Trend(), with_(cpu=1.0), AT_ONCE, now=10.0)
+    full, _ = judge(busy, Trend(), with_(cpu=1.0, memory=1.0), AT_ONCE, now=50.0)
+    assert release_at(msgspec.structs.replace(NODE, conditions=busy), patience) is None
+    assert release_at(msgspec.structs.replace(NODE, conditions=full), patience) == 150.0
+
+
 @pytest.mark.parametrize(
     ("address", "loopback", "is_fine"),
     [

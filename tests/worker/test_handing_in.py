@@ -16,7 +16,9 @@ from crawlfleet.model.messages import (
     LeaseRequest,
     Registered,
     Registration,
+    Report,
     ReportBatch,
+    ReportKind,
     ReportOutcome,
     ReportReply,
 )
@@ -201,6 +203,71 @@ def test_what_the_master_does_not_take_is_dropped_and_the_node_works_on(
         assert "succeeded exec-2 sess-2" in master.said
         agent.stop()
         await life
+
+    run_simulated(scene())
+
+
+class FailingMaster(PlayedMaster):
+    """Has a defect over some executions, or whatever it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cannot_take: set[str] = set()
+
+    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
+        if self.cannot_take & {each.execution_id for each in batch.reports}:
+            raise MasterFailed("a defect")
+        return await super().report(node_id, batch)
+
+
+def finished(*executions: str) -> ReportBatch:
+    return ReportBatch(
+        session_id="sess-1",
+        reports=tuple(
+            Report(execution_id=each, task_id="task-1", token=1, kind=kind, at=1.0)
+            for each in executions
+            for kind in (ReportKind.STARTED, ReportKind.SUCCEEDED)
+        ),
+    )
+
+
+def test_defects_of_the_master_do_not_add_up_over_the_life_of_a_node() -> None:
+    async def scene() -> None:
+        master, keeper = FailingMaster(), ReportJournal(None)
+        identity = KeptIdentity()
+        identity.save(Identity(node_id="node-1", node_token="secret"))
+        agent = agent_of(master, identity, keeper)
+        for number in range(12):
+            await keeper.keep("node-1", finished(f"exec-{number}"))
+            master.cannot_take = {f"exec-{number}"}
+            await agent.hand_in()
+            master.cannot_take = set()
+            await agent.hand_in()
+        assert keeper.waiting() == []
+        taken = [said for said in master.said if said.startswith("succeeded")]
+        assert taken == [f"succeeded exec-{number} sess-1" for number in range(12)]
+
+    run_simulated(scene())
+
+
+def test_one_report_that_the_master_fails_over_does_not_cost_the_others() -> None:
+    async def scene() -> None:
+        master, keeper = FailingMaster(), ReportJournal(None)
+        identity = KeptIdentity()
+        identity.save(Identity(node_id="node-1", node_token="secret"))
+        agent = agent_of(master, identity, keeper)
+        await keeper.keep("node-1", finished("exec-1", "exec-2", "exec-3"))
+        master.cannot_take = {"exec-2"}
+        for _ in range(5):
+            await agent.hand_in()
+        assert [said for said in master.said if said.startswith("succeeded")] == [
+            "succeeded exec-1 sess-1",
+            "succeeded exec-3 sess-1",
+        ]
+        assert len(keeper.waiting()) == 1, "it has come alone only once"
+        for _ in range(5):
+            await agent.hand_in()
+        assert keeper.waiting() == []
 
     run_simulated(scene())
 

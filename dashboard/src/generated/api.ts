@@ -178,7 +178,7 @@ export interface paths {
         get?: never;
         /**
          * Say what became of a task, or order it
-         * @description 409 when the attempt does not own the task any more: stop it and forget it. Role: **operator** or **admin** or the node itself.
+         * @description 409 when the attempt does not own the task any more: stop it and forget it. Also without a `token`, when the task has been given out before. Role: **operator** or **admin** or the node itself.
          */
         put: operations["change_task_status"];
         post?: never;
@@ -4152,7 +4152,7 @@ export interface components {
              */
             status: "cancelled" | "completed" | "failed" | "paused" | "pending" | "processing" | "running";
             /**
-             * @description Of the attempt that is meant, as it was pulled; the newest when not set.
+             * @description Of the attempt that is meant, as it was pulled; only the first one needs none.
              * @default null
              */
             token?: number | null;

@@ -18,7 +18,7 @@ from crawlfleet.api.routing import (
 )
 from crawlfleet.api.selecting import LONGEST_ID, check_id, invalid
 from crawlfleet.control.keys import Principal
-from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.control.queries import NodeState
 from crawlfleet.errors import NotFound, Refused
 from crawlfleet.model.distribution import (
     DEVICE_ID,
@@ -85,7 +85,7 @@ async def register(call: Call) -> Reply:
 
 
 async def find(call: Call) -> DeviceList:
-    devices = [_present(call.control, state.node) for state in call.control.queries.nodes()]
+    devices = [_present(state) for state in call.control.queries.nodes()]
     return DeviceList(devices=devices, total=len(devices))
 
 
@@ -98,7 +98,8 @@ async def change_status(call: Call) -> DeviceView:
         "draining": orders.drain,
         "offline": orders.unregister,
     }
-    return _present(call.control, await carry_out[call.body.status](node.id, by=by))
+    changed = await carry_out[call.body.status](node.id, by=by)
+    return _present(call.control.queries.node(changed))
 
 
 async def heartbeat(call: Call) -> DeviceHeartbeatReply:
@@ -172,8 +173,8 @@ def device_id_of(node: Node) -> str:
     return node.labels.get(DEVICE_ID, node.id)
 
 
-def _present(control: ControlPlane, node: Node) -> DeviceView:
-    state = control.queries.node(node)
+def _present(state: NodeState) -> DeviceView:
+    node = state.node
     usage = state.session.usage if state.session else None
     return DeviceView(
         device_id=device_id_of(node),

@@ -49,6 +49,8 @@ REPORTS: Final = {
     "completed": ReportKind.SUCCEEDED,
     "failed": ReportKind.FAILED,
 }
+FIRST_TOKEN: Final = 1
+"""Of a task that was given out once: nobody else can be meant, so it need not be named."""
 OUTCOMES: Final = {"completed": TaskStatus.COMPLETED, "failed": TaskStatus.FAILED}
 
 
@@ -193,9 +195,16 @@ async def _report(call: Call, said: TaskStatusChange) -> Task:
     owner = lease.execution.node_id if lease else task.assigned_node
     if caller.role is Role.NODE and caller.node_id != owner:
         raise Refused(f"{task.id} is not a task of this device (any more)")
-    if lease is None or (said.token is not None and said.token != lease.execution.token):
-        if OUTCOMES.get(said.status) is task.status and said.token in (None, task.token):
+    token = FIRST_TOKEN if said.token is None else said.token
+    if lease is None or token != lease.execution.token:
+        if OUTCOMES.get(said.status) is task.status and token == task.token:
             return task
+        if said.token is None and task.token != FIRST_TOKEN:
+            # It may be an earlier attempt that speaks, whose work was given to another.
+            raise Conflict(
+                f"{task.id} was given out {task.token} times, and it is not said which attempt"
+                " this is about; send the `token` that came with the task"
+            )
         raise Conflict(f"{task.id} is {task.status}; this attempt does not own it (any more)")
     failure = TaskError(error_class=ErrorClass.ERROR, message=said.error or "it did not say why")
     report = Report(
@@ -290,7 +299,8 @@ ROUTES: Final = (
         scope=Scope.PATH,
         handler=change_status,
         summary="Say what became of a task, or order it",
-        details="409 when the attempt does not own the task any more: stop it and forget it.",
+        details="409 when the attempt does not own the task any more: stop it and forget it. Also "
+        "without a `token`, when the task has been given out before.",
         body=TaskStatusChange,
         response=DistributedTask,
         conflicts=True,

@@ -19,7 +19,8 @@ from crawlfleet.ports.system import System
 
 MOST_REQUIREMENTS: Final = 50
 """Different wishes that are looked at; those of most tasks come first."""
-MOST_DEAD_LETTERS: Final = 1000
+MOST_DEAD_LETTERS: Final = 100
+"""Beyond this it is said that there are more: they are read whole, and people look often."""
 FAILURES_WITHIN_S: Final = 300.0
 
 

@@ -1,6 +1,7 @@
 """Answers to questions: lists, counts, histories, and why a task is where it is."""
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -58,20 +59,27 @@ class Queries:
 
     def nodes(self) -> list[NodeState]:
         """All nodes, in order of their registration."""
-        return [self.node(node) for _, node in sorted(self._state.nodes.items())]
+        tasks: dict[str, list[str]] = {}
+        # Once for all nodes: a large fleet has thousands of both.
+        for lease in self._state.leases.values():
+            tasks.setdefault(lease.execution.node_id, []).append(lease.task.id)
+        return [
+            self._with_tasks(node, tasks.get(node.id, ()))
+            for _, node in sorted(self._state.nodes.items())
+        ]
 
     def node(self, node: Node) -> NodeState:
-        """A node as people see it."""
+        """A node as people see it; for many, ask for all of them."""
+        leases = self._state.leases.values()
+        return self._with_tasks(
+            node, (lease.task.id for lease in leases if lease.execution.node_id == node.id)
+        )
+
+    def _with_tasks(self, node: Node, task_ids: Iterable[str]) -> NodeState:
         return NodeState(
             node=node,
             session=self._state.sessions.get(node.session_id or ""),
-            active_tasks=tuple(
-                sorted(
-                    lease.task.id
-                    for lease in self._state.leases.values()
-                    if lease.execution.node_id == node.id
-                )
-            ),
+            active_tasks=tuple(sorted(task_ids)),
         )
 
     async def totals(self, project_id: str | None = None) -> Totals:

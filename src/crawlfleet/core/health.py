@@ -150,13 +150,18 @@ def is_only_busy(node: Node) -> bool:
 
 
 def release_at(node: Node, settings: HealthSettings) -> float | None:
-    """When the work of a node that stays as it is goes back to the queue; `None` for never."""
+    """When the work of a node that stays as it is goes back to the queue; `None` for never.
+
+    CPU does not count: a node that is only busy is given work, and must not lose it at once.
+    """
     patience = {
         Health.UNHEALTHY: settings.release_unhealthy_s,
         Health.UNREACHABLE: settings.release_unreachable_s,
     }
     instants = (
-        each.since + wait_s for each in node.conditions if (wait_s := patience.get(each.health))
+        each.since + wait_s
+        for each in node.conditions
+        if each.kind != CPU and (wait_s := patience.get(each.health))
     )
     return min(instants, default=None)
 

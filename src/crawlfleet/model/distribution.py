@@ -150,7 +150,7 @@ class TaskStatusChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """From a device `running`, `completed` or `failed`; from an operator `cancelled`, `paused`, or
     `pending` for another try."""
     token: int | None = None
-    """Of the attempt that is meant, as it was pulled; the newest when not set."""
+    """Of the attempt that is meant, as it was pulled; only the first one needs none."""
     result: msgspec.Raw = msgspec.field(default_factory=JSON_NULL.copy)
     """For `completed`: any JSON of at most 1 MB."""
     error: str | None = None

@@ -96,6 +96,6 @@ class HealthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Delay,
         Meta(
             description="The work of a node that was unhealthy for so long goes back to the "
-            "queue; 0 for never."
+            "queue, unless CPU is all that is wrong; 0 for never."
         ),
     ] = 0.0

@@ -6,20 +6,13 @@ lost, after every executor of that session has been stopped.
 """
 
 import asyncio
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from crawlfleet.errors import Conflict, MasterFailed, MasterUnreachable, Refused
-from crawlfleet.model.messages import (
-    PROTOCOL,
-    Registered,
-    Registration,
-    Report,
-    ReportOutcome,
-)
+from crawlfleet.errors import Conflict, MasterUnreachable, Refused
+from crawlfleet.model.messages import PROTOCOL, Registered, Registration
 from crawlfleet.ports.execution import (
     ControlLink,
     ExecutorPool,
@@ -29,18 +22,16 @@ from crawlfleet.ports.execution import (
 )
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.handing_in import HandingIn
 from crawlfleet.worker.health_endpoint import Nameplate
 from crawlfleet.worker.notes import LOG_BYTES
 from crawlfleet.worker.pauses import Pauses
-from crawlfleet.worker.reports import ENDS, portion
 from crawlfleet.worker.session import Measure, SessionEnd, WorkSession
 
 log = logger(Component.WORKER)
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
 LEAVE_DEADLINE_S: Final = 3.0
-MOST_DEFECTS: Final = 5
-"""A master that fails so often over what was finished earlier is not asked again about that."""
 
 
 class AgentEnd(StrEnum):
@@ -80,7 +71,7 @@ class Agent:
         self._leave_grace_s = leave_grace_s
         self._leaving = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._defects = 0
+        self._handing_in = HandingIn(link=link, identity=identity, keeper=keeper)
         self._nameplate = nameplate or Nameplate()
 
     def stop(self) -> None:
@@ -99,7 +90,7 @@ class Agent:
         To be called before what takes long: the master does not wait for ever.
         """
         try:
-            await self._hand_in()
+            await self._handing_in.deliver()
         except MasterUnreachable as error:
             log.info("finished work waits on", error=str(error))
 
@@ -154,7 +145,9 @@ class Agent:
         pauses = Pauses(self._system, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while not self._stopping.is_set():
             try:
-                await self._hand_in()
+                # A master that was away has ended no session, so that work which was finished
+                # meanwhile counts; the registration ends the last one.
+                await self._handing_in.deliver()
                 asked_at = asyncio.get_running_loop().time()
                 return asked_at, await self._register_once()
             except (MasterUnreachable, Conflict) as error:
@@ -162,38 +155,6 @@ class Agent:
                 log.warning("cannot register yet", error=str(error), again_in_s=round(pause_s, 1))
             await self._pause(pause_s)
         return None
-
-    async def _hand_in(self) -> None:
-        """Deliver what earlier sessions left, before a registration ends the last of them.
-
-        A master that was away has ended no session, so that work which was finished meanwhile
-        counts. What was given to others is refused, and forgotten.
-        """
-        known = self._identity.load()
-        for node_id, left in self._keeper.waiting():
-            if known is None or known.node_id != node_id:
-                await self._give_up(left.reports, "it is of a node that this one is no longer")
-                continue
-            reports = [*left.reports]
-            while reports:
-                batch = msgspec.structs.replace(left, reports=portion(reports))
-                try:
-                    reply = await self._link.report(node_id, batch)
-                except MasterFailed as error:
-                    self._defects += 1
-                    if self._defects < MOST_DEFECTS:
-                        raise
-                    await self._give_up(batch.reports, str(error))
-                except Refused as error:
-                    await self._give_up(batch.reports, str(error))
-                else:
-                    await self._keeper.forget(_ended(batch.reports))
-                    _tell_outcomes(batch.reports, reply.outcomes)
-                del reports[: len(batch.reports)]
-
-    async def _give_up(self, reports: Sequence[Report], cause: str) -> None:
-        log.warning("finished work is not taken", reports=len(reports), cause=cause)
-        await self._keeper.forget(_ended(reports))
 
     async def _register_once(self) -> Registered:
         known = self._identity.load()
@@ -249,24 +210,3 @@ class Agent:
                 await self._stopping.wait()
         except TimeoutError:
             return
-
-
-def _ended(reports: Sequence[Report]) -> set[str]:
-    return {each.execution_id for each in reports if each.kind in ENDS}
-
-
-def _tell_outcomes(reports: Sequence[Report], outcomes: Sequence[ReportOutcome]) -> None:
-    recorded = 0
-    for report, outcome in zip(reports, outcomes, strict=True):
-        if report.kind not in ENDS:
-            continue
-        if outcome is ReportOutcome.RECORDED:
-            recorded += 1
-        else:
-            log.warning(
-                "finished work is not taken: its lease is over",
-                execution_id=report.execution_id,
-                task_id=report.task_id,
-            )
-    if recorded:
-        log.info("finished work was handed in", executions=recorded)

@@ -168,6 +168,8 @@ class Host:
         self._context: ChildContext | None = None
         self._errands: set[asyncio.Task[None]] = set()
         self._cancelled = False
+        self._entered = False
+        """Whether the running task has taken its first step, and can be interrupted."""
         self._waiting = Waiting(replies)
         self.latest_id: str | None = None
         """The execution that was begun last."""
@@ -213,10 +215,13 @@ class Host:
                     self._waiting.add(order)
             case pipe.Cancel() if self._running and self._running[0] == order.execution_id:
                 self._cancelled = True
-                self._running[1].cancel()
+                if self._entered:
+                    self._running[1].cancel()
+                self._replies.flush()
             case pipe.Cancel():
                 if self._waiting.remove(order.execution_id):
                     self._replies.send(pipe.Stopped(execution_id=order.execution_id))
+                self._replies.flush()
             case pipe.Kept() if self._concerns(order.execution_id) and self._context:
                 self._context.hear(order)
             case pipe.Obey() if self._concerns(order.execution_id) and self._context:
@@ -228,14 +233,19 @@ class Host:
         return self._running is not None and self._running[0] == execution_id
 
     def _begin(self, start: pipe.Start) -> None:
-        self._cancelled = False
+        self._cancelled = self._entered = False
         self._context = ChildContext(start, self._replies, takes=self._takes)
         task = asyncio.get_running_loop().create_task(self._execute(start))
         self._running = start.execution_id, task
 
     async def _execute(self, start: pipe.Start) -> None:
         ending: pipe.Reply
+        self._entered = True
         try:
+            if self._cancelled:
+                # A task that is cancelled before its first step never comes here, and would never
+                # say that it ended; so it was left alone.
+                raise asyncio.CancelledError
             ending = await self._result(start)
         except asyncio.CancelledError as error:
             if self._cancelled:

@@ -1,0 +1,125 @@
+"""The program of an executor process: orders that come close together lose nothing."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from crawlfleet.worker import pipe
+from crawlfleet.worker.child import Host
+from crawlfleet.worker.waiting import Replies
+
+USER_CODE = """
+import asyncio, os
+
+async def number(given): return given
+
+async def end_when_ordered(fd, orders):
+    # The loop finds the orders in the very turn in which this ends.
+    os.write(fd, orders.encode())
+    await asyncio.sleep(0)
+    return "finished"
+"""
+
+
+@pytest.fixture(autouse=True)
+def user_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "childcode.py").write_text(USER_CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def start(id: str, function: str, *args: object) -> pipe.Start:
+    parameters = {"function": f"childcode:{function}", "args": args}
+    return pipe.Start(
+        execution_id=id,
+        task_id=f"task-of-{id}",
+        attempt=1,
+        task_type="python",
+        parameters=msgspec.Raw(msgspec.json.encode(parameters)),
+    )
+
+
+def lines(*orders: pipe.Order) -> bytes:
+    return b"".join(pipe.encode(order) for order in orders)
+
+
+class Process:
+    """The program of a process, in this one."""
+
+    def __init__(self, orders_fd: int, replies: asyncio.StreamReader) -> None:
+        self.orders_fd = orders_fd
+        self._replies = replies
+
+    def order(self, *orders: pipe.Order) -> None:
+        """All in one write, so that they are read in one go."""
+        os.write(self.orders_fd, lines(*orders))
+
+    async def said(self, count: int) -> list[str]:
+        """The next replies, as `type id`."""
+        replies: list[str] = []
+        async with asyncio.timeout(5):
+            while len(replies) < count:
+                reply = pipe.decode_reply(await self._replies.readline())
+                assert not isinstance(reply, pipe.Ready)
+                replies.append(f"{type(reply).__name__.lower()} {reply.execution_id}")
+        return replies
+
+
+def with_process(scene: Callable[[Process], Awaitable[None]]) -> None:
+    async def main() -> None:
+        orders_fd, order_fd = os.pipe()
+        replies_fd, reply_fd = os.pipe()
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(replies_fd, "rb")
+        )
+        serving = asyncio.create_task(Host(orders_fd, Replies(reply_fd)).serve())
+        try:
+            process = Process(order_fd, reader)
+            process.order(pipe.Hello(python_allow=("childcode:*",), ahead=8))
+            assert isinstance(pipe.decode_reply(await reader.readline()), pipe.Ready)
+            await scene(process)
+        finally:
+            loop.remove_reader(orders_fd)
+            serving.cancel()
+            await asyncio.wait([serving])
+            transport.close()
+            for fd in (orders_fd, order_fd, reply_fd):
+                os.close(fd)
+
+    asyncio.run(main())
+
+
+def test_what_is_cancelled_before_its_first_step_is_stopped_and_the_next_begins() -> None:
+    async def scene(process: Process) -> None:
+        process.order(start("a", "number", 1), pipe.Cancel(execution_id="a"))
+        assert await process.said(1) == ["stopped a"]
+        process.order(start("b", "number", 2))
+        assert await process.said(2) == ["started b", "result b"]
+
+    with_process(scene)
+
+
+def test_what_was_sent_behind_one_that_is_cancelled_at_once_begins() -> None:
+    async def scene(process: Process) -> None:
+        process.order(
+            start("a", "number", 1), start("b", "number", 2), pipe.Cancel(execution_id="a")
+        )
+        assert await process.said(3) == ["stopped a", "started b", "result b"]
+
+    with_process(scene)
+
+
+def test_a_result_is_sent_though_the_one_behind_it_is_cancelled_before_its_first_step() -> None:
+    async def scene(process: Process) -> None:
+        cancel = lines(pipe.Cancel(execution_id="b")).decode()
+        first = start("a", "end_when_ordered", process.orders_fd, cancel)
+        process.order(first, start("b", "number", 2))
+        assert await process.said(3) == ["started a", "result a", "stopped b"]
+        process.order(start("c", "number", 3))
+        assert await process.said(2) == ["started c", "result c"]
+
+    with_process(scene)
