@@ -45,7 +45,8 @@ export const en = {
   "nav.settings": "Settings",
   "signIn.title": "Sign in",
   "signIn.key": "API key",
-  "signIn.hint": "64 characters; the first one is in connection.json of the data folder.",
+  "signIn.hint": "64 characters; the admin's key is in `admin.key` in the master's data folder.",
+  "signIn.usedLink": "This link was used or is too old; `crawlfleet open` makes another",
   "signIn.wrong":
     "This key is not good. Check that all of it was pasted, and that it was not revoked.",
   "signIn.submit": "Sign in",

@@ -195,6 +195,15 @@ export function Command({ text }: { text: string }) {
   );
 }
 
+/** Text whose parts between backticks are code. */
+export function Coded({ text }: { text: string }) {
+  const parts = text.split("`");
+  if (parts.length % 2 === 0) return text;
+  return parts.map((part, index) =>
+    index % 2 ? <code key={index}>{part}</code> : part,
+  );
+}
+
 /** One clock for all that show ages, however many rows there are. */
 class Ticker {
   now = Date.now();
