@@ -93,9 +93,21 @@ export function ago(at: string | number | Date, now: number = Date.now()): strin
 export function clock(at: string | number | Date, now: number = Date.now()): string {
   const when = new Date(at);
   const today = when.toDateString() === new Date(now).toDateString();
-  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false } as const;
+  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
   const date = today ? {} : ({ month: "short", day: "numeric" } as const);
   return times({ ...date, ...time }).format(when);
+}
+
+/** A mark on an axis of time whose marks stand so many seconds apart. */
+export function mark(seconds: number, step: number): string {
+  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+  const options: Intl.DateTimeFormatOptions =
+    step >= 86_400
+      ? { month: "short", day: "numeric" }
+      : step >= 60
+        ? time
+        : { ...time, second: "2-digit" };
+  return times(options).format(new Date(seconds * 1000));
 }
 
 /** The instant in full, for tool tips. */

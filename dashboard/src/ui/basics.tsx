@@ -199,9 +199,7 @@ export function Command({ text }: { text: string }) {
 export function Coded({ text }: { text: string }) {
   const parts = text.split("`");
   if (parts.length % 2 === 0) return text;
-  return parts.map((part, index) =>
-    index % 2 ? <code key={index}>{part}</code> : part,
-  );
+  return parts.map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part));
 }
 
 /** One clock for all that show ages, however many rows there are. */
