@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { filtersOf, funnel } from "../explain";
 import { groupByPlace, laidOut } from "../places";
 import { columns, errorClasses } from "../series";
-import { asCli, asCurl, asPython, quoted } from "../snippets";
+import { asCli, asCurl, asPython, quoted, requestOf } from "../snippets";
 import { judge } from "../verdict";
 
 describe("the verdict", () => {
@@ -120,6 +120,33 @@ describe("the same from elsewhere", () => {
   it("quotes text that would be read as JSON", () => {
     expect(asCli({ task_type: "t", parameters: { a: "123", b: true } }, "http://m")).toContain(
       "-p 'a=\"123\"' -p b=true",
+    );
+  });
+  it("says where a task may run", () => {
+    const task = {
+      id: "task-1",
+      task_type: "sleep",
+      parameters: { seconds: 1 },
+      status: "pending" as const,
+      priority: 5,
+      project_id: "default",
+      cluster_id: "eu",
+      max_retries: 0,
+      retry_count: 0,
+      timeout: 30,
+      capabilities: { javascript: true, gpu: 2 },
+      min_resources: { memory_mb: 500 },
+      categories: [],
+      target_region: "eu-west",
+      schedule_strategy: "geo_location",
+      dedup_key: "once",
+      created_at: "",
+      updated_at: "",
+    };
+    expect(asCli(requestOf(task), "http://m")).toBe(
+      "crawlfleet submit sleep -p seconds=1 --cluster eu --timeout 30 --max-retries 0 " +
+        "--strategy geo_location --region eu-west --capability javascript=true --capability gpu=2 " +
+        "--min memory_mb=500 --url http://m",
     );
   });
   it("goes by a file where there is no option", () => {

@@ -6,20 +6,21 @@ import { Bars, Card, Chip, useNow } from "../../ui/basics";
 import { Chart, type Line } from "../../ui/Chart";
 import { type Column, Table } from "../../ui/Table";
 
-const PARTS: [keyof CrawlFigures, Key, string][] = [
-  ["done", "crawl.done", "--series-1"],
-  ["in_flight", "crawl.inFlight", "--series-2"],
-  ["waiting", "crawls.waiting", "--series-6"],
-  ["failed", "crawls.failed", "--series-4"],
+/** Those that failed are done as well, and are shown apart. */
+const PARTS: [(figures: CrawlFigures) => number, Key, string][] = [
+  [({ done = 0, failed = 0 }) => Math.max(0, done - failed), "crawl.done", "--series-1"],
+  [(figures) => figures.in_flight ?? 0, "crawl.inFlight", "--series-2"],
+  [(figures) => figures.waiting ?? 0, "crawls.waiting", "--series-6"],
+  [(figures) => figures.failed ?? 0, "crawls.failed", "--series-4"],
 ];
 
 /** The frontier: how much of what is known is finished, under way, waiting or lost. */
 function Frontier({ figures }: { figures: CrawlFigures }) {
   const t = useT();
-  const parts = PARTS.map(([name, title, colour]) => ({
+  const parts = PARTS.map(([amount, title, colour]) => ({
     title: t(title),
     colour,
-    value: Number(figures[name] ?? 0),
+    value: amount(figures),
   }));
   const sum = Math.max(
     1,

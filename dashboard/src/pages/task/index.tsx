@@ -6,6 +6,7 @@ import { useT } from "../../i18n";
 import { short, span } from "../../lib/format";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
 import { labelOf } from "../../lib/rows";
+import { requestOf } from "../../lib/snippets";
 import {
   Ago,
   Card,
@@ -191,14 +192,7 @@ function Summary({ task }: { task: TaskView }) {
           </Card>
         </div>
         <Card title={t("copyAs.title")}>
-          <CopyAs
-            request={{
-              task_type: task.task_type,
-              parameters: task.parameters,
-              ...(task.priority === 5 ? {} : { priority: task.priority }),
-              ...(task.project_id === "default" ? {} : { project_id: task.project_id }),
-            }}
-          />
+          <CopyAs request={requestOf(task)} />
         </Card>
       </div>
       <div className="span-4 stack">
