@@ -2,7 +2,7 @@ import { useMemo } from "react";
 import type { CrawlFigures, HostReport } from "../../generated/api";
 import { type Key, useT, useWord } from "../../i18n";
 import { count, short, span } from "../../lib/format";
-import { Bars, Card, Chip, useNow } from "../../ui/basics";
+import { Bars, type BarTone, Card, Chip, useNow } from "../../ui/basics";
 import { Chart, type Line } from "../../ui/Chart";
 import { type Column, Table } from "../../ui/Table";
 
@@ -13,6 +13,14 @@ const PARTS: [(figures: CrawlFigures) => number, Key, string][] = [
   [(figures) => figures.waiting ?? 0, "crawls.waiting", "--series-6"],
   [(figures) => figures.failed ?? 0, "crawls.failed", "--series-4"],
 ];
+
+const WELL = new Set(["ok", "not_modified", "redirect"]);
+/** No page, but as somebody wished it. */
+const LEFT_OUT = new Set(["robots", "refused", "unwanted"]);
+
+function toneOf(outcome: string): BarTone {
+  return WELL.has(outcome) ? undefined : LEFT_OUT.has(outcome) ? "warn" : "bad";
+}
 
 /** The frontier: how much of what is known is finished, under way, waiting or lost. */
 function Frontier({ figures }: { figures: CrawlFigures }) {
@@ -102,7 +110,11 @@ export function Figures({ figures }: { figures: CrawlFigures }) {
     return [{ name: t("crawls.rate"), values, colour: "--series-1" }];
   }, [rates, t]);
   const outcomes = Object.entries(figures.outcomes ?? {})
-    .map(([name, value]): [string, number] => [word("outcome", name), Number(value)])
+    .map(([name, value]): [string, number, BarTone] => [
+      word("outcome", name),
+      Number(value),
+      toneOf(name),
+    ])
     .sort((a, b) => b[1] - a[1]);
   const depths = (figures.depths ?? []).map((value, depth): [string, number] => [
     t("crawl.depth", { n: depth }),

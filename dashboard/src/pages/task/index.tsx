@@ -247,7 +247,6 @@ function Shown({ task }: { task: TaskView }) {
   const tab = search.get("tab") ?? "summary";
   return (
     <>
-      <Crumbs to="/tasks" parent={t("nav.tasks")} />
       <PageHead
         title={
           <>
@@ -284,12 +283,16 @@ function Shown({ task }: { task: TaskView }) {
 }
 
 export default function TaskPage() {
+  const t = useT();
   const { path } = usePlace();
   const id = matchPath("/tasks/{id}", path)?.id ?? "";
   const found = useQuery(taskQuery(id));
   return (
-    <Loaded of={found} rows={10}>
-      {(task) => <Shown task={task} />}
-    </Loaded>
+    <>
+      <Crumbs to="/tasks" parent={t("nav.tasks")} />
+      <Loaded of={found} rows={10}>
+        {(task) => <Shown task={task} />}
+      </Loaded>
+    </>
   );
 }
