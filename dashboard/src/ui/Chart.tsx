@@ -41,6 +41,11 @@ function room(least: number, most: number, width: number): number {
   return ((most - least) * narrow) / Math.max(1, width) > 30 ? narrow : 64;
 }
 
+/** How many letters wide a text is; Chinese ones count twice. */
+function breadth(text: string): number {
+  return [...text].reduce((sum, letter) => sum + (letter > "\u2e80" ? 2 : 1), 0);
+}
+
 /** Each line on top of those before it, for drawing; the legend shows the values themselves. */
 export function stack(lines: readonly (readonly (number | null)[])[]): number[][] {
   const sums: number[] = [];
@@ -100,7 +105,7 @@ export function Chart(props: ChartProps) {
             ticks: { show: false },
             font: "11px system-ui",
             values: (_, ticks) => ticks.map((tick) => formatRef.current(tick)),
-            size: (_, ticks) => 14 + 6.4 * Math.max(3, ...(ticks ?? []).map((tick) => tick.length)),
+            size: (_, ticks) => 14 + 6.4 * Math.max(3, ...(ticks ?? []).map(breadth)),
             space: 34,
           },
         ],

@@ -244,11 +244,7 @@ export default function Overview() {
               <Segments
                 label={t("overview.range")}
                 value={String(minutes)}
-                options={[
-                  ["5", "5 min"],
-                  ["15", "15 min"],
-                  ["60", "60 min"],
-                ]}
+                options={["5", "15", "60"].map((n) => [n, t("overview.minutes", { n })])}
                 onChange={(value) => change({ range: value === "15" ? null : value })}
               />
             </div>

@@ -27,6 +27,7 @@ import { Tabs } from "../../ui/Tabs";
 import { Explain } from "./Explain";
 import { TaskActions } from "./TaskActions";
 import { Timeline } from "./Timeline";
+import { useSummary } from "./useSummary";
 
 function Duration({ task }: { task: TaskView }) {
   const now = useNow();
@@ -138,11 +139,12 @@ function Progress({ task }: { task: TaskView }) {
 function Waiting({ task }: { task: TaskView }) {
   const t = useT();
   const { path } = usePlace();
+  const summary = useSummary();
   const why = useQuery({ ...explanation(task.id), enabled: !isOver(task.status) });
   if (isOver(task.status) || !why.data || task.status === "processing") return null;
   return (
     <div className="notice busy">
-      <span className="grow">{why.data.summary}</span>
+      <span className="grow">{summary(why.data)}</span>
       <Link to={`${path}?tab=explain`}>{t("explain.title")}</Link>
     </div>
   );
