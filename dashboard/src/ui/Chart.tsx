@@ -84,7 +84,7 @@ export function Chart(props: ChartProps) {
       {
         width: target.clientWidth || 300,
         height,
-        padding: [8, 16, 0, 0],
+        padding: [8, 26, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
         scales: { y: { range: (_, __, top) => [0, Math.max(most ?? 0, top * 1.08) || 1] } },
@@ -97,7 +97,8 @@ export function Chart(props: ChartProps) {
             values: (_, ticks, __, ___, step) => ticks.map((tick) => mark(tick, step)),
             incrs: MARKS,
             space: (_, __, least, most, width) => room(least, most, width),
-            size: 26,
+            gap: 9,
+            size: 30,
           },
           {
             stroke: colour("--faint"),
