@@ -59,7 +59,7 @@ function Side({ open }: { open: boolean }) {
         <div className="row between">
           <span className="cut" title={session.name}>
             <span className="strong">{session.name}</span>{" "}
-            <span className="muted">{session.role}</span>
+            {session.role !== session.name && <span className="muted">{session.role}</span>}
           </span>
           <Button
             size="small"
@@ -96,7 +96,16 @@ function View() {
   useEffect(() => {
     document.title = route ? `${t(route.title)} · crawlfleet` : "crawlfleet";
   }, [route, t]);
-  if (!route) return <h1>{t("common.noSuchPage")}</h1>;
+  if (!route) {
+    return (
+      <div className="stack">
+        <h1>{t("common.noSuchPage")}</h1>
+        <p>
+          <Link to="/">{t("common.toOverview")}</Link>
+        </p>
+      </div>
+    );
+  }
   const Shown = route.view;
   return (
     <Guard key={path}>

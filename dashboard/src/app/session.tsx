@@ -21,7 +21,7 @@ export interface Visitor {
 const Context = createContext<Visitor | null>(null);
 type State =
   | { kind: "asking" }
-  | { kind: "out"; why?: string }
+  | { kind: "out"; why?: unknown }
   | { kind: "in"; session: SessionView };
 
 /** Addresses for who is not in yet. */
@@ -32,8 +32,7 @@ function linkToken(): string {
   return window.location.pathname === "/open" ? window.location.hash.slice(1) : "";
 }
 
-async function enter(): Promise<SessionView> {
-  const link = linkToken();
+async function enter(link: string): Promise<SessionView> {
   if (!link) return call("get", "/api/v1/session");
   // Away from the address bar and the history before anything else is done with it.
   navigate("/", { replace: true });
@@ -51,9 +50,11 @@ export function SessionProvider({ children }: { children: ReactNode }) {
 
   useEffect(() => {
     whenSignedOut(() => setState({ kind: "out" }));
-    enter().then(admit, (error: unknown) => {
-      const expected = error instanceof Problem && error.status === 401;
-      setState({ kind: "out", ...(expected ? {} : { why: String(error) }) });
+    const link = linkToken();
+    enter(link).then(admit, (error: unknown) => {
+      // Who comes without a link is simply not in yet; a link that is refused needs a word.
+      const expected = !link && error instanceof Problem && error.status === 401;
+      setState(expected ? { kind: "out" } : { kind: "out", why: error });
     });
   }, [admit]);
 
@@ -68,7 +69,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
   }, [signedIn]);
 
   if (state.kind === "asking") return null;
-  if (state.kind === "out") return <SignIn onDone={admit} />;
+  if (state.kind === "out") return <SignIn onDone={admit} refusal={state.why} />;
   const { session } = state;
   const visitor: Visitor = {
     session,

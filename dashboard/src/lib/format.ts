@@ -53,16 +53,25 @@ export function bytes(value: number): string {
   return `${unit === 0 ? count(size) : short(Number(size.toPrecision(3)))} ${units[unit]}`;
 }
 
+type Units = Record<"ms" | "s" | "m" | "h" | "d", string>;
+const UNITS: Units = { ms: "ms", s: "s", m: "m", h: "h", d: "d" };
+const UNITS_OF: Record<string, Units> = {
+  "zh-CN": { ms: "毫秒", s: "秒", m: "分", h: "小时", d: "天" },
+};
+
 /** A span of time: `820 ms`, `4.2 s`, `3 m 05 s`, `2 h 10 m`, `4 d 3 h`. */
 export function span(seconds: number): string {
   if (!Number.isFinite(seconds)) return "–";
   if (seconds < 0) return `-${span(-seconds)}`;
-  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 59.95) return `${Number(seconds.toFixed(1))} s`;
+  const { ms, s, m, h, d } = UNITS_OF[locale] ?? UNITS;
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ${ms}`;
+  if (seconds < 59.95) return `${Number(seconds.toFixed(1))} ${s}`;
   const whole = Math.round(seconds);
-  if (whole < 3600) return `${Math.floor(whole / 60)} m ${pad(whole % 60)} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${pad(Math.floor(whole / 60) % 60)} m`;
-  return `${Math.floor(whole / 86_400)} d ${Math.floor(whole / 3600) % 24} h`;
+  const minutes = Math.floor(whole / 60);
+  const hours = Math.floor(whole / 3600);
+  if (whole < 3600) return `${minutes} ${m} ${pad(whole % 60)} ${s}`;
+  if (whole < 86_400) return `${hours} ${h} ${pad(minutes % 60)} ${m}`;
+  return `${Math.floor(whole / 86_400)} ${d} ${hours % 24} ${h}`;
 }
 
 function pad(value: number): string {
@@ -93,9 +102,21 @@ export function ago(at: string | number | Date, now: number = Date.now()): strin
 export function clock(at: string | number | Date, now: number = Date.now()): string {
   const when = new Date(at);
   const today = when.toDateString() === new Date(now).toDateString();
-  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false } as const;
+  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
   const date = today ? {} : ({ month: "short", day: "numeric" } as const);
   return times({ ...date, ...time }).format(when);
+}
+
+/** A mark on an axis of time whose marks stand so many seconds apart. */
+export function mark(seconds: number, step: number): string {
+  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+  const options: Intl.DateTimeFormatOptions =
+    step >= 86_400
+      ? { month: "short", day: "numeric" }
+      : step >= 60
+        ? time
+        : { ...time, second: "2-digit" };
+  return times(options).format(new Date(seconds * 1000));
 }
 
 /** The instant in full, for tool tips. */

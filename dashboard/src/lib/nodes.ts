@@ -21,6 +21,11 @@ export function nodeFilter(search: URLSearchParams): NodeFilter {
   };
 }
 
+/** Whether what it measures comes in. */
+export function isConnected(node: Pick<NodeView, "status">): boolean {
+  return node.status !== "offline" && node.status !== "pending";
+}
+
 export function fits(node: NodeView, filter: NodeFilter): boolean {
   const labels = Object.entries(node.labels).flat().join(" ");
   return (

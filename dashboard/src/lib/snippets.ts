@@ -1,5 +1,43 @@
+import type { TaskView } from "../generated/api";
+
 /** A submission as it is typed in a shell or written in a program. */
 export type TaskRequest = { task_type: string; parameters?: unknown } & Record<string, unknown>;
+
+/** What a task has where nothing else was asked for. */
+const USUAL: Record<string, unknown> = {
+  priority: 5,
+  project_id: "default",
+  cluster_id: "default",
+  max_retries: 3,
+};
+
+const FIELDS = [
+  "priority",
+  "project_id",
+  "cluster_id",
+  "timeout",
+  "max_retries",
+  "retry_policy",
+  "schedule_strategy",
+  "target_region",
+  "node_type",
+  "capabilities",
+  "min_resources",
+  "content_features",
+  "categories",
+] as const satisfies readonly (keyof TaskView)[];
+
+/** What to send for a task like this one. Keys that would find this one again are left out. */
+export function requestOf(task: TaskView): TaskRequest {
+  const request: TaskRequest = { task_type: task.task_type, parameters: task.parameters };
+  for (const name of FIELDS) {
+    const value = task[name];
+    const empty = typeof value === "object" && value !== null && !Object.keys(value).length;
+    if (value == null || empty || value === USUAL[name]) continue;
+    request[name] = value;
+  }
+  return request;
+}
 
 /** In single quotes, as every POSIX shell reads it. */
 export function quoted(text: string): string {
@@ -29,6 +67,26 @@ const OPTIONS: Record<string, string> = {
   idempotency_key: "--idempotency-key",
 };
 
+/** Those that are said once for each name in them. */
+const PAIRS: Record<string, string> = {
+  capabilities: "--capability",
+  min_resources: "--min",
+};
+
+function isPairs(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The words of the command line for one field; `null` where it has none. */
+function option(name: string, value: unknown): string[] | null {
+  const flag = PAIRS[name];
+  if (flag && isPairs(value)) {
+    return Object.entries(value).flatMap(([key, each]) => [flag, pair(key, each)]);
+  }
+  const plain = OPTIONS[name];
+  return plain ? [plain, quoted(String(value))] : null;
+}
+
 /** `name=value`, where the command line reads a value as JSON if it can. */
 function pair(name: string, value: unknown): string {
   const looksLikeJson = typeof value === "string" && isJson(value);
@@ -48,7 +106,8 @@ function isJson(text: string): boolean {
 
 export function asCli(request: TaskRequest, origin: string): string {
   const { task_type, parameters, ...rest } = request;
-  if (!Object.keys(rest).every((name) => name in OPTIONS)) {
+  const options = Object.entries(rest).map(([name, value]) => option(name, value));
+  if (options.includes(null)) {
     const line = quoted(JSON.stringify(request));
     return `echo ${line} | crawlfleet submit --file - --url ${quoted(origin)}`;
   }
@@ -56,9 +115,7 @@ export function asCli(request: TaskRequest, origin: string): string {
   for (const [name, value] of Object.entries((parameters ?? {}) as Record<string, unknown>)) {
     words.push("-p", pair(name, value));
   }
-  for (const [name, value] of Object.entries(rest)) {
-    words.push(OPTIONS[name] ?? "", quoted(String(value)));
-  }
+  for (const each of options) words.push(...(each ?? []));
   words.push("--url", quoted(origin));
   return words.join(" ");
 }

@@ -3,10 +3,17 @@ import { call, Problem } from "../api/client";
 import type { SessionView } from "../generated/api";
 import { useT } from "../i18n";
 import icon from "../icon.svg";
-import { Button, Command, Field } from "../ui/basics";
+import { Button, Coded, Command, Field, Trouble } from "../ui/basics";
 import { Choices } from "../ui/Choices";
+import { Icon } from "../ui/Icon";
 
-export function SignIn({ onDone }: { onDone: (session: SessionView) => void }) {
+interface SignInProps {
+  onDone: (session: SessionView) => void;
+  /** Why a link, or the session that the browser had, did not let the visitor in. */
+  refusal?: unknown;
+}
+
+export function SignIn({ onDone, refusal }: SignInProps) {
   const t = useT();
   const [key, setKey] = useState("");
   const [busy, setBusy] = useState(false);
@@ -38,7 +45,17 @@ export function SignIn({ onDone }: { onDone: (session: SessionView) => void }) {
           <img src={icon} alt="" /> crawlfleet
         </div>
         <h1>{t("signIn.title")}</h1>
-        <Field label={t("signIn.key")} hint={t("signIn.hint")} wrong={wrong}>
+        {refusal instanceof Problem && refusal.status === 401 ? (
+          <div className="notice warn" role="alert">
+            <Icon name="warning" />
+            <span>
+              <Coded text={t("signIn.usedLink")} />
+            </span>
+          </div>
+        ) : (
+          refusal !== undefined && <Trouble error={refusal} />
+        )}
+        <Field label={t("signIn.key")} hint={<Coded text={t("signIn.hint")} />} wrong={wrong}>
           {(id, note) => (
             <input
               id={id}

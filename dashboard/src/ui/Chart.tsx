@@ -1,7 +1,8 @@
 /** Lines and areas over time, drawn by uPlot in the colours of the theme. */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
-import { clock } from "../lib/format";
+import { clock, mark } from "../lib/format";
+import { alone, withGaps } from "../lib/gaps";
 import { useTheme } from "./theme";
 
 export interface Line {
@@ -21,6 +22,28 @@ interface ChartProps {
   height?: number;
   most?: number;
   format: (value: number) => string;
+}
+
+const MINUTE = 60;
+const HOUR = 3600;
+const DAY = 86_400;
+/** Seconds from one mark of the time to the next. */
+const MARKS = [
+  ...[1, 2, 5, 10, 15, 30],
+  ...[1, 2, 3, 5, 10, 15, 30].map((each) => each * MINUTE),
+  ...[1, 2, 3, 6, 12].map((each) => each * HOUR),
+  ...[1, 2, 7, 14, 28].map((each) => each * DAY),
+];
+
+/** Pixels that a mark needs: those with seconds are longer. */
+function room(least: number, most: number, width: number): number {
+  const narrow = 50;
+  return ((most - least) * narrow) / Math.max(1, width) > 30 ? narrow : 64;
+}
+
+/** How many letters wide a text is; Chinese ones count twice. */
+function breadth(text: string): number {
+  return [...text].reduce((sum, letter) => sum + (letter > "\u2e80" ? 2 : 1), 0);
 }
 
 /** Each line on top of those before it, for drawing; the legend shows the values themselves. */
@@ -45,6 +68,10 @@ export function Chart(props: ChartProps) {
   formatRef.current = format;
   const linesRef = useRef(lines);
   linesRef.current = lines;
+  const drawing = useMemo(() => {
+    const values = lines.map((line) => line.values);
+    return withGaps(at, stacked ? stack(values).reverse() : values);
+  }, [at, lines, stacked]);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: colours are read anew for the theme
   useEffect(() => {
@@ -57,7 +84,7 @@ export function Chart(props: ChartProps) {
       {
         width: target.clientWidth || 300,
         height,
-        padding: [8, 4, 0, 0],
+        padding: [8, 26, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
         scales: { y: { range: (_, __, top) => [0, Math.max(most ?? 0, top * 1.08) || 1] } },
@@ -67,9 +94,11 @@ export function Chart(props: ChartProps) {
             grid: { show: false },
             ticks: { show: false },
             font: "11px system-ui",
-            values: (_, ticks) => ticks.map((tick) => clock(tick * 1000).slice(-8, -3)),
-            space: 70,
-            size: 26,
+            values: (_, ticks, __, ___, step) => ticks.map((tick) => mark(tick, step)),
+            incrs: MARKS,
+            space: (_, __, least, most, width) => room(least, most, width),
+            gap: 9,
+            size: 30,
           },
           {
             stroke: colour("--faint"),
@@ -77,7 +106,7 @@ export function Chart(props: ChartProps) {
             ticks: { show: false },
             font: "11px system-ui",
             values: (_, ticks) => ticks.map((tick) => formatRef.current(tick)),
-            size: (_, ticks) => 14 + 6.4 * Math.max(3, ...(ticks ?? []).map((tick) => tick.length)),
+            size: (_, ticks) => 14 + 6.4 * Math.max(3, ...(ticks ?? []).map(breadth)),
             space: 34,
           },
         ],
@@ -88,8 +117,13 @@ export function Chart(props: ChartProps) {
             stroke: colour(line.colour),
             fill: `color-mix(in srgb, ${colour(line.colour)} ${stacked ? 55 : 12}%, transparent)`,
             width: 1.5,
-            points: { show: false },
-            spanGaps: true,
+            // A value with no neighbours has no line; a point shows it.
+            points: {
+              show: false,
+              size: 4,
+              filter: (self: uPlot, index: number) => alone(self.data[index] ?? []),
+            },
+            spanGaps: false,
           })),
         ],
         // A line of a stack fills down to the one below it, not to the ground.
@@ -128,16 +162,16 @@ export function Chart(props: ChartProps) {
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new plot needs its values, too
   useEffect(() => {
-    const values = lines.map((line) => [...line.values]);
-    const drawn = stacked ? stack(values).reverse() : values;
-    plot.current?.setData([[...at], ...drawn] as uPlot.AlignedData);
-  }, [at, lines, stacked, theme, shape]);
+    plot.current?.setData([drawing.at, ...drawing.lines] as uPlot.AlignedData);
+  }, [drawing, theme, shape]);
 
-  const when = hover ? at[hover.index] : undefined;
+  const pointed = hover ? (drawing.from[hover.index] ?? null) : null;
+  const when = pointed === null ? undefined : at[pointed];
+  const shown = (value: number | null | undefined) => (value == null ? "–" : format(value));
   const width = box.current?.clientWidth ?? 0;
   return (
     <div className="chart" role="img" aria-label={label} ref={box}>
-      {hover && when !== undefined && (
+      {hover && pointed !== null && when !== undefined && (
         <div
           className="chart-tip"
           style={
@@ -149,7 +183,7 @@ export function Chart(props: ChartProps) {
             <div key={line.name}>
               <i style={{ background: `var(${line.colour})` }} />
               {line.name}
-              <b>{format(line.values[hover.index] ?? 0)}</b>
+              <b>{shown(line.values[pointed])}</b>
             </div>
           ))}
         </div>

@@ -8,7 +8,7 @@ import {
 } from "react";
 import { Problem } from "../api/client";
 import { useT } from "../i18n";
-import { ago, clock, moment, percent, webAddress } from "../lib/format";
+import { ago, clock, count, moment, percent, webAddress } from "../lib/format";
 import { Link } from "../lib/router";
 import { Icon, type IconName } from "./Icon";
 import type { Tone } from "./State";
@@ -195,6 +195,13 @@ export function Command({ text }: { text: string }) {
   );
 }
 
+/** Text whose parts between backticks are code. */
+export function Coded({ text }: { text: string }) {
+  const parts = text.split("`");
+  if (parts.length % 2 === 0) return text;
+  return parts.map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part));
+}
+
 /** One clock for all that show ages, however many rows there are. */
 class Ticker {
   now = Date.now();
@@ -288,19 +295,27 @@ export function Meter({ share, label, alarming }: MeterProps) {
   );
 }
 
-export function Bars({ rows, tone }: { rows: [string, number][]; tone?: "bad" | "warn" }) {
+export type BarTone = "bad" | "warn" | undefined;
+
+interface BarsProps {
+  rows: [name: string, value: number, tone?: BarTone][];
+  /** Of those that have none of their own. */
+  tone?: BarTone;
+}
+
+export function Bars({ rows, tone }: BarsProps) {
   const most = Math.max(1, ...rows.map(([, value]) => value));
   return (
     <ul className="bars">
-      {rows.map(([name, value]) => (
+      {rows.map(([name, value, own = tone]) => (
         <li className="bar" key={name}>
           <span className="cut" title={name}>
             {name}
           </span>
           <span className="track" aria-hidden="true">
-            <span className={`fill ${tone ?? ""}`} style={{ width: `${(100 * value) / most}%` }} />
+            <span className={`fill ${own ?? ""}`} style={{ width: `${(100 * value) / most}%` }} />
           </span>
-          <span>{value.toLocaleString()}</span>
+          <span>{count(value)}</span>
         </li>
       ))}
     </ul>

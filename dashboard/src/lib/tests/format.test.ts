@@ -1,5 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { ago, bytes, count, percent, short, shortId, span, webAddress } from "../format";
+import {
+  ago,
+  bytes,
+  count,
+  percent,
+  setFormatLocale,
+  short,
+  shortId,
+  span,
+  webAddress,
+} from "../format";
 
 describe("numbers", () => {
   it.each([
@@ -42,6 +52,18 @@ describe("time", () => {
     [-5, "-5 s"],
     [Number.NaN, "–"],
   ])("%d s are %s", (seconds, text) => expect(span(seconds)).toBe(text));
+
+  it("are said in Chinese", () => {
+    setFormatLocale("zh-CN");
+    expect([0.82, 4.2, 185, 7800, 360_000].map(span)).toEqual([
+      "820 毫秒",
+      "4.2 秒",
+      "3 分 05 秒",
+      "2 小时 10 分",
+      "4 天 4 小时",
+    ]);
+    setFormatLocale("en");
+  });
 
   it("tells how long ago something was", () => {
     const now = Date.parse("2026-11-15T12:00:00Z");

@@ -1,8 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { fill, type Translate } from "../../i18n";
+import { zh } from "../../i18n/zh";
+import { retold } from "../../pages/task/useSummary";
 import { filtersOf, funnel } from "../explain";
 import { groupByPlace, laidOut } from "../places";
 import { columns, errorClasses } from "../series";
-import { asCli, asCurl, asPython, quoted } from "../snippets";
+import { asCli, asCurl, asPython, quoted, requestOf } from "../snippets";
 import { judge } from "../verdict";
 
 describe("the verdict", () => {
@@ -122,6 +125,33 @@ describe("the same from elsewhere", () => {
       "-p 'a=\"123\"' -p b=true",
     );
   });
+  it("says where a task may run", () => {
+    const task = {
+      id: "task-1",
+      task_type: "sleep",
+      parameters: { seconds: 1 },
+      status: "pending" as const,
+      priority: 5,
+      project_id: "default",
+      cluster_id: "eu",
+      max_retries: 0,
+      retry_count: 0,
+      timeout: 30,
+      capabilities: { javascript: true, gpu: 2 },
+      min_resources: { memory_mb: 500 },
+      categories: [],
+      target_region: "eu-west",
+      schedule_strategy: "geo_location",
+      dedup_key: "once",
+      created_at: "",
+      updated_at: "",
+    };
+    expect(asCli(requestOf(task), "http://m")).toBe(
+      "crawlfleet submit sleep -p seconds=1 --cluster eu --timeout 30 --max-retries 0 " +
+        "--strategy geo_location --region eu-west --capability javascript=true --capability gpu=2 " +
+        "--min memory_mb=500 --url http://m",
+    );
+  });
   it("goes by a file where there is no option", () => {
     expect(asCli({ task_type: "t", categories: ["x"] }, "http://m")).toBe(
       `echo '{"task_type":"t","categories":["x"]}' | crawlfleet submit --file - --url http://m`,
@@ -133,5 +163,25 @@ describe("the same from elsewhere", () => {
       "u",
     );
     expect(text).toContain('fleet.submit("t", {"a": [True, None, "x"]}, priority=7)');
+  });
+});
+
+describe("the summary of an explanation", () => {
+  const placement = {
+    summary: "",
+    feasible: false,
+    nodes: 3,
+    feasible_nodes: 0,
+    rejected: { status: 1, "my-rule": 2 },
+    details: [],
+  };
+  const why = { task_id: "t", status: "pending" as const, summary: "as the master says" };
+  const t: Translate = (key, values) => fill(zh[key], values);
+  it("is put together in another language", () => {
+    expect(retold({ ...why, placement }, t)).toBe(
+      "3 个节点现在都不能运行它：2 个被 my-rule 拒绝，1 个不在线。",
+    );
+    expect(retold({ ...why, status: "paused" }, t)).toBe("已暂停；恢复后回到队列。");
+    expect(retold({ ...why, status: "failed" }, t)).toBe("as the master says");
   });
 });

@@ -2,24 +2,33 @@ import { useMemo } from "react";
 import type { CrawlFigures, HostReport } from "../../generated/api";
 import { type Key, useT, useWord } from "../../i18n";
 import { count, short, span } from "../../lib/format";
-import { Bars, Card, Chip, useNow } from "../../ui/basics";
+import { Bars, type BarTone, Card, Chip, useNow } from "../../ui/basics";
 import { Chart, type Line } from "../../ui/Chart";
 import { type Column, Table } from "../../ui/Table";
 
-const PARTS: [keyof CrawlFigures, Key, string][] = [
-  ["done", "crawl.done", "--series-1"],
-  ["in_flight", "crawl.inFlight", "--series-2"],
-  ["waiting", "crawls.waiting", "--series-6"],
-  ["failed", "crawls.failed", "--series-4"],
+/** Those that failed are done as well, and are shown apart. */
+const PARTS: [(figures: CrawlFigures) => number, Key, string][] = [
+  [({ done = 0, failed = 0 }) => Math.max(0, done - failed), "crawl.done", "--series-1"],
+  [(figures) => figures.in_flight ?? 0, "crawl.inFlight", "--series-2"],
+  [(figures) => figures.waiting ?? 0, "crawls.waiting", "--series-6"],
+  [(figures) => figures.failed ?? 0, "crawls.failed", "--series-4"],
 ];
+
+const WELL = new Set(["ok", "not_modified", "redirect"]);
+/** No page, but as somebody wished it. */
+const LEFT_OUT = new Set(["robots", "refused", "unwanted"]);
+
+function toneOf(outcome: string): BarTone {
+  return WELL.has(outcome) ? undefined : LEFT_OUT.has(outcome) ? "warn" : "bad";
+}
 
 /** The frontier: how much of what is known is finished, under way, waiting or lost. */
 function Frontier({ figures }: { figures: CrawlFigures }) {
   const t = useT();
-  const parts = PARTS.map(([name, title, colour]) => ({
+  const parts = PARTS.map(([amount, title, colour]) => ({
     title: t(title),
     colour,
-    value: Number(figures[name] ?? 0),
+    value: amount(figures),
   }));
   const sum = Math.max(
     1,
@@ -101,7 +110,11 @@ export function Figures({ figures }: { figures: CrawlFigures }) {
     return [{ name: t("crawls.rate"), values, colour: "--series-1" }];
   }, [rates, t]);
   const outcomes = Object.entries(figures.outcomes ?? {})
-    .map(([name, value]): [string, number] => [word("outcome", name), Number(value)])
+    .map(([name, value]): [string, number, BarTone] => [
+      word("outcome", name),
+      Number(value),
+      toneOf(name),
+    ])
     .sort((a, b) => b[1] - a[1]);
   const depths = (figures.depths ?? []).map((value, depth): [string, number] => [
     t("crawl.depth", { n: depth }),

@@ -150,7 +150,6 @@ function Shown({ crawl }: { crawl: CrawlView }) {
   const tab = search.get("tab") ?? "figures";
   return (
     <>
-      <Crumbs to="/crawls" parent={t("nav.crawls")} />
       <PageHead
         title={
           <>
@@ -201,12 +200,16 @@ function Shown({ crawl }: { crawl: CrawlView }) {
 }
 
 export default function CrawlPage() {
+  const t = useT();
   const { path } = usePlace();
   const id = matchPath("/crawls/{id}", path)?.id ?? "";
   const found = useQuery(crawlQuery(id));
   return (
-    <Loaded of={found} rows={10}>
-      {(crawl) => <Shown crawl={crawl} />}
-    </Loaded>
+    <>
+      <Crumbs to="/crawls" parent={t("nav.crawls")} />
+      <Loaded of={found} rows={10}>
+        {(crawl) => <Shown crawl={crawl} />}
+      </Loaded>
+    </>
   );
 }

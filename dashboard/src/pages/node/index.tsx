@@ -5,7 +5,7 @@ import { nodeHistory, node as nodeQuery } from "../../api/queries";
 import type { NodeHistoryView, NodeView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { bytes, count, percent, short, span } from "../../lib/format";
-import { reasonOf } from "../../lib/nodes";
+import { isConnected, reasonOf } from "../../lib/nodes";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
 import {
   Ago,
@@ -184,6 +184,35 @@ function NodeLog({ id }: { id: string }) {
   );
 }
 
+function Now({ node }: { node: NodeView }) {
+  const t = useT();
+  if (!isConnected(node)) return <p className="muted">{t("nodes.away")}</p>;
+  return (
+    <div className="stack tight">
+      <div>
+        <span className="muted small">{t("nodes.cpu")}</span>
+        <Meter share={node.usage.cpu_usage ?? 0} label={t("nodes.cpu")} />
+      </div>
+      <div>
+        <span className="muted small">{t("nodes.memory")}</span>
+        <Meter share={node.usage.memory_usage ?? 0} label={t("nodes.memory")} alarming />
+      </div>
+      <div>
+        <span className="muted small">
+          {t("nodes.tasksOf", {
+            n: count(node.active_tasks.length),
+            slots: count(node.resources.slots ?? 0),
+          })}
+        </span>
+        <Meter
+          share={node.active_tasks.length / Math.max(1, node.resources.slots ?? 1)}
+          label={t("nodes.tasks")}
+        />
+      </div>
+    </div>
+  );
+}
+
 function Shown({ node }: { node: NodeView }) {
   const t = useT();
   const [search, change] = useSearch();
@@ -226,28 +255,7 @@ function Shown({ node }: { node: NodeView }) {
       </div>
       <div className="span-4 stack">
         <Card title={t("nodes.now")}>
-          <div className="stack tight">
-            <div>
-              <span className="muted small">{t("nodes.cpu")}</span>
-              <Meter share={node.usage.cpu_usage ?? 0} label={t("nodes.cpu")} />
-            </div>
-            <div>
-              <span className="muted small">{t("nodes.memory")}</span>
-              <Meter share={node.usage.memory_usage ?? 0} label={t("nodes.memory")} alarming />
-            </div>
-            <div>
-              <span className="muted small">
-                {t("nodes.tasksOf", {
-                  n: count(node.active_tasks.length),
-                  slots: count(node.resources.slots ?? 0),
-                })}
-              </span>
-              <Meter
-                share={node.active_tasks.length / Math.max(1, node.resources.slots ?? 1)}
-                label={t("nodes.tasks")}
-              />
-            </div>
-          </div>
+          <Now node={node} />
         </Card>
         <Card title={t("nodes.about")}>
           <Facts node={node} />
@@ -266,23 +274,25 @@ export default function NodePage() {
   const id = matchPath("/nodes/{id}", path)?.id ?? "";
   const found = useQuery(nodeQuery(id));
   return (
-    <Loaded of={found} rows={10}>
-      {(node) => (
-        <>
-          <Crumbs to="/nodes" parent={t("nav.nodes")} />
-          <PageHead
-            title={
-              <>
-                <h1 className="breaks">{node.name}</h1>
-                <State family="node" name={node.status} />
-              </>
-            }
-          >
-            <NodeActions node={node} />
-          </PageHead>
-          <Shown node={node} />
-        </>
-      )}
-    </Loaded>
+    <>
+      <Crumbs to="/nodes" parent={t("nav.nodes")} />
+      <Loaded of={found} rows={10}>
+        {(node) => (
+          <>
+            <PageHead
+              title={
+                <>
+                  <h1 className="breaks">{node.name}</h1>
+                  <State family="node" name={node.status} />
+                </>
+              }
+            >
+              <NodeActions node={node} />
+            </PageHead>
+            <Shown node={node} />
+          </>
+        )}
+      </Loaded>
+    </>
   );
 }

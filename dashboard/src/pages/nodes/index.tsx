@@ -5,7 +5,7 @@ import { useVisitor } from "../../app/session";
 import type { NodeView } from "../../generated/api";
 import { type Key, useT, useWord } from "../../i18n";
 import { bytes, count } from "../../lib/format";
-import { distinct, fits, nodeFilter, ordered, reasonOf } from "../../lib/nodes";
+import { distinct, fits, isConnected, nodeFilter, ordered, reasonOf } from "../../lib/nodes";
 import { Link, useSearch } from "../../lib/router";
 import { useVisible } from "../../lib/visible";
 import { Ago, Button, Card, Empty, Loaded, Meter, PageHead } from "../../ui/basics";
@@ -41,7 +41,7 @@ function NodeRow({ node }: { node: NodeView }) {
   const { operates } = useVisitor();
   const ref = useRef<HTMLTableRowElement>(null);
   const visible = useVisible(ref);
-  const connected = node.status !== "offline" && node.status !== "pending";
+  const connected = isConnected(node);
   const past = useQuery({
     ...nodeHistory(node.id, "raw", 40, 10_000),
     enabled: visible && connected,

@@ -1,6 +1,8 @@
 import type { Concern } from "../../generated/api";
-import { useT, useWord } from "../../i18n";
+import { type Key, useT, useWord, useWords } from "../../i18n";
+import { en } from "../../i18n/en";
 import { Link } from "../../lib/router";
+import { Coded } from "../../ui/basics";
 import { Icon } from "../../ui/Icon";
 
 const TONES: Record<string, string> = { high: "bad", medium: "warn", low: "quiet" };
@@ -24,6 +26,30 @@ function placeOf({ subject }: Concern): string {
     default:
       return "/settings/master";
   }
+}
+
+/** In English as the master says it; in other languages by its kind, with its words below. */
+function Words({ item }: { item: Concern }) {
+  const { language, t } = useWords();
+  const known = `concern.${item.kind}` in en;
+  const translated = known && language !== "en";
+  const message = translated
+    ? t(`concern.${item.kind}` as Key, { n: item.count ?? 1 })
+    : item.message;
+  const remedy = translated ? t(`remedy.${item.kind}` as Key) : item.remedy;
+  return (
+    <>
+      <div className="strong breaks">{message}</div>
+      <div className="muted small breaks">
+        <Coded text={remedy} />
+      </div>
+      {translated && (
+        <div className="muted small breaks" lang="en">
+          {item.message}
+        </div>
+      )}
+    </>
+  );
 }
 
 export function Attention({ items }: { items: readonly Concern[] }) {
@@ -52,8 +78,7 @@ export function Attention({ items }: { items: readonly Concern[] }) {
             />
           </span>
           <div>
-            <div className="strong breaks">{item.message}</div>
-            <div className="muted small breaks">{item.remedy}</div>
+            <Words item={item} />
           </div>
           <Link className="button small" to={placeOf(item)}>
             {t("attention.look")}

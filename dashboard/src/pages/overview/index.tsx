@@ -45,12 +45,14 @@ function Headline({
       <div>
         <h1>{t(`verdict.${verdict}`, { n: troubles })}</h1>
         <p className="muted">
-          {t("overview.sentence", {
-            nodes: count(data.nodes.online ?? 0),
-            running: count(data.running),
-            rate: short((minute?.completed ?? 0) / Math.max(1, minute?.seconds ?? 60)),
-            ready: count(data.ready),
-          })}
+          {[
+            t("overview.sentence.nodes", { n: count(data.nodes.online ?? 0) }),
+            t("overview.sentence.running", { n: count(data.running) }),
+            t("overview.sentence.rate", {
+              rate: short((minute?.completed ?? 0) / Math.max(1, minute?.seconds ?? 60)),
+            }),
+            t("overview.sentence.ready", { n: count(data.ready) }),
+          ].join(" · ")}
         </p>
       </div>
     </div>
@@ -226,6 +228,7 @@ export default function Overview() {
   const urgent = useQuery(attention);
   const drawn = useMemo(() => (past.data ? columns(past.data) : undefined), [past.data]);
   const errors = useMemo(() => (past.data ? errorClasses(past.data) : []), [past.data]);
+  const mapped = seesFleet && (fleet.data?.items.some((node) => node.region) ?? true);
   const items = urgent.data?.items ?? [];
   const high = items.filter((item) => item.severity === "high").length;
   const medium = items.filter((item) => item.severity === "medium").length;
@@ -241,11 +244,7 @@ export default function Overview() {
               <Segments
                 label={t("overview.range")}
                 value={String(minutes)}
-                options={[
-                  ["5", "5 min"],
-                  ["15", "15 min"],
-                  ["60", "60 min"],
-                ]}
+                options={["5", "15", "60"].map((n) => [n, t("overview.minutes", { n })])}
                 onChange={(value) => change({ range: value === "15" ? null : value })}
               />
             </div>
@@ -268,7 +267,7 @@ export default function Overview() {
                   {(found) => <Attention items={found.items} />}
                 </Loaded>
               </Card>
-              {seesFleet ? (
+              {mapped ? (
                 <Card className="span-5" title={t("overview.map")}>
                   <Loaded of={fleet}>{(found) => <WorldMap nodes={found.items} />}</Loaded>
                 </Card>
@@ -284,7 +283,7 @@ export default function Overview() {
                   {past.error ? <Loaded of={past}>{() => null}</Loaded> : <Skeletons rows={6} />}
                 </Card>
               )}
-              {seesFleet && (
+              {mapped && (
                 <Card className="span-12" title={t("overview.feed")} flush>
                   <Feed />
                 </Card>

@@ -4,7 +4,7 @@ import type { SettingView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { matches } from "../../lib/matching";
 import { useSearch } from "../../lib/router";
-import { Card, Chip, Loaded } from "../../ui/basics";
+import { Card, Chip, Coded, Loaded } from "../../ui/basics";
 import { type Column, Table } from "../../ui/Table";
 
 /** What the master runs by, and where each value came from; changed in its settings file. */
@@ -33,7 +33,11 @@ export function Master() {
     },
     {
       title: t("common.description"),
-      cell: (each) => <span className="muted">{each.description}</span>,
+      cell: (each) => (
+        <span className="muted">
+          <Coded text={each.description ?? ""} />
+        </span>
+      ),
     },
   ];
   return (

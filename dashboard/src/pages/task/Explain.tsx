@@ -7,6 +7,7 @@ import { count, span } from "../../lib/format";
 import { Link } from "../../lib/router";
 import { Card, Loaded, useNow } from "../../ui/basics";
 import { Icon } from "../../ui/Icon";
+import { useSummary } from "./useSummary";
 
 /** Filter by filter: how many nodes are left after each. */
 function Funnel({ placement }: { placement: Explanation }) {
@@ -95,6 +96,7 @@ function Matrix({ placement }: { placement: Explanation }) {
 export function Explain({ id }: { id: string }) {
   const t = useT();
   const now = useNow();
+  const summary = useSummary();
   const found = useQuery(explanation(id));
   return (
     <Loaded of={found} rows={8}>
@@ -102,7 +104,7 @@ export function Explain({ id }: { id: string }) {
         <div className="stack">
           <div className="notice busy" role="status">
             <Icon name="search" />
-            <span className="strong">{why.summary}</span>
+            <span className="strong">{summary(why)}</span>
           </div>
           {why.ready_at ? (
             <p className="muted">

@@ -6,6 +6,7 @@ import { useT } from "../../i18n";
 import { short, span } from "../../lib/format";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
 import { labelOf } from "../../lib/rows";
+import { requestOf } from "../../lib/snippets";
 import {
   Ago,
   Card,
@@ -26,6 +27,7 @@ import { Tabs } from "../../ui/Tabs";
 import { Explain } from "./Explain";
 import { TaskActions } from "./TaskActions";
 import { Timeline } from "./Timeline";
+import { useSummary } from "./useSummary";
 
 function Duration({ task }: { task: TaskView }) {
   const now = useNow();
@@ -137,11 +139,12 @@ function Progress({ task }: { task: TaskView }) {
 function Waiting({ task }: { task: TaskView }) {
   const t = useT();
   const { path } = usePlace();
+  const summary = useSummary();
   const why = useQuery({ ...explanation(task.id), enabled: !isOver(task.status) });
   if (isOver(task.status) || !why.data || task.status === "processing") return null;
   return (
     <div className="notice busy">
-      <span className="grow">{why.data.summary}</span>
+      <span className="grow">{summary(why.data)}</span>
       <Link to={`${path}?tab=explain`}>{t("explain.title")}</Link>
     </div>
   );
@@ -191,14 +194,7 @@ function Summary({ task }: { task: TaskView }) {
           </Card>
         </div>
         <Card title={t("copyAs.title")}>
-          <CopyAs
-            request={{
-              task_type: task.task_type,
-              parameters: task.parameters,
-              ...(task.priority === 5 ? {} : { priority: task.priority }),
-              ...(task.project_id === "default" ? {} : { project_id: task.project_id }),
-            }}
-          />
+          <CopyAs request={requestOf(task)} />
         </Card>
       </div>
       <div className="span-4 stack">
@@ -253,7 +249,6 @@ function Shown({ task }: { task: TaskView }) {
   const tab = search.get("tab") ?? "summary";
   return (
     <>
-      <Crumbs to="/tasks" parent={t("nav.tasks")} />
       <PageHead
         title={
           <>
@@ -290,12 +285,16 @@ function Shown({ task }: { task: TaskView }) {
 }
 
 export default function TaskPage() {
+  const t = useT();
   const { path } = usePlace();
   const id = matchPath("/tasks/{id}", path)?.id ?? "";
   const found = useQuery(taskQuery(id));
   return (
-    <Loaded of={found} rows={10}>
-      {(task) => <Shown task={task} />}
-    </Loaded>
+    <>
+      <Crumbs to="/tasks" parent={t("nav.tasks")} />
+      <Loaded of={found} rows={10}>
+        {(task) => <Shown task={task} />}
+      </Loaded>
+    </>
   );
 }

@@ -1,1 +1,0 @@
-import{A as e,O as t,T as n,vt as r}from"./index-MeQDSBJo.js";var i=r();function a({label:r,tabs:a,current:o}){let{path:s,search:c}=t();return(0,i.jsx)(`nav`,{className:`tabs`,"aria-label":r,children:a.map(([t,r],a)=>(0,i.jsx)(n,{to:`${s}${e(c,{tab:a===0?null:t})}`,"aria-current":t===o?`page`:void 0,children:r},t))})}export{a as t};
