@@ -34,7 +34,8 @@ run: $(READY) ## Start a fleet on this machine, with work to watch
 	$(BIN)/crawlfleet up --demo --data .run $(ARGS)
 
 .PHONY: test
-test: $(READY) servers ## Run every test
+# The packages of the page are there before the tests, several of which need them at once.
+test: $(READY) servers $(PAGE_READY) ## Run every test
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 .PHONY: check
@@ -47,7 +48,7 @@ bench: $(READY) ## Measure speed, with peers and limits beside it
 	$(BIN)/python -m bench $(ARGS)
 
 .PHONY: soak
-soak: $(READY) servers ## Run the slow tests for long
+soak: $(READY) servers $(PAGE_READY) ## Run the slow tests for long
 	CRAWLFLEET_SOAK=1 $(BIN)/pytest -m slow $(ARGS)
 
 .PHONY: fmt
