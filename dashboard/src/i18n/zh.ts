@@ -118,7 +118,7 @@ export const zh: Dictionary = {
   "concern.node_maintenance": "{n} 个节点在维护中，不接受新任务",
   "remedy.node_maintenance": "不再需要时请恢复",
   "concern.nothing_can_run": "{n} 个任务在等待，没有节点能够运行",
-  "remedy.nothing_can_run": "查看任务的“解释”，添加合适的节点或取消任务",
+  "remedy.nothing_can_run": "查看任务的“原因说明”，添加合适的节点或取消任务",
   "concern.overdue": "{n} 个任务在等待空闲节点",
   "remedy.overdue": "添加节点或槽位，或提高优先级",
   "concern.host_blocks": "有主机被暂停访问，{n} 个地址在等待",
