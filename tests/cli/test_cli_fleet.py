@@ -284,7 +284,7 @@ def test_events_are_listed_and_followed(cli: Run, folder: Path) -> None:
         event = json.loads(following.stdout.readline())
         assert (event["kind"], event["subject"]) == ("task.cancelled", id)
     finally:
-        following.send_signal(signal.SIGINT)
+        following.terminate()
         following.communicate(timeout=STOP_DEADLINE_S)
 
 

@@ -1,4 +1,7 @@
-"""One fleet and one browser for all tests that look at the dashboard."""
+"""A fleet and a browser for each module of tests that look at the dashboard.
+
+Not for the whole session: others look for processes that were left behind.
+"""
 
 from collections.abc import Iterator
 
@@ -7,7 +10,7 @@ from browsing import Ground, Window, chromium, ground
 from playwright.sync_api import Browser, Page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     with ground(tmp_path_factory.mktemp("dashboard")) as found:
         yield found
