@@ -5,11 +5,9 @@ import { useVisitor } from "../../app/session";
 import type { TaskView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { Link } from "../../lib/router";
-import { Button, Field } from "../../ui/basics";
-import { Confirm } from "../../ui/Dialog";
+import { Button } from "../../ui/basics";
+import { ConfirmOrder, type Verb } from "../../ui/ConfirmOrder";
 import { useToast } from "../../ui/Toasts";
-
-type Verb = "cancel" | "pause" | "resume" | "retry" | "reprioritise";
 
 /** What may be ordered of a task in its state. */
 export function verbsFor(status: string): Verb[] {
@@ -36,10 +34,9 @@ export function TaskActions({ task }: { task: TaskView }) {
   const toast = useToast();
   const { operates } = useVisitor();
   const [asked, setAsked] = useState<Verb | null>(null);
-  const [priority, setPriority] = useState(task.priority);
   if (!operates) return null;
 
-  async function order(verb: Verb): Promise<void> {
+  async function order(verb: Verb, priority = task.priority): Promise<void> {
     const path = { task_id: task.id };
     try {
       if (verb === "reprioritise") {
@@ -69,30 +66,13 @@ export function TaskActions({ task }: { task: TaskView }) {
         {t("order.clone")}
       </Link>
       {asked && (
-        <Confirm
+        <ConfirmOrder
+          verb={asked}
           title={t(`order.${asked}`)}
-          text={t(`order.${asked}.text`)}
-          verb={t(`order.${asked}`)}
-          danger={asked === "cancel"}
-          onConfirm={() => order(asked)}
+          priority={task.priority}
+          onConfirm={(priority) => order(asked, priority)}
           onClose={() => setAsked(null)}
-        >
-          {asked === "reprioritise" && (
-            <Field label={t("tasks.priority")} hint={t("tasks.priorityHint")}>
-              {(id) => (
-                <input
-                  id={id}
-                  className="input"
-                  type="number"
-                  min={1}
-                  max={10}
-                  value={priority}
-                  onChange={(event) => setPriority(Number(event.target.value))}
-                />
-              )}
-            </Field>
-          )}
-        </Confirm>
+        />
       )}
     </>
   );

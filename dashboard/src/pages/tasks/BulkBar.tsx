@@ -4,11 +4,10 @@ import type { BulkReply } from "../../generated/api";
 import { useT } from "../../i18n";
 import { count } from "../../lib/format";
 import { selectionOf, type TaskFilter } from "../../lib/taskFilter";
-import { Button, Field } from "../../ui/basics";
-import { Confirm } from "../../ui/Dialog";
+import { Button } from "../../ui/basics";
+import { ConfirmOrder, type Verb } from "../../ui/ConfirmOrder";
 import { useToast } from "../../ui/Toasts";
 
-type Verb = "cancel" | "retry" | "pause" | "resume" | "reprioritise";
 const VERBS: Verb[] = ["cancel", "retry", "reprioritise", "pause", "resume"];
 
 interface BulkBarProps {
@@ -55,7 +54,6 @@ export function BulkBar(props: BulkBarProps) {
   const t = useT();
   const toast = useToast();
   const [asked, setAsked] = useState<Verb | null>(null);
-  const [priority, setPriority] = useState(8);
   const filtered = Object.keys(props.filter).length > 0;
   const many = props.all
     ? props.total === null
@@ -63,7 +61,7 @@ export function BulkBar(props: BulkBarProps) {
       : t("bulk.allTotal", { n: count(props.total) })
     : t("bulk.some", { n: count(props.ids.size) });
 
-  async function confirm(verb: Verb): Promise<void> {
+  async function confirm(verb: Verb, priority: number): Promise<void> {
     try {
       const { changed, refused } = await carryOut(verb, props, priority);
       toast({
@@ -99,30 +97,13 @@ export function BulkBar(props: BulkBarProps) {
         {t("bulk.clear")}
       </Button>
       {asked && (
-        <Confirm
+        <ConfirmOrder
+          verb={asked}
           title={`${t(`order.${asked}`)}: ${many}`}
-          text={t(`order.${asked}.text`)}
-          verb={t(`order.${asked}`)}
-          danger={asked === "cancel"}
-          onConfirm={() => confirm(asked)}
+          priority={8}
+          onConfirm={(priority) => confirm(asked, priority)}
           onClose={() => setAsked(null)}
-        >
-          {asked === "reprioritise" && (
-            <Field label={t("tasks.priority")} hint={t("tasks.priorityHint")}>
-              {(id) => (
-                <input
-                  id={id}
-                  className="input"
-                  type="number"
-                  min={1}
-                  max={10}
-                  value={priority}
-                  onChange={(event) => setPriority(Number(event.target.value))}
-                />
-              )}
-            </Field>
-          )}
-        </Confirm>
+        />
       )}
     </section>
   );
