@@ -14,13 +14,8 @@ import psutil
 from crawlfleet.client import Client
 from crawlfleet.testing.crowd import TASK_TYPE
 from crawlfleet.testing.crowds import Crowds, crowds
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
 
-STOCK_SESSION: Final = {
-    "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "3",
-    "CRAWLFLEET_SESSION_TIMEOUT_S": "12",
-}
-"""crawlfleet's defaults; `LocalFleet` has shorter ones, for tests."""
 BATCHES_A_SECOND: Final = 20
 TASK_S: Final = 0.05
 

@@ -9,9 +9,8 @@ from typing import Final
 import msgspec
 import psutil
 
-from bench.fleet.crowd import STOCK_SESSION
 from crawlfleet.client import Client
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
 
 LONG_S: Final = 600.0
 PATIENCE_S: Final = 120.0

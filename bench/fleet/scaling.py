@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from bench.fleet.crowd import STOCK_SESSION
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
 
 TASK_S: Final = 0.5
 SLOTS: Final = 4

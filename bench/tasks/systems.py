@@ -20,15 +20,10 @@ import psutil
 from bench.peers import ROOT
 from bench.tasks.processes import Conversation, Program, free_port
 from bench.tasks.setup import VENV, redis_server
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
 from crawlfleet.testing.servers import PostgresServer
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
-STOCK_SESSION: Final = {
-    "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "3",
-    "CRAWLFLEET_SESSION_TIMEOUT_S": "12",
-}
-"""crawlfleet's defaults; `LocalFleet` has shorter ones, for tests."""
 
 
 class Site(Protocol):

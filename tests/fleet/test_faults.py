@@ -16,7 +16,7 @@ import pytest
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.testing.crowds import crowds
-from crawlfleet.testing.local_fleet import LocalFleet, running
+from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
 from crawlfleet.testing.lossy_proxy import LossyProxy
 from crawlfleet.testing.machines import filled, network, small_disk, wrong_clock
 from crawlfleet.testing.promises import check_completed_once, submit_sleeps, until_completed
@@ -228,12 +228,7 @@ def test_a_worker_and_the_leading_master_that_die_together_cost_nothing(tmp_path
 
 
 def test_five_hundred_nodes_that_register_at_once_are_all_taken(tmp_path: Path) -> None:
-    fleet = LocalFleet(
-        tmp_path / "fleet",
-        workers=0,
-        CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S="3",
-        CRAWLFLEET_SESSION_TIMEOUT_S="12",
-    )
+    fleet = LocalFleet(tmp_path / "fleet", workers=0, **STOCK_SESSION)
     with running(fleet):
         asyncio.run(fleet.until_ready())
         with crowds(fleet, 1) as crowd:

@@ -31,7 +31,8 @@ from crawlfleet.model.messages import (
 )
 from crawlfleet.model.output import Stream
 from crawlfleet.model.resources import Usage
-from crawlfleet.ports.execution import Attempt, Identity, Observer
+from crawlfleet.ports.execution import Attempt, Observer
+from crawlfleet.testing.simulation.faults import KeptIdentity
 from crawlfleet.worker.agent import Agent
 from crawlfleet.worker.journal import ReportJournal
 
@@ -117,19 +118,6 @@ class SleepingPool:
         """Nothing to close."""
 
 
-class KeptInMemory:
-    """An `IdentityKeeper` for as long as the process lives."""
-
-    def __init__(self) -> None:
-        self._identity: Identity | None = None
-
-    def load(self) -> Identity | None:
-        return self._identity
-
-    def save(self, identity: Identity) -> None:
-        self._identity = identity
-
-
 class Crowd:
     """The nodes of this process."""
 
@@ -155,7 +143,7 @@ class Crowd:
 
     async def _live(self, name: str) -> None:
         async with Transport(os.environ["CROWD_URL"]) as transport:
-            kept = KeptInMemory()
+            kept = KeptIdentity()
             link = TimedLink(transport, join_token=os.environ["CROWD_JOIN"], keep=kept.save)
             link.figures = self._figures
             agent = Agent(

@@ -12,12 +12,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil  # type: ignore[import-untyped]
 
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
+
+STOCK_SESSION: Final = {
+    "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "3",
+    "CRAWLFLEET_SESSION_TIMEOUT_S": "12",
+}
+"""crawlfleet's defaults; `LocalFleet` has shorter ones, for tests."""
 
 
 class LocalFleet:
