@@ -22,6 +22,7 @@ from crawlfleet.backends.machine import Machine
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.core.addresses import url_of
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
@@ -357,10 +358,7 @@ def _renewing(certificate: ServerCertificate | None) -> Iterator[None]:
 
 def _address_of(server: ServerSettings, port: int) -> str:
     """By what people know a master that listens there."""
-    host, scheme = server.host, "https" if server.tls_cert else "http"
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
-        host = socket.gethostname()
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    return url_of(server.host, port, tls=bool(server.tls_cert), anywhere=socket.gethostname())
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet import config
+from crawlfleet.core.addresses import url_of
 from crawlfleet.errors import ConfigError, MasterUnreachable
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import write_private
@@ -46,11 +47,8 @@ def way_to_own(settings: Settings, *, port: int, key: str) -> Connection:
     """How this process, or one that it starts, is reached as a master from this machine."""
     server, worker = settings.server, settings.worker
     pin = pin_of(server.tls_cert) if server.tls_cert else ""
-    host = server.host
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
-        host = "127.0.0.1"
     return Connection(
-        url=f"{'https' if pin else 'http'}://{f'[{host}]' if ':' in host else host}:{port}",
+        url=url_of(server.host, port, tls=bool(pin), anywhere="127.0.0.1"),
         key=key,
         pid=os.getpid(),
         # Of this machine's own master the key is known: its certificate may name any machine.

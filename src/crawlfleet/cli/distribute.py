@@ -28,6 +28,7 @@ from crawlfleet.cli.distribution_file import (
 )
 from crawlfleet.cli.output import Output
 from crawlfleet.cli.status import status as show_status
+from crawlfleet.core.addresses import url_of
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.distribution import DEVICE_ID, DEVICE_NAME
 
@@ -144,9 +145,7 @@ def _show(said: DistributionFile, data: Path | None, *, as_json: bool) -> None:
     """The state of the master that is meant: the one named, else the one of the data folder."""
     url = said.master_url
     if url is None and (said.host or said.port):
-        host = said.host or "127.0.0.1"
-        host = "127.0.0.1" if host in {"0.0.0.0", "::"} else host  # noqa: S104 (compared)
-        url = f"http://{f'[{host}]' if ':' in host else host}:{said.port or 8000}"
+        url = url_of(said.host or "", said.port or 8000, tls=False, anywhere="127.0.0.1")
     folder = _folder(data)
     key = said.api_key or os.environ.get("CRAWLFLEET_ADMIN_KEY") or None
     named = os.environ.get("CRAWLFLEET_URL") or os.environ.get("CRAWLFLEET_KEY")

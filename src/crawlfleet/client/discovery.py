@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import psutil  # type: ignore[import-untyped]
 
+from crawlfleet.core.addresses import is_any
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.messages import PROTOCOL
 from crawlfleet.telemetry import Component, logger
@@ -149,14 +150,14 @@ def _radio(host: str) -> "AsyncZeroconf":
     """On the network of that address; on all when it names none."""
     from zeroconf import InterfaceChoice
 
-    interfaces = InterfaceChoice.All if _is_any(host) else [host]
+    interfaces = InterfaceChoice.All if is_any(host) else [host]
     radio: AsyncZeroconf = _zeroconf().AsyncZeroconf(interfaces=interfaces)
     return radio
 
 
 def _addresses_of(host: str) -> list[str]:
     """Where a master that listens there can be reached by others."""
-    if not _is_any(host):
+    if not is_any(host):
         return [host]
     found = [
         address.address.partition("%")[0]
@@ -166,10 +167,6 @@ def _addresses_of(host: str) -> list[str]:
     ]
     reachable = [each for each in found if not _is_local(each)]
     return [each for each in reachable if host != "0.0.0.0" or ":" not in each]  # noqa: S104
-
-
-def _is_any(host: str) -> bool:
-    return host in {"", "0.0.0.0", "::"}  # noqa: S104 (compared, not bound)
 
 
 def _is_local(address: str) -> bool:
