@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 NOTHING_FETCHED: Final = 4
-MOST_FATES: Final = 3
 EXAMPLE: Final = (
     "crawlfleet crawl https://shop.example --depth 2 --css 'product=div.product' "
     "--css 'title=h2.title' --css 'price=span.price' -o items.jsonl"
@@ -196,8 +195,9 @@ def _run(
 ) -> int:
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.operate import loop_factory
+    from crawlfleet.crawl.fates import fates_of_seeds
     from crawlfleet.crawl.garbage import keep_memory, look_seldom
-    from crawlfleet.crawl.local import local_crawl
+    from crawlfleet.crawl.local import local_crawl, local_frontier
     from crawlfleet.sinks.page_index import PageIndex
 
     display = Display(quiet=quiet)
@@ -226,7 +226,9 @@ def _run(
             ended = runner.run(_crawl(running, display))
         barren = ended.finished and not ended.pages
         if barren:
-            told = asyncio.run(_fates(parameters, state))
+            told = asyncio.run(
+                fates_of_seeds(parameters, local_frontier(parameters, state.frontier))
+            )
         else:
             ended = state.end(ended)
     display.end(ended, state.name)
@@ -237,16 +239,6 @@ def _run(
             state.forget()
         return NOTHING_FETCHED
     return 0 if ended.finished else 130 if ended.why == "stopped" else 3
-
-
-async def _fates(parameters: "CrawlParameters", state: "CrawlState") -> "list[UrlRecord]":
-    """What became of the addresses where the crawl began."""
-    from crawlfleet.crawl.local import local_frontier
-    from crawlfleet.crawl.run import explain
-
-    frontier = local_frontier(parameters, state.frontier)
-    fates = [await explain(parameters, frontier, url) for url in parameters.seeds[:MOST_FATES]]
-    return [fate.record for fate in fates if fate.record is not None]
 
 
 async def _crawl(running: "Crawl", display: "Display") -> "Summary":
@@ -272,4 +264,3 @@ if TYPE_CHECKING:
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.crawl_state import CrawlState
     from crawlfleet.crawl.run import Crawl, Summary
-    from crawlfleet.model.frontier import UrlRecord

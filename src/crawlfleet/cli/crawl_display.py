@@ -112,10 +112,10 @@ class Display:
 
     def nothing_fetched(self, fates: "list[UrlRecord]") -> None:
         """Say why there was nothing to crawl; not even quiet crawls keep that to themselves."""
+        from crawlfleet.crawl.fates import in_words
+
         for fate in fates:
-            outcome = f"{fate.outcome}".replace("_", " ")
-            note = f" ({fate.note})" if fate.note else ""
-            line = f"error: no page could be fetched: {fate.url}: {outcome}{note}"
+            line = f"error: no page could be fetched: {in_words(fate)}"
             self._console.print(line, highlight=False, soft_wrap=True, markup=False)
             if remedy := REMEDIES.get(fate.outcome or ""):
                 self._console.print(f"  → {remedy}", highlight=False, soft_wrap=True)

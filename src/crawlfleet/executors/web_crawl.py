@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from crawlfleet import plugins
 from crawlfleet.crawl.assembly import checked
+from crawlfleet.crawl.fates import fates_of_seeds, in_words
+from crawlfleet.crawl.local import local_frontier
 from crawlfleet.crawl.reins import Reins
-from crawlfleet.crawl.run import Crawl, Summary, explain, rules_of
+from crawlfleet.crawl.run import Crawl, Summary
 from crawlfleet.crawl.shipment import ItemLines, Shipment, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
@@ -44,7 +45,6 @@ FLEET: Final = "fleet:"
 """The master's storage, as the place of a sink."""
 STORED: Final = "fleet:items"
 PAGES: Final = "fleet:pages"
-MOST_FATES: Final = 3
 PASSING: Final = frozenset(
     {
         Outcome.BAD_RESPONSE,
@@ -62,14 +62,9 @@ class NothingFetched(CrawlfleetError):
     """Not one page of the crawl could be had."""
 
     def __init__(self, fates: Sequence[UrlRecord]) -> None:
-        super().__init__("no page could be fetched: " + "; ".join(map(_fate, fates)))
+        super().__init__("no page could be fetched: " + "; ".join(map(in_words, fates)))
         passing = any(fate.outcome in PASSING for fate in fates)
         self.error_class = ErrorClass.NETWORK if passing else ErrorClass.INVALID
-
-
-def _fate(record: UrlRecord) -> str:
-    outcome = f"{record.outcome}".replace("_", " ")
-    return f"{record.url}: {outcome}" + (f" ({record.note})" if record.note else "")
 
 
 class BadCrawl(CrawlfleetError):
@@ -162,7 +157,7 @@ class WebCrawl:
                 telling.cancel()
                 await asyncio.wait([telling])
             barren = summary.finished and not summary.pages and not reins.is_ending
-            fates = await _fates(parameters, folder / "frontier.db") if barren else []
+            fates = await fates_of_seeds(parameters, frontier) if barren else []
         await context.progress(summary.pages, summary.urls)
         if watched is not None:
             await watched.figures(teller.final(summary, time.time()))
@@ -225,15 +220,6 @@ class WebCrawl:
                 reins=reins,
                 goes_on=False,
             )
-
-
-async def _fates(parameters: CrawlParameters, frontier: Path) -> list[UrlRecord]:
-    """What became of the addresses where a crawl began."""
-    opened = plugins.load_one(plugins.FRONTIERS, "sqlite")(
-        path=frontier, rules=rules_of(parameters)
-    )
-    told = [await explain(parameters, opened, url) for url in parameters.seeds[:MOST_FATES]]
-    return [each.record for each in told if each.record is not None]
 
 
 @contextlib.contextmanager
@@ -308,8 +294,7 @@ async def _frontier(
 ) -> AsyncIterator[tuple[Frontier, Mapping[str, Any]]]:
     """The open frontier, with the receipts of the attempt that this one goes on from. They are
     known before anything goes out: the first segment names the runs that it goes on from."""
-    load = plugins.load_one(plugins.FRONTIERS, "sqlite")
-    frontier = load(path=folder / "frontier.db", rules=rules_of(parameters))
+    frontier = local_frontier(parameters, folder / "frontier.db")
     try:
         yield frontier, await frontier.open()
     finally:
