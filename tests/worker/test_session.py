@@ -1,10 +1,12 @@
-"""A node that was cut off says at once that it is alive, and does not say so in a tight circle.
+"""A node that was cut off says at once that it is alive, and does not say so in a tight circle,
+nor in step with all the others.
 
 What its pool hands back it begins later, in order.
 """
 
 import asyncio
 import random
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -92,7 +94,7 @@ class HesitantPool:
         return Attempt(data=msgspec.Raw(b"1"))
 
 
-async def work(link: BrokenLink, until: float, pool: Any = None) -> None:
+async def work(link: BrokenLink, until: float, pool: Any = None, *, seed: int = 0) -> None:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     loop.call_at(until, stopping.set)
@@ -103,7 +105,7 @@ async def work(link: BrokenLink, until: float, pool: Any = None) -> None:
     session = WorkSession(
         link=link,  # type: ignore[arg-type]
         pool=pool,
-        system=SimulatedSystem(random.Random(0)),
+        system=SimulatedSystem(random.Random(seed)),
         registered=Registered(
             node_id="node-1",
             registration_time=0.0,
@@ -144,6 +146,22 @@ def test_connections_that_break_all_the_time_do_not_make_more_of_it_than_that() 
         await work(link, until=start + 10.0)
         assert len(link.beats) > 10.0 / INTERVAL_S
         assert min(b - a for a, b in pairwise(link.beats)) >= LEAST_PAUSE_S - 0.001
+
+    run_simulated(scene())
+
+
+def test_nodes_that_came_at_once_do_not_go_on_in_step() -> None:
+    async def scene() -> None:
+        start = asyncio.get_running_loop().time()
+        links = [BrokenLink([start + 10.0]) for _ in range(100)]
+        await asyncio.gather(
+            *(work(link, until=start + 21.0, seed=seed) for seed, link in enumerate(links))
+        )
+        for begins in (start + 6.0, start + 17.0):
+            beats = [each - begins for link in links for each in link.beats]
+            tenths = Counter(int(each * 10) for each in beats if 0.0 <= each < INTERVAL_S)
+            assert sum(tenths.values()) >= len(links)
+            assert max(tenths.values()) < 20
 
     run_simulated(scene())
 

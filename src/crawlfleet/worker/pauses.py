@@ -12,6 +12,11 @@ LONGEST_OBEYED_S: Final = 60.0
 """Who asks for more is asked again all the same: it may not be the same master any more."""
 
 
+def chance_of(system: System) -> float:
+    """From 0 to 1."""
+    return int.from_bytes(system.entropy(4), "big") / 2**32
+
+
 class Pauses:
     """Pauses that double, each by chance between half and one and a half of what it would be."""
 
@@ -22,7 +27,7 @@ class Pauses:
 
     def next(self, error: CrawlfleetError) -> float:
         """How long to wait after one more failure; not less than the master asked for."""
-        chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
+        chance = chance_of(self._system)
         pause_s = self._next_s * (0.5 + chance)
         self._next_s = min(self._next_s * 2, self._longest_s)
         asked_s = min(error.retry_after_s or 0.0, LONGEST_OBEYED_S)

@@ -34,7 +34,7 @@ from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.conversation import Conversation
 from crawlfleet.worker.notes import LOG_BYTES, Notes
 from crawlfleet.worker.pace import Pace
-from crawlfleet.worker.pauses import Pauses
+from crawlfleet.worker.pauses import Pauses, chance_of
 from crawlfleet.worker.reports import Reports
 
 log = logger(Component.WORKER)
@@ -165,7 +165,11 @@ class WorkSession:
         return end
 
     async def _beat(self) -> SessionEnd:
+        # Nodes that came at once, or lost their master at once, must not go on in step: then it
+        # would have all of their heartbeats at once, each time.
+        is_in_step = True
         while True:
+            is_in_step |= self._beat_soon.is_set()
             self._beat_soon.clear()
             heartbeat = await self._heartbeat()
             listed = tuple(self._running)
@@ -178,6 +182,7 @@ class WorkSession:
             except (MasterUnreachable, TimeoutError) as error:
                 log.warning("heartbeat not answered", error=str(error) or "no answer in time")
                 pause = min(self._interval_s, RETRY_PAUSE_S * 5)
+                is_in_step = True
             except Refused as error:
                 log.warning("heartbeat refused", error=str(error))
                 return SessionEnd.LOST
@@ -190,6 +195,9 @@ class WorkSession:
                     pause = min(pause, self._interval_s)
                 self._obey(reply.stop)
                 self._drop(listed, frozenset(reply.lost_tasks))
+                if is_in_step:
+                    pause = max(pause * chance_of(self._system), min(pause, LEAST_PAUSE_S))
+                    is_in_step = False
             await asyncio.sleep(min(pause, LEAST_PAUSE_S))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(pause - LEAST_PAUSE_S, 0.0)):
