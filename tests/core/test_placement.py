@@ -141,6 +141,21 @@ def test_the_first_in_line_get_the_last_slots() -> None:
     assert [id for id, _ in planned(queue, fleet).assignments] == ["high", "middle"]
 
 
+def test_work_lies_ready_at_a_node_only_when_no_other_could_begin_it() -> None:
+    fleet = fleet_of(*(make_node(id, resources=Resources(slots=2)) for id in "abc"))
+    fleet.allow_ahead("a", 16)
+    queue = queue_of(*[need()] * 30)
+    nodes = [node for _, node in planned(queue, fleet).assignments]
+    assert Counter(nodes[:6]) == {"a": 2, "b": 2, "c": 2}
+    assert nodes[6:] == ["a"] * 16
+    fleet.reserve("a", Resources(slots=18))
+    assert fleet.free("a").slots == 0
+    assert "a" not in dict(planned(queue, fleet).assignments).values()
+    fleet.allow_ahead("a", 0)
+    fleet.release("a", Resources(slots=17))
+    assert len(planned(queue, fleet).assignments) == 5
+
+
 def test_a_group_that_does_not_fit_does_not_hold_up_the_others() -> None:
     fleet = fleet_of(make_node("a"))
     queue = ReadyQueue()

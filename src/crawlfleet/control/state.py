@@ -353,10 +353,9 @@ class FleetState:
         cluster = self.clusters.get(node.cluster_id)
         if cluster is not None and cluster.configuration.max_slots is not None:
             slots = min(slots, cluster.configuration.max_slots)
-        if slots:
-            slots += self._backlog.get(node.id, 0)
         resources = msgspec.structs.replace(node.resources, slots=slots)
         self.fleet.put(msgspec.structs.replace(node, resources=resources))
+        self.fleet.allow_ahead(node.id, self._backlog.get(node.id, 0) if slots else 0)
 
     def _put_session(self, session: Session) -> None:
         if not is_newer(session, self.sessions.get(session.id)):

@@ -67,6 +67,7 @@ class Draft:
         capacity: Floats,
         inverse: Floats,
         reserved: Floats,
+        ahead: Floats,
         load: Floats,
         active: Floats,
         turn: Floats,
@@ -79,6 +80,10 @@ class Draft:
         self.capacity = capacity
         self.inverse = inverse
         self.free = capacity - reserved
+        """Of the nodes' own; of slots less than nothing where work lies ready."""
+        self._ahead = ahead
+        self.takes_ahead = bool(ahead.any())
+        """Whether work may lie ready at any node."""
         self.load = load
         self.active = active.copy()
         self.turn = turn.copy()
@@ -87,36 +92,43 @@ class Draft:
         self.classes = classes
         self.experience = experience
         self.open = np.flatnonzero(accepting)
-        self.with_slot = self.open[self.free[SLOTS][self.open] > 0]
-        """The open nodes with a free slot: on a busy fleet few, and the only ones to look at."""
+        self._with_slot: dict[bool, Rows] = {}
         self._share: Floats | None = None
         self._last_turn = float(turn.max(initial=0.0))
 
     @property
     def share(self) -> Floats:
-        """How much of its scarcest resource is reserved on each node: 0 empty, 1 full."""
+        """How much of its scarcest resource is reserved on each node: 0 empty, 1 full, more when
+        work lies ready."""
         if self._share is None:
             used = (self.capacity - self.free) * self.inverse
             self._share = np.maximum.reduce(used, axis=0)
         return self._share
 
-    def candidates(self, demand: Resources) -> Rows:
-        """The nodes that may have room for such a demand."""
-        return self.with_slot if demand.slots > 0 else self.open
-
-    def fitting(self, rows: Rows, demand: Resources) -> Rows:
-        """Those of the rows that have the demand free."""
-        for index, amount in demanded(demand):
-            rows = rows[self.free[index].take(rows) >= amount]
+    def candidates(self, demand: Resources, *, ahead: bool) -> Rows:
+        """The nodes that may have room for such a demand; with `ahead` also where it would only
+        lie ready. On a busy fleet few have a slot, and they are the only ones to look at."""
+        if not demand.slots:
+            return self.open
+        rows = self._with_slot.get(ahead)
+        if rows is None:
+            rows = self.open[self._free(SLOTS, self.open, ahead=ahead) > 0]
+            self._with_slot[ahead] = rows
         return rows
 
-    def room(self, rows: Rows, demand: Resources, most: int) -> list[int]:
+    def fitting(self, rows: Rows, demand: Resources, *, ahead: bool) -> Rows:
+        """Those of the rows that have the demand free."""
+        for index, amount in demanded(demand):
+            rows = rows[self._free(index, rows, ahead=ahead) >= amount]
+        return rows
+
+    def room(self, rows: Rows, demand: Resources, most: int, *, ahead: bool) -> list[int]:
         """How many times the demand is free on each row, at most `most`."""
         if most == 1:
             return [1] * len(rows)
         room = np.full(len(rows), float(most))
         for index, amount in demanded(demand):
-            np.minimum(room, self.free[index].take(rows) // amount, out=room)
+            np.minimum(room, self._free(index, rows, ahead=ahead) // amount, out=room)
         return room.astype(np.intp).tolist()
 
     def place(self, order: Rows, demand: Resources) -> None:
@@ -130,6 +142,10 @@ class Draft:
         self._last_turn += len(order)
         if self._share is not None:
             self._share[rows] = self._shares(rows)
+
+    def _free(self, index: int, rows: Rows, *, ahead: bool) -> Floats:
+        own: Floats = self.free[index].take(rows)
+        return own + self._ahead.take(rows) if ahead and index == SLOTS else own
 
     def _shares(self, rows: Rows) -> Floats:
         used = self.capacity.take(rows, axis=1) - self.free.take(rows, axis=1)
@@ -155,7 +171,8 @@ class NodeColumns:
 
     @property
     def share(self) -> Floats:
-        """How much of its scarcest resource is reserved: 0 empty, 1 full."""
+        """How much of its scarcest resource is reserved: 0 empty, 1 full, more when work lies
+        ready."""
         return self._draft.share.take(self._rows)
 
     @property

@@ -47,7 +47,7 @@ def explain(
     verdicts = fleet.verdicts(requirement, rules.filters)
     passed = np.flatnonzero(verdicts == OPEN)
     verdicts[passed] = len(names)
-    feasible = draft.fitting(passed, requirement.demand)
+    feasible = draft.fitting(passed, requirement.demand, ahead=True)
     verdicts[feasible] = len(names) + 1
     counts = np.bincount(verdicts, minlength=len(names) + 2)[1:-1].tolist()
     rejected = {name: count for name, count in zip(names, counts, strict=True) if count}

@@ -23,7 +23,7 @@ from crawlfleet.core.feasibility import (
     class_verdict,
     closed_by,
 )
-from crawlfleet.core.resources import from_units, units
+from crawlfleet.core.resources import UNITS, from_units, units
 from crawlfleet.model.node import Node
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
@@ -45,6 +45,7 @@ class Fleet:
         self._capacity: Floats = np.zeros((len(RESOURCE_NAMES), FIRST_ROWS))
         self._inverse: Floats = np.zeros((len(RESOURCE_NAMES), FIRST_ROWS))
         self._reserved: Floats = np.zeros((len(RESOURCE_NAMES), FIRST_ROWS))
+        self._ahead: Floats = np.zeros(FIRST_ROWS)
         self._load: Floats = np.zeros(FIRST_ROWS)
         self._active: Floats = np.zeros(FIRST_ROWS)
         self._turn: Floats = np.zeros(FIRST_ROWS)
@@ -93,10 +94,17 @@ class Fleet:
             self._row[moved.id] = row
         for column in self._columns():
             column[..., row] = column[..., last]
-        for column in (self._reserved, self._load, self._active, self._turn):
+        for column in (self._reserved, self._ahead, self._load, self._active, self._turn):
             column[..., last] = 0
         for done in self._experience.values():
             done[last] = False
+
+    def allow_ahead(self, node_id: str, executions: int) -> None:
+        """Let so many executions lie ready at a node once no node has a slot for them; ignored
+        when the node is not known."""
+        row = self._row.get(node_id)
+        if row is not None:
+            self._ahead[row] = executions * UNITS
 
     def observe(self, node_id: str, load: float) -> None:
         """Take in the load that a node measured; ignored when the node is not known."""
@@ -199,6 +207,7 @@ class Fleet:
             capacity=self._capacity[:, :size],
             inverse=self._inverse[:, :size],
             reserved=self._reserved[:, :size],
+            ahead=self._ahead[:size],
             load=self._load[:size],
             active=self._active[:size],
             turn=self._turn[:size],
@@ -262,6 +271,7 @@ class Fleet:
         self._capacity = np.concatenate([self._capacity, np.zeros_like(self._capacity)], axis=1)
         self._inverse = np.concatenate([self._inverse, np.zeros_like(self._inverse)], axis=1)
         self._reserved = np.concatenate([self._reserved, np.zeros_like(self._reserved)], axis=1)
+        self._ahead = np.concatenate([self._ahead, np.zeros_like(self._ahead)])
         self._load = np.concatenate([self._load, np.zeros_like(self._load)])
         self._active = np.concatenate([self._active, np.zeros_like(self._active)])
         self._turn = np.concatenate([self._turn, np.zeros_like(self._turn)])
@@ -276,6 +286,7 @@ class Fleet:
             self._capacity,
             self._inverse,
             self._reserved,
+            self._ahead,
             self._load,
             self._active,
             self._turn,

@@ -111,30 +111,38 @@ class _Drawing:
         self._rules = rules
         self._seed = seed
         self._draft = fleet.draft()
-        self._candidates: dict[Requirement, Rows] = {}
+        self._candidates: dict[tuple[Requirement, bool], Rows] = {}
         self._census: tuple[Rows, Rows] | None = None
 
     def fill(self, requirement: Requirement, wanted: int) -> list[str]:
-        """The nodes for the next tasks that ask for this; fewer than wanted when all are full."""
-        rows = self._candidates.get(requirement)
+        """The nodes for the next tasks that ask for this; fewer than wanted when all are full.
+        Work lies ready at a node only when it could begin at none."""
+        nodes = self._fill(requirement, wanted, ahead=False)
+        if len(nodes) < wanted and self._draft.takes_ahead:
+            nodes += self._fill(requirement, wanted - len(nodes), ahead=True)
+        self.placed[requirement] = self.placed.get(requirement, 0) + len(nodes)
+        return nodes
+
+    def _fill(self, requirement: Requirement, wanted: int, *, ahead: bool) -> list[str]:
+        demand = requirement.demand
+        rows = self._candidates.get((requirement, ahead))
         if rows is None:
-            self.placed[requirement] = 0
-            rows = self._draft.candidates(requirement.demand)
+            rows = self._draft.candidates(demand, ahead=ahead)
             if len(rows):
                 verdicts = self._fleet.class_verdicts(requirement, self._rules.filters)
                 rows = rows[verdicts.take(self._draft.class_of.take(rows)) == OPEN]
         # Room only shrinks while a plan is made: what does not fit now need not be tried again.
-        rows = self._candidates[requirement] = self._draft.fitting(rows, requirement.demand)
+        rows = self._draft.fitting(rows, demand, ahead=ahead)
+        self._candidates[requirement, ahead] = rows
         if not len(rows):
             return []
         score, step = self._ranking(rows, requirement)
         best = _best(score, wanted)
         chosen = rows[best]
         steps = step[best].tolist() if isinstance(step, np.ndarray) else [step] * len(best)
-        room = self._draft.room(chosen, requirement.demand, wanted)
+        room = self._draft.room(chosen, demand, wanted, ahead=ahead)
         order = chosen[_spread(score[best].tolist(), steps, room, wanted)]
-        self._draft.place(order, requirement.demand)
-        self.placed[requirement] += len(order)
+        self._draft.place(order, demand)
         return [self._fleet.node_at(row).id for row in order.tolist()]
 
     def rejections(self, requirement: Requirement) -> dict[str, int]:
