@@ -1,0 +1,71 @@
+"""How Redis is reached, and what it must promise before anything is entrusted to it."""
+
+from collections.abc import Awaitable
+from importlib.resources import files
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import ConnectionError as NotConnected
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as TimedOut
+
+from crawlfleet.errors import ConfigError
+
+T = TypeVar("T")
+ANSWER_S: Final = 5.0
+RETRIES: Final = 4
+OLDEST: Final = (7, 0)
+
+
+def connect(url: str) -> Redis:
+    """A client with a pool of connections; everything that is sent may be sent twice."""
+    try:
+        return Redis.from_url(
+            url,
+            decode_responses=True,
+            socket_timeout=ANSWER_S,
+            socket_connect_timeout=ANSWER_S,
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), RETRIES),
+            retry_on_error=[NotConnected, TimedOut],
+        )
+    except ValueError as error:
+        raise ConfigError(f"{shown(url)} is no URL of a Redis: {error}") from None
+
+
+def shown(url: str) -> str:
+    """The address in a URL, without what may be a secret."""
+    parts = urlsplit(url)
+    place = parts.hostname or parts.path
+    return f"{parts.scheme}://{place}{f':{parts.port}' if parts.port else ''}"
+
+
+def script(package: str, name: str) -> str:
+    """The text of a Lua script that lies in a package."""
+    return files(package).joinpath(f"{name}.lua").read_text("utf-8")
+
+
+async def answer(of: Any) -> Any:
+    """What a command gives: the library's types cannot tell that it is awaited."""
+    return await cast("Awaitable[Any]", of)
+
+
+async def check_durable(client: Redis, url: str) -> None:
+    """Raise `ConfigError` unless what it acknowledges survives a restart."""
+    told = await answer(client.info())
+    version = tuple(int(part) for part in str(told.get("redis_version", "0")).split(".")[:2])
+    if version < OLDEST:
+        raise ConfigError(
+            f"the Redis {shown(url)} is of version {told.get('redis_version')}; "
+            f"{'.'.join(map(str, OLDEST))} or newer is needed"
+        )
+    if not int(told.get("aof_enabled", 0)):
+        raise ConfigError(
+            f"the Redis {shown(url)} forgets at a restart what it has acknowledged; "
+            "set `appendonly yes` there"
+        )
+
+
+__all__ = ["Redis", "RedisError", "answer", "check_durable", "connect", "script", "shown"]
