@@ -89,6 +89,24 @@ class OutputUnavailable(CrawlfleetError):
     retryable = True
 
 
+class LocksUnavailable(CrawlfleetError):
+    """Whoever keeps the locks did not answer; the outcome may be unknown."""
+
+    retryable = True
+
+
+class LockBusy(CrawlfleetError):
+    """Others held a lock for longer than the caller would wait."""
+
+    retryable = True
+
+
+class LockLost(CrawlfleetError):
+    """A lock is not certainly held any more; what it guards may be another's now."""
+
+    retryable = True
+
+
 class Busy(CrawlfleetError):
     """The master does as much of this as it can already."""
 

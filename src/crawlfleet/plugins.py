@@ -14,6 +14,7 @@ EXECUTORS: Final = "crawlfleet.executors"
 STRATEGIES: Final = "crawlfleet.strategies"
 FILTERS: Final = "crawlfleet.filters"
 STORES: Final = "crawlfleet.stores"
+LOCKS: Final = "crawlfleet.locks"
 FRONTIERS: Final = "crawlfleet.frontiers"
 SINKS: Final = "crawlfleet.sinks"
 

@@ -121,23 +121,24 @@ class Server:
         except Exception as error:
             raise explain(error, self.address) from error
 
-    def pool(self) -> Any:
-        """A pool for reading, which connects when it is first used."""
+    def pool(self, *, writes: bool = False) -> Any:
+        """A pool for reading, or for single statements, which connects when it is first used."""
         return asyncpg.create_pool(
             self._url,
             min_size=0,
             max_size=READERS,
             reset=_leave,
-            **_options(READING),
+            **_options(WRITING if writes else READING),
         )
 
 
 class Readers:
     """Answers queries on a few connections, on new ones when those are lost."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, *, writes: bool = False) -> None:
+        """With `writes` they may be statements that change something, and may be repeated."""
         self._address = server.address
-        self._pool = server.pool()
+        self._pool = server.pool(writes=writes)
 
     async def ask(self, query: Callable[[Connection], Awaitable[R]]) -> R:
         """The answer to a query, which may be asked several times."""
