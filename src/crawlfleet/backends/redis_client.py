@@ -17,7 +17,7 @@ from crawlfleet.errors import ConfigError
 T = TypeVar("T")
 ANSWER_S: Final = 5.0
 RETRIES: Final = 4
-OLDEST: Final = (7, 0)
+OLDEST: Final = (6, 2)
 
 
 def connect(url: str) -> Redis:

@@ -115,8 +115,11 @@ class RedisLocks:
 async def _mark(client: Redis) -> str:
     """The mark that is there, or a new one where there is none."""
     mine = secrets.token_hex(8)
-    found = await answer(client.set(MARK, mine, nx=True, get=True))
-    return str(found or mine)
+    found = await answer(client.get(MARK))
+    while found is None:
+        await answer(client.set(MARK, mine, nx=True))
+        found = await answer(client.get(MARK))
+    return str(found)
 
 
 def from_url(url: str) -> RedisLocks:

@@ -31,7 +31,9 @@ class LockStatements:
                 lease_s DOUBLE PRECISION NOT NULL,
                 expires_at DOUBLE PRECISION NOT NULL
             )"""
-        self.sweep = f"DELETE FROM crawler_locks WHERE token < ({now} - {KEPT_S}) * 1000000.0"
+        self.sweep = f"""
+            DELETE FROM crawler_locks
+            WHERE token < ({now} - {KEPT_S}) * 1000000.0 AND expires_at <= {now}"""
         take = f"""
             INSERT INTO crawler_locks AS held (name, holder, token, lease_s, expires_at)
             VALUES ($1, $2, CAST({now} * 1000000.0 AS BIGINT), $3, {now} + $3)
