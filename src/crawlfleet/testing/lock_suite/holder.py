@@ -44,7 +44,6 @@ async def main(make: str, url: str, manner: str, folder: Path) -> None:
                 else:
                     os.read(0, 1)  # nothing is renewed meanwhile, and nothing heard
                 say("wrote" if guard.write(lock.token, me) else "refused")
-                await asyncio.sleep(0)
     except LockLost:
         say("lost")
     finally:

@@ -43,7 +43,7 @@ class ProcessTests(LockHarness):
                     assert guard.write(lock.token, "parent")
                     os.kill(process.pid, signal.SIGCONT)
                     await _go(process)
-                    assert await _line(process) == [last_word]
+                    assert await _line(process) == [last_word], manner
                     seen = await locks.look("door")
                     assert seen is not None
                     assert seen.token == lock.token
