@@ -2,6 +2,8 @@
 
     with postgres_server() as server:
         store = from_url(server.url())
+    with redis_server() as server:
+        client = redis.asyncio.from_url(server.url())
 
 A server dies with the process that started it, even by `kill -9`. Missing programs are an error
 that names the Debian package; a test that needs a server must not be skipped without it.
@@ -25,6 +27,7 @@ START_S: Final = 20.0
 STOP_S: Final = 20.0
 WATCH: Final = 'read -r _; kill -QUIT "$0"'
 """Ends the server when the pipe from our process does: however that went."""
+WATCH_REDIS: Final = 'read -r _; kill -KILL "$0"'
 POSTGRES_FOLDERS: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/bin")
 """Where distributions hide the programs of the server, which are not on the path."""
 DISK: Final = "/tmp"  # noqa: S108 (here and below: the folders in them are private)
@@ -36,6 +39,14 @@ POSTGRES_SETTINGS: Final = {
     "autovacuum_naptime": "10s",
     "log_min_messages": "fatal",
 }
+REDIS_SETTINGS: Final = {
+    "appendonly": "yes",
+    "save": "",
+    "daemonize": "no",
+    "protected-mode": "yes",
+    "bind": "127.0.0.1",
+}
+"""What is acknowledged is in the file of appended commands; there are no snapshots beside it."""
 
 
 class ServerMissing(Exception):
@@ -233,6 +244,141 @@ class PostgresServer:
         for pid in (self.pid, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+
+class RedisServer:
+    """A Redis that can be stopped, killed, emptied and started again on the same keys and port.
+
+    It appends every command to a file and, with `fsync`, makes sure of each before it answers.
+    """
+
+    def __init__(
+        self, folder: Path, *, fsync: bool = True, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self._program = shutil.which("redis-server")
+        if self._program is None:
+            raise ServerMissing(
+                "Redis's server is not installed (no redis-server on the path); "
+                "on Debian: apt-get install redis-server"
+            )
+        self._settings = {
+            **REDIS_SETTINGS,
+            "appendfsync": "always" if fsync else "everysec",
+            "port": str(self.port),
+            "dir": str(folder),
+            **(settings or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    def url(self, database: int = 0) -> str:
+        return f"redis://127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Start it, and wait until it has read its file and takes commands."""
+        assert self._process is None, "the server runs already"
+        command = [str(self._program)]
+        for name, value in self._settings.items():
+            command += [f"--{name}", value]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 (found above)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                process_group=0,
+            )
+        self._watchdog = subprocess.Popen(  # noqa: S603 (written above)
+            ["/bin/sh", "-c", WATCH_REDIS, str(self._process.pid)],
+            stdin=subprocess.PIPE,
+            process_group=0,
+        )
+        deadline = time.monotonic() + START_S
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop("immediate")
+                raise RuntimeError(f"Redis did not start:\n{self.log.read_text()[-2000:]}")
+            time.sleep(0.01)
+
+    def stop(self, mode: str = "fast") -> None:
+        """`fast` ends orderly, `immediate` as by `kill -9`. May be called twice."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if self._watchdog is not None:
+            self._watchdog.kill()
+            self._watchdog.communicate()
+        process.send_signal({"fast": signal.SIGTERM, "immediate": signal.SIGKILL}[mode])
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_S)
+
+    def restart(self, mode: str = "immediate") -> None:
+        self.stop(mode)
+        self.start()
+
+    def empty(self) -> None:
+        """Come back without a single key, as from a lost disk."""
+        self.stop("immediate")
+        for path in self.folder.glob("appendonlydir/*"):
+            path.unlink()
+        self.start()
+
+    def pause(self) -> None:
+        """Freeze it, as a machine that hangs; `resume` ends it."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def execute(self, *words: str) -> str:
+        """What the server answers to one command, as it goes over the line, behind everybody's
+        back; a long answer is cut."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as line:
+            parts = [word.encode() for word in words]
+            line.sendall(b"*%d\r\n" % len(parts))
+            line.sendall(b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
+            return line.recv(1 << 16).decode(errors="replace").strip()
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "redis.log"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    def _is_ready(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self.execute("PING") == "+PONG"
+        return False
+
+
+@contextlib.contextmanager
+def redis_server(
+    *, fsync: bool = True, settings: Mapping[str, str] | None = None
+) -> Iterator[RedisServer]:
+    """A running Redis, and in any case none at the end.
+
+    Without `fsync` it is quicker and may lose what it acknowledged when the machine goes down.
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="private-redis-",
+        dir=DISK if fsync else _quick_folder(),
+        ignore_cleanup_errors=True,
+    ) as folder:
+        server = RedisServer(Path(folder), fsync=fsync, settings=settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop("immediate")
 
 
 @contextlib.contextmanager
