@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from schemas import Schemas
 
-from crawlfleet.testing.servers import PostgresServer, postgres_server
+from crawlfleet.testing.servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 # Children that are to be killed start from one process that has these imported, and what they bring
 # along. Our own names would be in its command line, by which other tests tell the processes of a
@@ -21,6 +21,13 @@ multiprocessing.get_context("forkserver").set_forkserver_preload(
 def postgres() -> Iterator[PostgresServer]:
     """One server for the session (of an xdist worker); it does not wait for the disk."""
     with postgres_server(fsync=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """One server for the session (of an xdist worker); its files are in memory."""
+    with redis_server(fsync=False, settings={"appendfsync": "always"}) as server:
         yield server
 
 
