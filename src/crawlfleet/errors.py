@@ -79,6 +79,13 @@ class StoreUnavailable(CrawlfleetError):
     retryable = True
 
 
+class FrontierLost(StoreUnavailable):
+    """What a frontier knew of a crawl is gone, wholly or in part: the crawl is not finished, and
+    cannot go on. The message says what to do."""
+
+    retryable = False
+
+
 class SinkUnusable(CrawlfleetError):
     """Output cannot go where it should; the message names the place and the remedy."""
 

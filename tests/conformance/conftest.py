@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 from schemas import Schemas
 
-from crawlfleet.testing.servers import (
-    PostgresServer,
-    RedisServer,
-    postgres_server,
-    redis_server,
-)
+from crawlfleet.testing.servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 # Children that are to be killed start from one process that has these imported, and what they bring
 # along. Our own names would be in its command line, by which other tests tell the processes of a
@@ -31,8 +26,8 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def redis() -> Iterator[RedisServer]:
-    """One server for the session (of an xdist worker); it does not wait for the disk."""
-    with redis_server(fsync=False) as server:
+    """One server for the session (of an xdist worker); its files are in memory."""
+    with redis_server(fsync=False, settings={"appendfsync": "always"}) as server:
         yield server
 
 

@@ -30,6 +30,13 @@ class MemoryFrontier:
         self._tables: Tables | None = None
         self._books: Books | None = None
 
+    @property
+    def partitions(self) -> int:
+        return 1
+
+    def partition_of(self, host: str) -> int:
+        return 0
+
     async def open(self) -> Mapping[str, Any]:
         if self._tables is None:
             self._tables = Tables(sqlite3.connect(":memory:", isolation_level=None))

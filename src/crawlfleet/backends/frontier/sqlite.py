@@ -111,6 +111,13 @@ class SqliteFrontier:
         self._opened: _Opened | None = None
         self._lane: Lane[Job] | None = None
 
+    @property
+    def partitions(self) -> int:
+        return 1
+
+    def partition_of(self, host: str) -> int:
+        return 0
+
     async def open(self) -> Mapping[str, Any]:
         if self._opened is None:
             try:

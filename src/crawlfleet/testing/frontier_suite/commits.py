@@ -3,18 +3,20 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from crawlfleet.model.frontier import Commit, HostCommit, HostState
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     ME,
     NOW,
     A,
-    B,
     Harness,
     commit,
     lease,
     link,
     links,
+    neighbours,
     on_frontier,
     paths,
     retry,
@@ -67,15 +69,16 @@ class CommitTests(Harness):
     async def test_nothing_of_a_commit_counts_when_a_host_of_it_is_refused(
         self, frontier: Frontier
     ) -> None:
-        await frontier.add([link("a"), link("x", B)], NOW)
+        a, b, unknown = neighbours(frontier, 3)
+        await frontier.add([link("a", a), link("x", b)], NOW)
         given = await lease(frontier)
         parts = [
-            HostCommit(host=A, token=given[A].token, visits=[visit("a")]),
-            HostCommit(host=B, token=given[B].token - 1, visits=[visit("x", B)]),
-            HostCommit(host="https://unknown.example", token=1),
+            HostCommit(host=a, token=given[a].token, visits=[visit("a", a)]),
+            HostCommit(host=b, token=given[b].token - 1, visits=[visit("x", b)]),
+            HostCommit(host=unknown, token=1),
         ]
         refused = await frontier.commit(ME, Commit(hosts=parts, receipts={"sink": 1}))
-        assert list(refused) == [B, "https://unknown.example"]
+        assert list(refused) == [b, unknown]
         counts = await frontier.counts()
         assert (counts.done, counts.leased) == (0, 2)
         assert await frontier.open() == {}
@@ -115,6 +118,30 @@ class CommitTests(Harness):
         await frontier.commit(ME, Commit(hosts=[part, part]))
         counts = await frontier.counts()
         assert (counts.known, counts.done, counts.waiting, counts.leased) == (2, 1, 1, 0)
+
+    @on_frontier()
+    async def test_commit_concerns_one_partition(self, frontier: Frontier) -> None:
+        hosts = [f"https://{number}.example" for number in range(40)]
+        assert {frontier.partition_of(host) for host in hosts} == {*range(frontier.partitions)}
+        await frontier.add([link("a", host) for host in hosts], NOW)
+        given = await lease(frontier, hosts=40)
+        assert len(given) == 40
+        done = [HostCommit(host=host, token=given[host].token) for host in hosts]
+        if frontier.partitions > 1:
+            with pytest.raises(ValueError, match="one partition"):
+                await frontier.commit(ME, Commit(hosts=done))
+        assert (await frontier.counts()).leased == 40
+
+    @on_frontier()
+    async def test_newest_receipt_counts_wherever_it_was_committed(
+        self, frontier: Frontier
+    ) -> None:
+        hosts = [f"https://{number}.example" for number in range(12)]
+        await frontier.add([link("a", host) for host in hosts], NOW)
+        given = await lease(frontier, hosts=12)
+        for number, host in enumerate([*hosts, *hosts[::-1]]):
+            await commit(frontier, given[host], receipts={"sink": number})
+            assert await frontier.open() == {"sink": number}
 
     @on_frontier()
     async def test_receipts_are_kept_by_sink(self, frontier: Frontier) -> None:

@@ -104,6 +104,9 @@ class Crawl(RuleBasedStateMachine):
         receipts = self._do(self._frontier.open())
         assert receipts == ({"count": len(self._visited)} if self._visited else {})
         self._leases = {worker: {} for worker in WORKERS}
+        if self.harness.SHARED:
+            for worker in WORKERS:
+                self._do(self._frontier.forget(worker))
 
     @rule(
         worker=st.sampled_from(WORKERS),
@@ -155,7 +158,6 @@ class Crawl(RuleBasedStateMachine):
         """Commit something of each lease of a worker: visits, retries, returns, or nothing."""
         parts = []
         fates = list(fates)
-        visited: dict[int, int] = {}
         for host, one in self._leases[worker].items():
             waiting = self._open[worker, host]
             ids = sorted(waiting)
@@ -173,13 +175,17 @@ class Crawl(RuleBasedStateMachine):
                 returned=by["u"],
                 release=release,
             )
-            parts.append(part)
-            visited |= dict.fromkeys(map(self._node.__getitem__, by["v"]), 1)
+            parts.append((part, [self._node[id] for id in by["v"]]))
             self._open[worker, host] = {id: waiting[id] for id in by["n"]}
-        self._visited |= visited
-        receipts = {"count": len(self._visited)} if self._visited else {}
-        refused = self._do(self._frontier.commit(worker, Commit(hosts=parts, receipts=receipts)))
-        assert not refused
+        for number in range(self._frontier.partitions):
+            chosen_parts = [
+                each for each in parts if self._frontier.partition_of(each[0].host) == number
+            ]
+            for _, nodes in chosen_parts:
+                self._visited |= dict.fromkeys(nodes, 1)
+            receipts = {"count": len(self._visited)} if self._visited else {}
+            step = Commit(hosts=[part for part, _ in chosen_parts], receipts=receipts)
+            assert not self._do(self._frontier.commit(worker, step))
         if release:
             self._leases[worker] = {}
         self._check_counts()

@@ -28,6 +28,8 @@ A: Final = "https://a.example"
 B: Final = "https://b.example"
 C: Final = "https://c.example"
 ME: Final = "worker-1"
+WORKERS: Final = (ME, "other", "third", "w0", "w1", "w2", "w3")
+"""All that the tests speak of."""
 
 
 class Harness:
@@ -36,6 +38,9 @@ class Harness:
     DEDUP: ClassVar[str] = "exact"
     CRAWLS: ClassVar[int] = 150
     """How many random crawls are tried."""
+    SHARED: ClassVar[bool] = False
+    """Whether leases outlive the object that gave them: then the suite has its workers forgotten
+    where a process would be gone."""
 
     def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
         """A frontier that is not open yet, for the crawl of that folder."""
@@ -77,6 +82,8 @@ def in_turn(
             async with asyncio.timeout(DEADLINE_S):
                 await frontier.open()
                 try:
+                    if harness.SHARED:
+                        await asyncio.gather(*map(frontier.forget, WORKERS))
                     await live(frontier)
                 finally:
                     await frontier.close()
@@ -89,6 +96,17 @@ def link(path: str, host: str = A, priority: int = 0) -> Link:
     url = f"{host}/{path}"
     digest = hashlib.blake2b(url.encode(), digest_size=8).digest()
     return Link(int.from_bytes(digest, signed=True), url, host, priority)
+
+
+def neighbours(frontier: Frontier, count: int) -> list[str]:
+    """Hosts of one partition, in the order of their names."""
+    names = (f"https://{number:03}.example" for number in range(1000))
+    found: list[str] = []
+    for name in names:
+        if frontier.partition_of(name) == 0 and len(found) < count:
+            found.append(name)
+    assert len(found) == count
+    return found
 
 
 def links(paths: Iterable[Any], host: str = A) -> list[Link]:

@@ -8,13 +8,12 @@ from crawlfleet.testing.frontier_suite.harness import (
     ME,
     NOW,
     A,
-    B,
-    C,
     Harness,
     commit,
     lease,
     link,
     links,
+    neighbours,
     on_frontier,
     paths,
     retry,
@@ -27,12 +26,13 @@ class LeaseTests(Harness):
     async def test_lease_gives_so_many_hosts_and_so_many_urls_of_each(
         self, frontier: Frontier
     ) -> None:
-        for host in (A, B, C):
+        hosts = neighbours(frontier, 3)
+        for host in hosts:
             await frontier.add(links(range(5), host), NOW)
         given = await lease(frontier, hosts=2, urls=3)
         assert {host: paths(one) for host, one in given.items()} == {
-            A: ["0", "1", "2"],
-            B: ["0", "1", "2"],
+            hosts[0]: ["0", "1", "2"],
+            hosts[1]: ["0", "1", "2"],
         }
         assert (await frontier.counts()).leased == 6
 
@@ -63,21 +63,22 @@ class LeaseTests(Harness):
     async def test_host_whose_next_request_may_come_first_is_given_first(
         self, frontier: Frontier
     ) -> None:
-        for host in (A, B, C):
+        a, b, c = neighbours(frontier, 3)
+        for host in (a, b, c):
             await frontier.add(links(range(3), host), NOW)
-        for host, next_at in ((A, NOW + 3), (B, NOW + 1), (C, NOW + 2)):
+        for host, next_at in ((a, NOW + 3), (b, NOW + 1), (c, NOW + 2)):
             one = (await lease(frontier, hosts=1, urls=1))[host]
             state = HostState(next_at=next_at)
             await commit(frontier, one, visit("0", host), state=state, release=True)
         assert await lease(frontier) == {}
         assert (await frontier.counts()).next_due == NOW + 1
-        assert list(await lease(frontier, hosts=1, now=NOW + 1)) == [B]
+        assert list(await lease(frontier, hosts=1, now=NOW + 1)) == [b]
         assert (await frontier.counts()).next_due == NOW + 2
-        assert list(await lease(frontier, now=NOW + 9)) == [C, A]
+        assert list(await lease(frontier, now=NOW + 9)) == [c, a]
 
     @on_frontier()
     async def test_hosts_take_turns(self, frontier: Frontier) -> None:
-        hosts = [f"https://{number}.example" for number in range(5)]
+        hosts = neighbours(frontier, 5)
         for host in hosts:
             await frontier.add(links(range(4), host), NOW)
         order = []
@@ -127,16 +128,17 @@ class LeaseTests(Harness):
 
     @on_frontier()
     async def test_forgotten_worker_loses_its_leases(self, frontier: Frontier) -> None:
-        await frontier.add([*links("abc"), link("x", B)], NOW)
+        a, b = neighbours(frontier, 2)
+        await frontier.add([*links("abc", a), link("x", b)], NOW)
         mine = await lease(frontier, hosts=1)
         other = await lease(frontier, worker="other")
         await frontier.forget(ME)
         await frontier.forget("nobody")
         assert (await frontier.counts()).leased == 1
-        assert await commit(frontier, mine[A], visit("a")) == [A]
-        assert not await commit(frontier, other[B], visit("x", B), worker="other")
-        again = (await lease(frontier, worker="third"))[A]
-        assert again.token > mine[A].token
+        assert await commit(frontier, mine[a], visit("a", a)) == [a]
+        assert not await commit(frontier, other[b], visit("x", b), worker="other")
+        again = (await lease(frontier, worker="third"))[a]
+        assert again.token > mine[a].token
         assert paths(again) == ["a", "b", "c"]
 
     @on_frontier()

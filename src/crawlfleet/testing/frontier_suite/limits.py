@@ -12,6 +12,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     lease,
     link,
     links,
+    neighbours,
     on_frontier,
     paths,
     retry,
@@ -22,16 +23,33 @@ from crawlfleet.testing.frontier_suite.harness import (
 class LimitTests(Harness):
     @on_frontier(max_pages=5)
     async def test_no_more_is_leased_than_pages_are_left(self, frontier: Frontier) -> None:
-        await frontier.add([*links(range(9)), *links(range(9), B)], NOW)
+        a, b = neighbours(frontier, 2)
+        await frontier.add([*links(range(9), a), *links(range(9), b)], NOW)
         given = await lease(frontier, urls=4)
         assert [len(one.urls) for one in given.values()] == [4, 1]
-        assert await lease(frontier, held={A: 9, B: 9}) == {}
-        await commit(frontier, given[A], *(visit(str(number)) for number in range(4)))
-        assert await lease(frontier, held={A: 9, B: 9}) == {}
-        await commit(frontier, given[B], visit("0", B))
+        assert await lease(frontier, held={a: 9, b: 9}) == {}
+        await commit(frontier, given[a], *(visit(str(number), a) for number in range(4)))
+        assert await lease(frontier, held={a: 9, b: 9}) == {}
+        await commit(frontier, given[b], visit("0", b))
         counts = await frontier.counts()
         assert (counts.pages, counts.leased, counts.waiting) == (5, 0, 13)
-        assert await lease(frontier, held={A: 9}) == {}
+        assert await lease(frontier, held={a: 9}) == {}
+
+    @on_frontier(max_pages=30)
+    async def test_pages_that_are_left_go_to_whoever_can_use_them(self, frontier: Frontier) -> None:
+        hosts = [f"https://{number}.example" for number in range(20)]
+        await frontier.add([link(str(n), host) for host in hosts for n in range(9)], NOW)
+        visited = 0
+        while given := await lease(frontier, hosts=3, urls=4):
+            for turn, (host, one) in enumerate(given.items()):
+                # Some are no pages, and give their room back; to other hosts, by and by.
+                fates = [visit(path, host, counts=turn % 2 == 0) for path in paths(one)]
+                visited += sum(fate.counts for fate in fates)
+                assert not await commit(frontier, one, *fates, release=True)
+                counts = await frontier.counts()
+                assert counts.pages == visited <= 30
+                assert counts.pages + counts.leased <= 30
+        assert visited == 30
 
     @on_frontier(max_pages=2)
     async def test_visits_that_are_no_pages_give_their_room_back(self, frontier: Frontier) -> None:

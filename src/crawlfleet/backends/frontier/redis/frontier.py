@@ -1,0 +1,300 @@
+"""The frontier of a crawl on Redis; see `crawlfleet.backends.frontier.redis`."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from heapq import nlargest
+from typing import Any, Final
+
+import msgspec
+import structlog
+import xxhash
+
+from crawlfleet.backends.frontier.redis import counting, leasing, receipts, rounds
+from crawlfleet.backends.frontier.redis.handover import hand_over, taken_in
+from crawlfleet.backends.frontier.redis.line import Line, split_url
+from crawlfleet.backends.frontier.redis.partition import INTAKE, Partition
+from crawlfleet.backends.frontier.redis.preparation import prepare
+from crawlfleet.backends.frontier.redis.records import (
+    SEED,
+    STATUS,
+    host_figures,
+    id_bytes,
+    id_word,
+    link_words,
+    read,
+    word,
+)
+from crawlfleet.errors import ConfigError, StoreUnavailable
+from crawlfleet.model.frontier import (
+    Commit,
+    FrontierCounts,
+    FrontierRules,
+    HostCommit,
+    HostFigures,
+    HostLease,
+    Link,
+    UrlRecord,
+    Visit,
+)
+
+log: Final = structlog.get_logger(__name__)
+
+LEASE_S: Final = 60.0
+"""A worker that is not heard of for so long has lost its hosts."""
+MOST_PARTITIONS: Final = 1024
+SEEDS_AT_ONCE: Final = 1000
+OURS: Final = ("partitions", "lease_s")
+
+_pack: Final = msgspec.msgpack.Encoder().encode
+
+
+class RedisFrontier:
+    """Implements `crawlfleet.ports.frontier.Frontier` for any number of processes at a time.
+
+    `url` is `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS, with
+    `?partitions=16` for a Redis Cluster's worth of slots (1 by default; only the first to open a
+    crawl decides) and `?lease_s=60`, after which silent workers lose their hosts. `crawl` names the
+    crawl among others there. With `epoch`, the one that it had before, a crawl that is not there
+    any more is not begun anew: that raises `FrontierLost`, as every call does when Redis was
+    emptied or has gone back. `open` raises `ConfigError` when this Redis may lose what it
+    acknowledges, or the crawl there has other rules.
+    """
+
+    def __init__(
+        self, *, url: str, crawl: str, rules: FrontierRules, epoch: str | None = None
+    ) -> None:
+        address, ours = split_url(url, OURS)
+        self._line = Line(address)
+        self._crawl = crawl
+        self._rules = rules
+        self._count = int(_number(ours.get("partitions", "1"), "partitions", 1, MOST_PARTITIONS))
+        self._lease_s = _number(ours.get("lease_s", str(LEASE_S)), "lease_s", 0.1, 86_400)
+        self._partitions: list[Partition] = []
+        self._round = 1
+        self._receipts = receipts.Numbers()
+        self._now = 0.0
+        self.epoch = epoch
+        """Which beginning of the crawl this is; known once it was opened."""
+
+    @property
+    def partitions(self) -> int:
+        return len(self._partitions) or self._count
+
+    def partition_of(self, host: str) -> int:
+        """Known once it was opened."""
+        count = self.partitions
+        return xxhash.xxh3_64_intdigest(host.encode()) % count if count > 1 else 0
+
+    async def open(self) -> Mapping[str, Any]:
+        if not self._partitions:
+            await self._line.open()
+        try:
+            prepared = await prepare(
+                self._line,
+                self._crawl,
+                self._rules,
+                partitions=self._count,
+                lease_s=self._lease_s,
+                epoch=self.epoch,
+                fresh=secrets.token_hex(16),
+            )
+        except BaseException:
+            await self.close()
+            raise
+        known = {one.number: one.version for one in self._partitions}
+        for one in prepared.partitions:
+            one.version = max(one.version, known.get(one.number, 0))
+        self._partitions = prepared.partitions
+        self.epoch, self._round = prepared.epoch, prepared.round
+        return self._receipts.load(prepared.receipts)
+
+    async def close(self) -> None:
+        self._partitions = []
+        await self._line.close()
+
+    async def add(self, seeds: Sequence[Link], at: float) -> int:
+        self._opened()
+        new = 0
+        by_partition: dict[int, list[Link]] = {}
+        for link in seeds:
+            by_partition.setdefault(self.partition_of(link.host), []).append(link)
+        for number, links in by_partition.items():
+            for start in range(0, len(links), SEEDS_AT_ONCE):
+                some = links[start : start + SEEDS_AT_ONCE]
+                new += await self._seed(self._partitions[number], some, at)
+        return new
+
+    async def _seed(self, partition: Partition, links: Sequence[Link], at: float) -> int:
+        messages = [
+            (partition.number, "S", *link_words(link, partition.number)[:4], at) for link in links
+        ]
+        new, doubtful = await taken_in(partition, messages)
+        if doubtful:
+            # The filter may err; whether it does, only the records say.
+            unknown = set(doubtful)
+            async for id, _ in partition.archived():
+                unknown.discard(id)
+            both = zip(links, messages, strict=True)
+            sure = [message for link, message in both if id_bytes(link.id) in unknown]
+            new += (await taken_in(partition, sure, sure=True))[0]
+        await hand_over(self._partitions, partition)
+        return new
+
+    async def begin_round(self, round: int) -> None:
+        for partition in self._opened():
+            await rounds.begin(partition, round)
+        self._round = max(self._round, round)
+
+    async def lease(
+        self,
+        worker: str,
+        *,
+        hosts: int,
+        urls: int,
+        held: Mapping[str, int],
+        now: float,
+    ) -> list[HostLease]:
+        partitions = self._opened()
+        self._now = now
+        mine: dict[int, list[tuple[str, int]]] = {}
+        for host, wanted in held.items():
+            if wanted > 0:
+                mine.setdefault(self.partition_of(host), []).append((host, wanted))
+        return await leasing.lease(
+            partitions,
+            leasing.Wish(worker, hosts, urls, mine, now, self._rules.max_pages, self._round),
+        )
+
+    async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
+        partitions = self._opened()
+        numbers = {self.partition_of(part.host) for part in commit.hosts}
+        if len(numbers) > 1:
+            raise ValueError(f"a commit concerns one partition, not {sorted(numbers)}")
+        partition = partitions[numbers.pop() if numbers else 0]
+        refused, outgoing, warned = await partition.ask(
+            (*INTAKE, "commit"),
+            worker=worker,
+            parts=[self._part(part) for part in commit.hosts],
+            receipts=self._receipts.next(commit.receipts),
+        )
+        if warned:
+            self._warn(partition)
+        if outgoing and not refused:
+            await hand_over(partitions, partition)
+        return [host.decode() for host in refused]
+
+    async def forget(self, worker: str) -> None:
+        await asyncio.gather(*(one.forget(worker) for one in self._opened()))
+
+    async def counts(self) -> FrontierCounts:
+        return await counting.counts(self._opened(), self._now)
+
+    async def busiest(self, limit: int) -> Sequence[HostFigures]:
+        found: dict[str, bytes] = {}
+        for partition in self._opened():
+            found |= {name: packed async for name, packed in partition.hosts()}
+        figures = (host_figures(name, packed) for name, packed in found.items())
+        return nlargest(limit, figures, key=lambda host: host.waiting)
+
+    async def record(self, id: int) -> UrlRecord | None:
+        self._opened()
+        found = await self._find(id_bytes(id))
+        if found is None:
+            return None
+        partition, record = found
+        kept = read(record)
+        host = await partition.host(kept.host)
+        page = None
+        if kept.partition != SEED:
+            source = await self._find(kept.page, kept.partition)
+            if source is not None:
+                there = read(source[1])
+                page = there.url(await source[0].host(there.host))
+        return UrlRecord(
+            id=id,
+            url=kept.url(host),
+            host=host,
+            status=STATUS[kept.state],
+            depth=kept.depth,
+            attempts=kept.attempts,
+            found_on=page,
+            found_at=kept.found_at,
+            due=kept.due,
+            outcome=kept.outcome,
+            http_status=kept.status,
+            at=kept.at,
+            note=kept.note,
+        )
+
+    async def _find(self, id: bytes, number: int | None = None) -> tuple[Partition, bytes] | None:
+        some = self._partitions if number is None else [self._partitions[number]]
+        for partition in some:
+            record = await partition.record(id)
+            if record is not None:
+                return partition, record
+        if self._rules.dedup != "exact":
+            for partition in some:
+                async for other, record in partition.archived():
+                    if other == id:
+                        return partition, record
+        return None
+
+    def _part(self, part: HostCommit) -> tuple[Any, ...]:
+        state = part.state
+        return (
+            part.host,
+            part.token,
+            [self._visit(visit) for visit in part.visits],
+            [
+                (id_word(id), outcome, status, at, due, note)
+                for id, outcome, status, at, due, note in part.retries
+            ],
+            [id_word(id) for id in part.returned],
+            False if state is None else word(_pack(state)),
+            0.0 if state is None else state.next_at,
+            0 if state is None else state.failures,
+            part.release,
+        )
+
+    def _visit(self, visit: Visit) -> tuple[Any, ...]:
+        id, outcome, status, at, links, redirect, counts, validator, note = visit
+        return (
+            id_word(id),
+            outcome,
+            status,
+            at,
+            [self._words(link) for link in links],
+            False if redirect is None else self._words(redirect),
+            counts,
+            False if validator is None else validator,
+            note,
+        )
+
+    def _words(self, link: Link) -> tuple[Any, ...]:
+        return link_words(link, self.partition_of(link.host))
+
+    def _warn(self, partition: Partition) -> None:
+        log.warning(
+            "dedup filter is nearly full; a further stage of twice its size is added",
+            crawl=self._crawl,
+            partition=partition.number,
+            frontier=self._line.name,
+        )
+
+    def _opened(self) -> list[Partition]:
+        if not self._partitions:
+            raise StoreUnavailable(f"the frontier {self._line.name} is closed; open it first")
+        return self._partitions
+
+
+def _number(text: str, name: str, least: float, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= most:
+        raise ConfigError(
+            f"{name}={text!r} in the URL of the frontier is not a number from {least:g} to {most:g}"
+        )
+    return value

@@ -1,0 +1,170 @@
+"""The line to a Redis: what is said in one go, and what its trouble means.
+
+Plain Redis 6.2 or newer, without modules. It must keep what it acknowledges: with
+`appendfsync everysec` it answers up to two seconds before the disk has it.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+from redis import asyncio as aio
+from redis import exceptions
+
+from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
+
+ANSWER_S: Final = 30.0
+CONNECT_S: Final = 5.0
+OLDEST: Final = (6, 2)
+NEEDED: Final = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
+EVICTING: Final = "allkeys"
+LOST: Final = "CRAWLFLEET_LOST"
+
+_pack: Final = msgspec.msgpack.Encoder().encode
+
+
+@cache
+def script(*names: str) -> tuple[str, str]:
+    """The text of the scripts of these names, one after another, and its hash."""
+    folder = files("crawlfleet.backends.frontier.redis") / "lua"
+    text = "\n".join((folder / f"{name}.lua").read_text(encoding="utf-8") for name in names)
+    return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def without_secret(url: str) -> str:
+    """The URL as it may be told to anybody."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+
+
+def split_url(url: str, ours: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The URL for the driver, and those of its parameters that are ours."""
+    parts = urlsplit(url)
+    given = dict(parse_qsl(parts.query))
+    mine = {name: given.pop(name) for name in ours if name in given}
+    return urlunsplit(parts._replace(query=urlencode(given))), mine
+
+
+class Line:
+    """A Redis, asked by scripts. Raises `StoreUnavailable` when it does not answer."""
+
+    def __init__(self, url: str) -> None:
+        self.name = without_secret(url)
+        self._url = url
+        self._client: aio.Redis | None = None
+
+    async def open(self) -> None:
+        """Connect, and see that it keeps what it is given. Raises `ConfigError` when not."""
+        try:
+            self._client = aio.Redis.from_url(
+                self._url,
+                protocol=2,
+                socket_timeout=ANSWER_S,
+                socket_connect_timeout=CONNECT_S,
+            )
+        except ValueError as error:
+            raise ConfigError(f"the frontier {self.name} is no URL of a Redis: {error}") from error
+        try:
+            await self._check()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def ask(self, names: Sequence[str], key: str, words: Mapping[str, Any]) -> Any:
+        """What a script answers; it is sent along when the server does not have it."""
+        text, digest = script(*names)
+        packed = _pack(words)
+        try:
+            return await self._do("EVALSHA", digest, 1, key, packed)
+        except exceptions.NoScriptError:
+            return await self._do("EVAL", text, 1, key, packed)
+
+    async def command(self, *words: Any) -> Any:
+        """What a single command answers."""
+        return await self._do(*words)
+
+    async def _do(self, *words: Any) -> Any:
+        if self._client is None:
+            raise StoreUnavailable(f"the frontier {self.name} is closed; open it first")
+        try:
+            return await self._client.execute_command(*words)  # type: ignore[no-untyped-call]
+        except exceptions.NoScriptError:
+            raise
+        except exceptions.ResponseError as error:
+            raise self._explained(error) from error
+        except (exceptions.RedisError, OSError) as error:
+            raise StoreUnavailable(
+                f"the frontier {self.name} does not answer: {error or type(error).__name__}; check "
+                "that this Redis runs and can be reached from here"
+            ) from error
+
+    def _explained(self, error: exceptions.ResponseError) -> Exception:
+        said = str(error)
+        if LOST in said:
+            return FrontierLost(self._what_was_lost(said.partition(LOST)[2].split()))
+        if isinstance(error, exceptions.OutOfMemoryError) or said.startswith("OOM"):
+            return StoreUnavailable(
+                f"the frontier {self.name} is out of memory, and nothing was changed: raise its "
+                "maxmemory, or give the machine more"
+            )
+        return StoreUnavailable(f"the frontier {self.name} refused: {said}")
+
+    def _what_was_lost(self, words: Sequence[str]) -> str:
+        how = {
+            "none": "has nothing of this crawl any more: it was emptied, or restored from before",
+            "other": "has another crawl under the same name: it was emptied, and begun anew",
+            "back": "has gone back to an earlier state: it was restored, or lost what it had",
+        }[words[0]]
+        return (
+            f"the frontier {self.name} {how}. What was visited is not known any more, so the crawl "
+            "cannot go on: begin it again, and let this Redis keep what it is given "
+            "(appendonly yes, appendfsync always, no eviction, no failover to a replica)"
+        )
+
+    async def _check(self) -> None:
+        about = await self._do("INFO", "server")
+        version = tuple(int(part) for part in str(about["redis_version"]).split(".")[:2])
+        if version < OLDEST:
+            raise ConfigError(
+                f"the frontier {self.name} is Redis {about['redis_version']}, and has to be 6.2 "
+                "or newer"
+            )
+        try:
+            settings = await self._settings()
+        except StoreUnavailable as error:
+            raise ConfigError(
+                f"the frontier {self.name} does not say whether it keeps what it is given: allow "
+                f"the user of this URL the command CONFIG GET ({error})"
+            ) from error
+        wrong = {name: value for name, value in NEEDED.items() if settings.get(name) != value}
+        if wrong:
+            remedy = "; ".join(f"CONFIG SET {name} {value}" for name, value in wrong.items())
+            raise ConfigError(
+                f"the frontier {self.name} may lose what it has acknowledged ("
+                + ", ".join(f"{name} is {settings.get(name) or 'unknown'}" for name in wrong)
+                + f"). Tell it: {remedy}; and write the same into its redis.conf"
+            )
+        policy = settings.get("maxmemory-policy", "")
+        if policy.startswith(EVICTING):
+            raise ConfigError(
+                f"the frontier {self.name} drops keys when its memory is full (maxmemory-policy is "
+                f"{policy}). Tell it: CONFIG SET maxmemory-policy noeviction; "
+                "and write the same into its redis.conf"
+            )
+
+    async def _settings(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in (*NEEDED, "maxmemory-policy"):
+            answer = await self._do("CONFIG", "GET", name)
+            if answer:
+                found[name] = answer[1].decode()
+        return found

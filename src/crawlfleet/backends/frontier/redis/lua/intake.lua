@@ -1,0 +1,179 @@
+-- What becomes of a link. One is taken in once; when it is met nearer to the seeds than before, its
+-- depth falls, and if it was visited already and the crawl is limited in depth, what it links to is
+-- met again. What belongs to another partition becomes a message to it, which stays here until that
+-- partition has it.
+-- A link is {id, url, host, rank, partition}.
+
+local outgoing = {}
+local found_new = 0
+
+-- {to, kind, …}: 'L' a link that was found, 'D' a URL that may be known there and is nearer now.
+local function tell(message)
+  outgoing[#outgoing + 1] = cmsgpack.pack(message)
+end
+
+local function taken_in(host)
+  return host and host.queued + host.delayed + host.leased + host.done or 0
+end
+
+local function take_in(link, depth, hops, from, page, at)
+  local id, url, name, rank = link[1], link[2], link[3], link[4]
+  local host = host_of(name, true)
+  local left_out = string.sub(url, 1, #name) == name
+  local text = left_out and string.sub(url, #name + 1) or url
+  bump('place', 1)
+  put(id, struct.pack('<BHBBHI5I4dHc8BI3', WAITING, math.min(depth, 65535), rank,
+    math.min(hops, 255), 0, num('place'), host.number, at, from, page, left_out and 1 or 0, #text) .. text)
+  enqueue(host, rank, id)
+  if not R.exact then note_seen(id) end
+  found_new = found_new + 1
+  bump('known', 1)
+  bump('added', 1)
+  bump('d:' .. digits(depth), 1)
+end
+
+local lower
+
+-- Whether it is known then.
+local function meet(link, depth, hops, from, page, at)
+  local id = link[1]
+  if R.exact then
+    local record = record_of(id)
+    if record then
+      if depth_of(record) > depth then lower(id, depth, at) end
+      return true
+    end
+  elseif may_be_seen(id) then
+    return true
+  end
+  if R.max_per_host >= 0 and taken_in(host_of(link[3])) >= R.max_per_host then
+    bump('dropped', 1)
+    return false
+  end
+  take_in(link, depth, hops, from, page, at)
+  return true
+end
+
+-- Meet a link here or let its partition know. A redirect is as deep as what led to it.
+local function pass_on(link, depth, hops, page, at)
+  if link[5] == A.partition then return meet(link, depth, hops, A.partition, page, at) end
+  tell({link[5], 'L', link[1], link[2], link[3], link[4], depth, hops, A.partition, page, at})
+  return true
+end
+
+-- The links of a page, for when its depth falls: those that may be known here or elsewhere by their
+-- ids, and in full those that lay too deep.
+local LINKS = P .. ':k'
+local stored = {}
+
+local function links_of(id)
+  local links = stored[id]
+  if links == nil then
+    local packed = call('HGET', LINKS, id)
+    links = packed and cmsgpack.unpack(packed) or false
+    stored[id] = links
+  end
+  return links
+end
+
+-- Nothing that is linked from a page below the seeds comes nearer than this.
+local NEAREST = 1
+
+local function may_fall(id)
+  local record = record_of(id)
+  return record and depth_of(record) > NEAREST
+end
+
+local function store(id, links)
+  stored[id] = links
+  begin()
+  call('HSET', LINKS, id, cmsgpack.pack(links))
+end
+
+-- Meet the links of a visited page that is at `depth` now; adds to `falling` what falls too.
+local function reopen(id, depth, at, falling)
+  local links = links_of(id)
+  if not links then return end
+  if #links.far > 0 and depth < R.max_depth then
+    for _, link in ipairs(links.far) do
+      if link[5] ~= A.partition then
+        pass_on(link, depth + 1, 0, id, at)
+        links.there[#links.there + 1] = {link[5], link[1]}
+      elseif record_of(link[1]) or meet(link, depth + 1, 0, A.partition, id, at) then
+        links.here[#links.here + 1] = link[1]
+      end
+    end
+    links.far = {}
+    store(id, links)
+  else
+    for _, pair in ipairs(links.there) do tell({pair[1], 'D', pair[2], depth + 1, at}) end
+  end
+  for _, other in ipairs(links.here) do falling[#falling + 1] = {other, depth + 1} end
+  if links.moved then
+    local to, other = links.moved[1], links.moved[2]
+    if to == A.partition then
+      falling[#falling + 1] = {other, depth}
+    else
+      tell({to, 'D', other, depth, at})
+    end
+  end
+end
+
+lower = function(id, depth, at)
+  local falling = {{id, depth}}
+  local i = 1
+  while i <= #falling do
+    local one, nearer = falling[i][1], falling[i][2]
+    local record = record_of(one)
+    if record then
+      local before = depth_of(record)
+      if before > nearer then
+        put(one, string.sub(record, 1, 1) .. struct.pack('<H', nearer) .. string.sub(record, 4))
+        bump('d:' .. digits(before), -1)
+        bump('d:' .. digits(nearer), 1)
+        if stores_links then reopen(one, nearer, at, falling) end
+      end
+    end
+    i = i + 1
+  end
+end
+
+-- The links and the redirect of a page that was just visited.
+local function follow(id, depth, hops, links, redirect, at)
+  local keeps = stores_links and depth > 0 and (#links > 0 or redirect)
+  local too_deep = R.max_depth >= 0 and depth >= R.max_depth
+  local here, there, far = {}, {}, {}
+  for _, link in ipairs(links) do
+    local other = link[1]
+    if too_deep then
+      if keeps then
+        if link[5] == A.partition and record_of(other) then
+          if may_fall(other) then here[#here + 1] = other end
+        else
+          far[#far + 1] = link
+        end
+      end
+    else
+      pass_on(link, depth + 1, 0, id, at)
+      if keeps and link[5] ~= A.partition then
+        there[#there + 1] = {link[5], other}
+      elseif keeps and may_fall(other) then
+        here[#here + 1] = other
+      end
+    end
+  end
+  if redirect then pass_on(redirect, depth, hops + 1, id, at) end
+  if keeps and (#here > 0 or #there > 0 or #far > 0 or redirect) then
+    local moved = redirect and {redirect[5], redirect[1]} or false
+    store(id, {here = here, there = there, far = far, moved = moved})
+  end
+end
+
+local function write_intake()
+  if not R.exact and found_new > 0 then bump('lost', found_new * present_error()) end
+  if #outgoing > 0 then
+    begin()
+    each_many(P .. ':o', 'RPUSH', outgoing)
+  end
+  write()
+end

@@ -1,0 +1,158 @@
+"""One partition of a crawl: its keys, and the scripts that act on them."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from crawlfleet.backends.frontier.redis.line import Line
+from crawlfleet.backends.frontier.redis.seen import FIRST_ERROR, LEAST
+from crawlfleet.model.frontier import FrontierRules
+
+BOOKS: Final = ("numbers", "books")
+INTAKE: Final = (*BOOKS, "seen", "intake")
+AT_ONCE: Final = 1000
+"""Records that are read by one command."""
+
+
+class Counted(NamedTuple):
+    """The numbers of a partition."""
+
+    numbers: Mapping[str, float]
+    outgoing: int
+    next_due: float | None
+
+
+class Seen(NamedTuple):
+    """What a worker finds to do."""
+
+    ready: int
+    """Hosts that may be leased now."""
+    hosts: int
+    """Those that have work, leased ones too."""
+    workers: int
+    mine: int
+    """Hosts that this worker has."""
+    room: int
+
+
+class Partition:
+    """Asks the scripts, and knows how far the books were when it last did: they never go back."""
+
+    def __init__(
+        self, line: Line, crawl: str, number: int, count: int, rules: FrontierRules, lease_s: float
+    ) -> None:
+        self._line = line
+        self.number = number
+        self.key = f"crawlfleet:{{{crawl}:{number}}}"
+        self.version = 0
+        self._epoch = ""
+        self._words = {
+            "partition": number,
+            "partitions": count,
+            "lease_ms": round(lease_s * 1000),
+            "rules": {
+                "max_depth": -1 if rules.max_depth is None else rules.max_depth,
+                "max_pages": -1 if rules.max_pages is None else rules.max_pages,
+                "max_per_host": -1 if rules.max_per_host is None else rules.max_per_host,
+                "exact": rules.dedup == "exact",
+                "capacity": max(LEAST, rules.dedup_capacity // count),
+                "error": FIRST_ERROR,
+            },
+        }
+
+    def begin(self, epoch: str, version: int) -> None:
+        """Speak of the books of that epoch from now on."""
+        self._epoch = epoch
+        self.version = max(self.version, version)
+
+    async def ask(self, names: Sequence[str], **words: Any) -> list[Any]:
+        """What a script answers, behind the version."""
+        said = {"epoch": self._epoch, "seen": self.version, **self._words, **words}
+        answer = await self._line.ask(names, self.key, said)
+        self.version = max(self.version, int(answer[0]))
+        return list(answer[1:])
+
+    async def count(self, now: float) -> Counted:
+        flat, outgoing, due = await self.ask((*BOOKS, "count"), now=now)
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        text = {name.decode(): value for name, value in pairs}
+        for name in ("epoch", "rules"):
+            del text[name]
+        numbers = {name: float(value) for name, value in text.items()}
+        return Counted(numbers, outgoing, None if due is None else float(due))
+
+    async def look(self, worker: str, now: float) -> Seen:
+        answer = await self.ask((*BOOKS, "look"), worker=worker, now=now)
+        return Seen(*map(int, answer))
+
+    async def lease(
+        self, worker: str, hosts: int, urls: int, held: Sequence[tuple[str, int]], now: float
+    ) -> list[Any]:
+        (leases,) = await self.ask(
+            (*BOOKS, "lease"), worker=worker, hosts=hosts, urls=urls, held=held, now=now
+        )
+        return list(leases)
+
+    async def forget(self, worker: str) -> None:
+        await self.ask((*BOOKS, "forget"), worker=worker)
+
+    async def outgoing(self, *, handed: int = 0, most: int = 0) -> tuple[int, list[bytes], int]:
+        """How many were handed over in all, the next few, and how many there are; drops those
+        that lie before `handed`."""
+        gone, messages, count = await self.ask((*BOOKS, "outgoing"), handed=handed, most=most)
+        return int(gone), list(messages), count
+
+    async def record(self, id: bytes) -> bytes | None:
+        found: bytes | None = await self._line.command("HGET", f"{self.key}:u", id)
+        return found
+
+    async def host(self, number: int) -> str:
+        name: bytes = await self._line.command("LINDEX", f"{self.key}:n", number)
+        return name.decode()
+
+    async def host_names(self) -> list[str]:
+        found: list[bytes] = await self._line.command("LRANGE", f"{self.key}:n", 0, -1)
+        return [name.decode() for name in found]
+
+    async def hosts(self) -> AsyncIterator[tuple[str, bytes]]:
+        """All hosts with what is kept of them, some twice."""
+        async for name, packed in self._scan("h"):
+            yield name.decode(), packed
+
+    async def records(self) -> AsyncIterator[tuple[bytes, bytes]]:
+        """All ids that are not archived with their records, some twice."""
+        async for pair in self._scan("u"):
+            yield pair
+
+    async def archived(self) -> AsyncIterator[tuple[bytes, bytes]]:
+        """The same of those that a filter knows and that were visited."""
+        start = 0
+        while True:
+            end = start + AT_ONCE - 1
+            some = await self._line.command("LRANGE", f"{self.key}:z", start, end)
+            for both in some:
+                yield both[:8], both[8:]
+            if len(some) < AT_ONCE:
+                return
+            start += len(some)
+
+    async def _scan(self, name: str) -> AsyncIterator[tuple[bytes, bytes]]:
+        cursor = "0"
+        while True:
+            answer = await self._line.command(
+                "HSCAN", f"{self.key}:{name}", cursor, "COUNT", AT_ONCE
+            )
+            cursor, found = answer
+            pairs = (
+                found.items() if isinstance(found, dict) else zip(*[iter(found)] * 2, strict=True)
+            )
+            for key, value in pairs:
+                yield key, value
+            if int(cursor) == 0:
+                return
+
+
+def rules_words(rules: FrontierRules) -> str:
+    """What is kept of the rules with a crawl."""
+    return msgspec.json.encode(rules).decode()
