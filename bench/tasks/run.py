@@ -184,18 +184,18 @@ def prepared(
     able = list(wanted)
 
     def leave_out(names: set[str], why: Missing) -> None:
-        for each in [each for each in able if each.name in names]:
+        for each in [each for each in able if {each.name, each.program} & names]:
             missing[each.title] = str(why)
             able.remove(each)
 
     redis_peers = {"celery", "dramatiq", "huey"}
     peers = redis_peers | {"procrastinate"}
-    if peers & {each.name for each in able}:
+    if peers & {each.program for each in able}:
         try:
             versions |= setup.prepare_peers()
         except Missing as why:
             leave_out(peers, why)
-    if redis_peers & {each.name for each in able}:
+    if redis_peers & {each.program for each in able}:
         try:
             versions["Redis server"] = _redis_version(setup.find_redis())
         except Missing as why:

@@ -31,7 +31,7 @@ PACKAGES: Final = (
     "redis==8.1.0",
 )
 REDIS_SETTINGS: Final = {"appendonly": "yes", "save": ""}
-"""The append-only file with its stock `appendfsync everysec`; no snapshots beside it."""
+"""The append-only file, and no snapshots beside it."""
 POSTGRES_SETTINGS: Final = {"shared_buffers": "128MB", "autovacuum_naptime": "1min"}
 """The stock values, in place of the small ones that are used for tests."""
 START_S: Final = 10.0
@@ -53,12 +53,12 @@ def find_redis() -> str:
 
 
 @contextlib.contextmanager
-def redis_server(folder: Path) -> Iterator[tuple[Program, str]]:
+def redis_server(folder: Path, *, appendfsync: str) -> Iterator[tuple[Program, str]]:
     """A new Redis and its URL, gone at the end."""
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     command = [find_redis(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
-    for name, value in REDIS_SETTINGS.items():
+    for name, value in {**REDIS_SETTINGS, "appendfsync": appendfsync}.items():
         command += [f"--{name}", value]
     program = Program(command, folder=folder)
     try:

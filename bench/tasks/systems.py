@@ -56,9 +56,19 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     bulk: str
     slots: int = 1
     """Of each of our workers: how many processes of it run tasks."""
+    appendfsync: str = "everysec"
+    """Of its Redis: when what it has acknowledged is on disk."""
     rates_only: bool = False
 
+    @property
+    def program(self) -> str:
+        """Whose system it is; the same may be measured with several settings."""
+        return self.name.partition("-")[0]
 
+
+DURABLE: Final = (
+    "as above, with `appendfsync always`, so that Redis, too, has on disk what it acknowledges"
+)
 SYSTEMS: Final = (
     System(
         name="crawlfleet",
@@ -92,6 +102,16 @@ SYSTEMS: Final = (
         bulk="none; a loop with one producer",
     ),
     System(
+        name="celery-durable",
+        title="Celery + Redis, durable",
+        tasks=5_000,
+        settings=DURABLE,
+        done="as above",
+        bulk="as above",
+        appendfsync="always",
+        rates_only=True,
+    ),
+    System(
         name="dramatiq",
         title="Dramatiq + Redis",
         tasks=20_000,
@@ -99,6 +119,16 @@ SYSTEMS: Final = (
         " `dramatiq_queue_prefetch=100`, which was more than twice as fast as the stock 16",
         done="the hash of messages is empty, from which an acknowledgement removes them",
         bulk="none; a loop",
+    ),
+    System(
+        name="dramatiq-durable",
+        title="Dramatiq + Redis, durable",
+        tasks=10_000,
+        settings=DURABLE,
+        done="as above",
+        bulk="as above",
+        appendfsync="always",
+        rates_only=True,
     ),
     System(
         name="huey",
@@ -289,8 +319,10 @@ def opened(
             assert postgres is not None
             site = PostgresSite(system.name, folder, postgres)
         else:
-            broker, url = stack.enter_context(redis_server(folder / "redis"))
-            site = RedisSite(system.name, folder, broker, url)
+            broker, url = stack.enter_context(
+                redis_server(folder / "redis", appendfsync=system.appendfsync)
+            )
+            site = RedisSite(system.program, folder, broker, url)
         try:
             yield site
         finally:
