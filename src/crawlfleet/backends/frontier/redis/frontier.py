@@ -55,14 +55,21 @@ class RedisFrontier:
     `url` is `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS, with
     `?partitions=16` for a Redis Cluster's worth of slots (1 by default; only the first to open a
     crawl decides) and `?lease_s=60`, after which silent workers lose their hosts. `crawl` names the
-    crawl among others there. With `epoch`, the one that it had before, a crawl that is not there
-    any more is not begun anew: that raises `FrontierLost`, as every call does when Redis was
-    emptied or has gone back. `open` raises `ConfigError` when this Redis may lose what it
+    crawl among others there. Who knows that it was begun says so, by its `epoch` or without
+    `begin`: then one that is not there any more is not begun anew, which nobody could tell from the
+    first beginning. That raises `FrontierLost`, as every call does when Redis was emptied or has
+    gone back. `open` raises `ConfigError` when this Redis may lose what it
     acknowledges, or the crawl there has other rules.
     """
 
     def __init__(
-        self, *, url: str, crawl: str, rules: FrontierRules, epoch: str | None = None
+        self,
+        *,
+        url: str,
+        crawl: str,
+        rules: FrontierRules,
+        epoch: str | None = None,
+        begin: bool = True,
     ) -> None:
         address, ours = split_url(url, OURS)
         self._line = Line(address)
@@ -71,9 +78,11 @@ class RedisFrontier:
         self._count = int(_number(ours.get("partitions", "1"), "partitions", 1, MOST_PARTITIONS))
         self._lease_s = _number(ours.get("lease_s", str(LEASE_S)), "lease_s", 0.1, 86_400)
         self._partitions: list[Partition] = []
+        self._begin = begin
         self._round = 1
         self._receipts = receipts.Numbers()
         self._now = 0.0
+        self._surplus = 0
         self.epoch = epoch
         """Which beginning of the crawl this is; known once it was opened."""
 
@@ -87,7 +96,9 @@ class RedisFrontier:
         return xxhash.xxh3_64_intdigest(host.encode()) % count if count > 1 else 0
 
     async def open(self) -> Mapping[str, Any]:
-        if not self._partitions:
+        was_open = bool(self._partitions)
+        known = [one.version for one in self._partitions]
+        if not was_open:
             await self._line.open()
         try:
             prepared = await prepare(
@@ -97,15 +108,17 @@ class RedisFrontier:
                 partitions=self._count,
                 lease_s=self._lease_s,
                 epoch=self.epoch,
-                fresh=secrets.token_hex(16),
+                fresh=secrets.token_hex(16) if self._begin and not self.epoch else "",
             )
         except BaseException:
-            await self.close()
+            if not was_open:
+                await self.close()
             raise
-        known = {one.number: one.version for one in self._partitions}
-        for one in prepared.partitions:
-            one.version = max(one.version, known.get(one.number, 0))
-        self._partitions = prepared.partitions
+        for before, now in zip(known, prepared.partitions, strict=bool(known)):
+            if now.version < before:
+                raise self._line.lost("back")
+        if not was_open:
+            self._partitions = prepared.partitions
         self.epoch, self._round = prepared.epoch, prepared.round
         return self._receipts.load(prepared.receipts)
 
@@ -161,10 +174,15 @@ class RedisFrontier:
         for host, wanted in held.items():
             if wanted > 0:
                 mine.setdefault(self.partition_of(host), []).append((host, wanted))
-        return await leasing.lease(
-            partitions,
-            leasing.Wish(worker, hosts, urls, mine, now, self._rules.max_pages, self._round),
-        )
+        wish = leasing.Wish(worker, hosts, urls, mine, now, self._rules.max_pages, self._round)
+        leases, self._surplus = await leasing.lease(partitions, wish)
+        return leases
+
+    def take_surplus(self) -> int:
+        """How many hosts the worker that leased last has beyond its share, to be given back for
+        others to visit; told once."""
+        surplus, self._surplus = self._surplus, 0
+        return surplus
 
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
         partitions = self._opened()
@@ -174,6 +192,7 @@ class RedisFrontier:
         partition = partitions[numbers.pop() if numbers else 0]
         refused, outgoing, warned = await partition.ask(
             (*INTAKE, "commit"),
+            nonce=secrets.token_hex(8),
             worker=worker,
             parts=[self._part(part) for part in commit.hosts],
             receipts=self._receipts.next(commit.receipts),
@@ -193,12 +212,14 @@ class RedisFrontier:
     async def busiest(self, limit: int) -> Sequence[HostFigures]:
         found: dict[str, bytes] = {}
         for partition in self._opened():
+            await partition.check()
             found |= {name: packed async for name, packed in partition.hosts()}
         figures = (host_figures(name, packed) for name, packed in found.items())
         return nlargest(limit, figures, key=lambda host: host.waiting)
 
     async def record(self, id: int) -> UrlRecord | None:
-        self._opened()
+        for partition in self._opened():
+            await partition.check()
         found = await self._find(id_bytes(id))
         if found is None:
             return None

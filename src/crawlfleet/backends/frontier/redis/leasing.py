@@ -29,16 +29,18 @@ class Wish(NamedTuple):
     round: int
 
 
-async def lease(partitions: Sequence[Partition], wish: Wish) -> list[HostLease]:
-    """Give it what there is, but of hosts no more than its share."""
+async def lease(partitions: Sequence[Partition], wish: Wish) -> tuple[list[HostLease], int]:
+    """Give it what there is, but of hosts no more than its share; and how many it has beyond
+    that."""
     worker, hosts, urls, held, now, max_pages, _ = wish
     if len(partitions) == 1:
-        given = await partitions[0].lease(worker, hosts, urls, held.get(0, ()), now)
-        return _read(given)
+        given, surplus = await partitions[0].lease(worker, hosts, urls, held.get(0, ()), now)
+        return _read(given), surplus
     looks = await asyncio.gather(*(one.look(worker, now) for one in partitions))
     workers = max(look.workers for look in looks)
     share = ceil(sum(look.hosts for look in looks) / workers)
-    hosts = min(hosts, share - sum(look.mine for look in looks))
+    more = share - sum(look.mine for look in looks)
+    hosts = min(hosts, more)
     leases: list[HostLease] = []
     for partition in preferred(partitions, worker):
         look = looks[partition.number]
@@ -50,10 +52,10 @@ async def lease(partitions: Sequence[Partition], wish: Wish) -> list[HostLease]:
             wanted = most * urls + sum(more for _, more in topped) - look.room
             if wanted > 0:
                 await allowance.ask_for(partitions, partition, wanted, wish.round)
-        some = _read(await partition.lease(worker, most, urls, topped, now))
+        some = _read((await partition.lease(worker, most, urls, topped, now))[0])
         hosts -= sum(one.state is not None for one in some)
         leases += some
-    return leases
+    return leases, max(0, -more)
 
 
 def preferred(partitions: Sequence[Partition], worker: str) -> list[Partition]:

@@ -4,8 +4,9 @@ Plain Redis 6.2 or newer, without modules. It must keep what it acknowledges: wi
 `appendfsync everysec` it answers up to two seconds before the disk has it.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -18,6 +19,16 @@ from redis import exceptions
 from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
 
 ANSWER_S: Final = 30.0
+PATIENCE_S: Final = 20.0
+"""How long a Redis that was open may be away, restarting for example."""
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 1.0
+SILENCE: Final = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.BusyLoadingError,
+    OSError,
+)
 CONNECT_S: Final = 5.0
 OLDEST: Final = (6, 2)
 NEEDED: Final = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
@@ -56,6 +67,7 @@ class Line:
         self.name = without_secret(url)
         self._url = url
         self._client: aio.Redis | None = None
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Connect, and see that it keeps what it is given. Raises `ConfigError` when not."""
@@ -76,6 +88,8 @@ class Line:
 
     async def close(self) -> None:
         client, self._client = self._client, None
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=CONNECT_S)
         if client is not None:
             await client.aclose()
 
@@ -84,19 +98,31 @@ class Line:
         text, digest = script(*names)
         packed = _pack(words)
         try:
-            return await self._do("EVALSHA", digest, 1, key, packed)
+            return await self.command("EVALSHA", digest, 1, key, packed)
         except exceptions.NoScriptError:
-            return await self._do("EVAL", text, 1, key, packed)
+            return await self.command("EVAL", text, 1, key, packed)
 
     async def command(self, *words: Any) -> Any:
-        """What a single command answers."""
-        return await self._do(*words)
+        """What a single command answers. One that was not answered is given again for a while: all
+        of ours may come twice."""
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
+        while True:
+            try:
+                return await self._do(*words)
+            except StoreUnavailable as error:
+                silent = isinstance(error.__cause__, SILENCE)
+                if not silent or self._client is None or loop.time() + pause > until:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)
 
     async def _do(self, *words: Any) -> Any:
         if self._client is None:
             raise StoreUnavailable(f"the frontier {self.name} is closed; open it first")
         try:
-            return await self._client.execute_command(*words)  # type: ignore[no-untyped-call]
+            work = self._client.execute_command(*words)  # type: ignore[no-untyped-call]
+            return await self._apart(work)
         except exceptions.NoScriptError:
             raise
         except exceptions.ResponseError as error:
@@ -107,10 +133,24 @@ class Line:
                 "that this Redis runs and can be reached from here"
             ) from error
 
+    async def _apart(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do it in a task of its own, to the end: the driver lets a cancellation get lost, so that
+        nobody could stop who waits; and a connection that was left in the middle of an answer is
+        of no use."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # is told to whoever waits
+
     def _explained(self, error: exceptions.ResponseError) -> Exception:
         said = str(error)
         if LOST in said:
-            return FrontierLost(self._what_was_lost(said.partition(LOST)[2].split()))
+            return self.lost(said.partition(LOST)[2].split()[0])
         if isinstance(error, exceptions.OutOfMemoryError) or said.startswith("OOM"):
             return StoreUnavailable(
                 f"the frontier {self.name} is out of memory, and nothing was changed: raise its "
@@ -118,15 +158,16 @@ class Line:
             )
         return StoreUnavailable(f"the frontier {self.name} refused: {said}")
 
-    def _what_was_lost(self, words: Sequence[str]) -> str:
-        how = {
-            "none": "has nothing of this crawl any more: it was emptied, or restored from before",
-            "other": "has another crawl under the same name: it was emptied, and begun anew",
+    def lost(self, how: str) -> FrontierLost:
+        """What to raise when the books of a crawl are gone (`none`, `other`) or older (`back`)."""
+        what = {
+            "none": "has nothing of this crawl any more: it was emptied, or restored",
+            "other": "has another crawl under the same name: it was emptied and begun anew",
             "back": "has gone back to an earlier state: it was restored, or lost what it had",
-        }[words[0]]
-        return (
-            f"the frontier {self.name} {how}. What was visited is not known any more, so the crawl "
-            "cannot go on: begin it again, and let this Redis keep what it is given "
+        }[how]
+        return FrontierLost(
+            f"the frontier {self.name} {what}. What was visited is not known any more, so the "
+            "crawl cannot go on: begin it again, and let this Redis keep what it is given "
             "(appendonly yes, appendfsync always, no eviction, no failover to a replica)"
         )
 
@@ -141,6 +182,8 @@ class Line:
         try:
             settings = await self._settings()
         except StoreUnavailable as error:
+            if isinstance(error.__cause__, SILENCE):
+                raise
             raise ConfigError(
                 f"the frontier {self.name} does not say whether it keeps what it is given: allow "
                 f"the user of this URL the command CONFIG GET ({error})"

@@ -1,5 +1,6 @@
 """One partition of a crawl: its keys, and the scripts that act on them."""
 
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -88,11 +89,19 @@ class Partition:
 
     async def lease(
         self, worker: str, hosts: int, urls: int, held: Sequence[tuple[str, int]], now: float
-    ) -> list[Any]:
-        (leases,) = await self.ask(
-            (*BOOKS, "lease"), worker=worker, hosts=hosts, urls=urls, held=held, now=now
+    ) -> tuple[list[Any], int]:
+        """What is given, and where this is the only partition, how many hosts the worker has
+        beyond its share."""
+        leases, surplus = await self.ask(
+            (*BOOKS, "lease"),
+            nonce=secrets.token_hex(8),
+            worker=worker,
+            hosts=hosts,
+            urls=urls,
+            held=held,
+            now=now,
         )
-        return list(leases)
+        return list(leases), surplus
 
     async def forget(self, worker: str) -> None:
         await self.ask((*BOOKS, "forget"), worker=worker)
@@ -102,6 +111,10 @@ class Partition:
         that lie before `handed`."""
         gone, messages, count = await self.ask((*BOOKS, "outgoing"), handed=handed, most=most)
         return int(gone), list(messages), count
+
+    async def check(self) -> None:
+        """Raises `FrontierLost` when the books are not what they were."""
+        await self.ask((*BOOKS, "check"))
 
     async def record(self, id: bytes) -> bytes | None:
         found: bytes | None = await self._line.command("HGET", f"{self.key}:u", id)

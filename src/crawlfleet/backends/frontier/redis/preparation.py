@@ -1,5 +1,6 @@
 """Begins the books of a crawl on Redis, or sees that those which are there can go on."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -43,10 +44,10 @@ async def prepare(
     epoch: str | None,
     fresh: str,
 ) -> Prepared:
-    """The crawl, begun under the epoch `fresh` when there is none, unless `epoch` says that there
-    was one. Raises `FrontierLost` and `ConfigError`."""
+    """The crawl of that `epoch`, or of any; begun under the epoch `fresh`, if that is given, when
+    there is none. Raises `FrontierLost` and `ConfigError`."""
     first = Partition(line, crawl, 0, partitions, rules, lease_s)
-    found = await _open(line, first, rules, partitions, "" if epoch else fresh)
+    found = await _open(line, first, rules, partitions, fresh)
     if found is None or (epoch and found.epoch != epoch):
         raise FrontierLost(
             f"the frontier {line.name} does not have the crawl {crawl} any more that was begun "
@@ -57,8 +58,11 @@ async def prepare(
     all_ = [Partition(line, crawl, number, count, rules, lease_s) for number in range(count)]
     receipts = list(found.receipts)
     all_[0].begin(found.epoch, found.version)
-    for partition in all_[1:]:
-        other = await _open(line, partition, rules, count, "" if found.made else found.epoch)
+    missing = "" if found.made else found.epoch
+    others = await asyncio.gather(
+        *(_open(line, partition, rules, count, missing) for partition in all_[1:])
+    )
+    for partition, other in zip(all_[1:], others, strict=True):
         if other is None or other.epoch != found.epoch:
             raise FrontierLost(
                 f"the frontier {line.name} has lost partition {partition.number} of the crawl "

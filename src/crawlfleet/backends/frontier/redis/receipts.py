@@ -29,7 +29,9 @@ class Numbers:
             number, receipt = _decode(packed)
             if sink not in newest or newest[sink][0] < number:
                 newest[sink] = number, receipt
-        self._last = {sink: number for sink, (number, _) in newest.items()}
+        for sink, (number, _) in newest.items():
+            # A commit may be on its way that these do not have.
+            self._last[sink] = max(number, self._last.get(sink, 0))
         return {sink: msgspec.json.decode(receipt) for sink, (_, receipt) in newest.items()}
 
     def next(self, receipts: Mapping[str, Any]) -> list[tuple[str, msgspec.Raw]]:

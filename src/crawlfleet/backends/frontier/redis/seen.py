@@ -42,7 +42,7 @@ class RedisSeen:
 
     async def filled(self) -> Filled:
         words = {"rules": self._words, "ids": []}
-        _, held, stages, error, bits = await self._line.ask(
+        _, held, stages, error, size = await self._line.ask(
             ("numbers", "seen", "add"), self._key, words
         )
-        return Filled(held=int(held), stages=int(stages), error=float(error), bytes=int(bits) // 8)
+        return Filled(held=int(held), stages=int(stages), error=float(error), bytes=int(size))

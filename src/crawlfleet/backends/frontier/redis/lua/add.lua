@@ -10,12 +10,12 @@ for i, id in ipairs(A.ids) do
   end
 end
 write_numbers()
-local held, bits = 0, 0
+local held, blocks = 0, 0
 for stage = 1, num('stages') do
   held = held + num('held:' .. digits(stage))
-  bits = bits + num('bits:' .. digits(stage))
+  blocks = blocks + num('blocks:' .. digits(stage))
 end
 return {
   table.concat(new), digits(held), digits(num('stages')), string.format('%.17g', present_error()),
-  digits(bits),
+  digits(blocks * BLOCK),
 }

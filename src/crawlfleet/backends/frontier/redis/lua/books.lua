@@ -10,6 +10,7 @@
 --   :l:<host number>         ids that are leased
 --   :t  hosts that can be leased, by time and turn    :g  leased hosts that have retries, by time
 --   :w  workers by their deadline    :m:<worker>  hosts that a worker has leased
+--   :c:<worker>  what it was given last, :d:<worker>  its last commits: it may ask again
 --   :o  messages to other partitions :x  receipts     :v  validators for this round
 --   :y  validators for the next one  :f:<stage>  bits of a Bloom filter
 --   :z  records of visited URLs, where a Bloom filter keeps the ids
@@ -257,6 +258,7 @@ local function take_back(host)
   call('SREM', P .. ':m:' .. host.worker, host.name)
   host.worker = ''
   bump('lent', -1)
+  place_in_line(host)
 end
 
 local function forget(worker)
@@ -266,7 +268,7 @@ local function forget(worker)
     local host = host_of(name)
     if host and host.worker == worker then take_back(host) end
   end
-  call('DEL', key)
+  call('DEL', key, P .. ':c:' .. worker, P .. ':d:' .. worker)
   call('ZREM', P .. ':w', worker)
 end
 

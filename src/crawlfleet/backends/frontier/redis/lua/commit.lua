@@ -1,5 +1,10 @@
 -- One step of a crawl: what happened to URLs of hosts of this partition, and what was staged.
 
+-- One who did not get the answer asks again, with the same nonce: it was done.
+local MEMO = P .. ':d:' .. A.worker
+for _, nonce in ipairs(call('LRANGE', MEMO, 0, -1)) do
+  if nonce == A.nonce then return {digits(version), {}, call('LLEN', P .. ':o'), 0} end
+end
 if A.worker ~= '' then expire(A.worker) end
 local refused = {}
 for _, part in ipairs(A.parts) do
@@ -119,5 +124,7 @@ for _, part in ipairs(A.parts) do
   if part[9] and host.worker == A.worker then take_back(host) end
 end
 for _, receipt in ipairs(A.receipts) do call('HSET', P .. ':x', receipt[1], receipt[2]) end
+call('LPUSH', MEMO, A.nonce)
+call('LTRIM', MEMO, 0, 15)
 write_intake()
 return {digits(version), refused, call('LLEN', P .. ':o'), warned and 1 or 0}

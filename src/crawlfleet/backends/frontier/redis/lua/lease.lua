@@ -18,7 +18,11 @@ local function bring_due(host, wanted)
   look_at_retries(host)
 end
 
--- Lease up to `wanted` URLs of a host; their records.
+local function validator_of(id)
+  return num('round') > 1 and call('HGET', P .. ':v', id) or false
+end
+
+-- Lease up to `wanted` URLs of a host; their records, and their ids.
 local function take(host, wanted)
   if host.delayed > 0 and host.next_due <= now then bring_due(host, wanted) end
   local ids = {}
@@ -28,7 +32,7 @@ local function take(host, wanted)
     for _, id in ipairs(some) do ids[#ids + 1] = id end
     if #some == 0 then host.ranks = string.sub(host.ranks, 2) end
   end
-  if #ids == 0 then return ids end
+  if #ids == 0 then return ids, ids end
   each_many(P .. ':l:' .. host.number, 'SADD', ids)
   host.queued = host.queued - #ids
   host.leased = host.leased + #ids
@@ -36,33 +40,63 @@ local function take(host, wanted)
   room = room - #ids
   fetch(ids)
   local given = {}
-  local again = num('round') > 1
   for i, id in ipairs(ids) do
     local record = with_state(record_of(id), LEASED)
     put(id, record)
-    given[i] = {id, record, again and call('HGET', P .. ':v', id) or false}
+    given[i] = {id, record, validator_of(id)}
   end
-  return given
+  return given, ids
+end
+
+local MEMO = P .. ':c:' .. worker
+
+-- The same once more, to one who did not get the answer.
+local function again(memo)
+  local leases = {}
+  for _, entry in ipairs(memo) do
+    local name, token, fresh, ids = unpack(entry)
+    local host = host_of(name)
+    if host and host.worker == worker and host.token == token then
+      fetch(ids)
+      local given = {}
+      for i, id in ipairs(ids) do given[i] = {id, record_of(id), validator_of(id)} end
+      local state = fresh and (call('HGET', P .. ':s', name) or '')
+      leases[#leases + 1] = {name, digits(token), state, given}
+    end
+  end
+  return leases
 end
 
 expire_all()
-local leases = {}
+local memo = call('GET', MEMO)
+memo = memo and cmsgpack.unpack(memo)
+if memo and memo[1] == A.nonce then
+  if begun then write() end
+  return {digits(version), again(memo[2]), 0}
+end
+local leases, kept = {}, {}
+local surplus = 0 -- hosts that it has beyond its share
 if num('beginning') <= num('round') then
   for _, pair in ipairs(A.held) do
     local host = room > 0 and host_of(pair[1])
     if host and host.worker == worker and host.queued + host.delayed > 0 then
       begin()
-      local given = take(host, math.min(pair[2], room))
-      if #given > 0 then leases[#leases + 1] = {host.name, digits(host.token), false, given} end
+      local given, ids = take(host, math.min(pair[2], room))
+      if #given > 0 then
+        leases[#leases + 1] = {host.name, digits(host.token), false, given}
+        kept[#kept + 1] = {host.name, host.token, false, ids}
+      end
     end
   end
   local most = A.hosts
-  if most > 0 then renew(worker) end
-  if most > 0 and A.partitions == 1 then
+  renew(worker)
+  if A.partitions == 1 then
     -- No more than its share of the hosts that have work: the others are to get some.
     local workers = math.max(1, call('ZCARD', P .. ':w'))
     local all = call('ZCARD', P .. ':t') + num('lent')
-    most = math.min(most, math.ceil(all / workers) - call('SCARD', P .. ':m:' .. worker))
+    local more = math.ceil(all / workers) - call('SCARD', P .. ':m:' .. worker)
+    most = math.min(most, more)
+    surplus = math.max(0, -more)
   end
   if most > 0 and room > 0 and A.urls > 0 then
     local line = P .. ':t'
@@ -75,13 +109,13 @@ if num('beginning') <= num('round') then
       bump('lent', 1)
       host.when, host.worker, host.token = -1, worker, num('token')
       call('SADD', P .. ':m:' .. worker, host.name)
-      leases[#leases + 1] = {
-        host.name, digits(host.token), call('HGET', P .. ':s', host.name) or '',
-        take(host, math.min(A.urls, room)),
-      }
+      local given, ids = take(host, math.min(A.urls, room))
+      local state = call('HGET', P .. ':s', host.name) or ''
+      leases[#leases + 1] = {host.name, digits(host.token), state, given}
+      kept[#kept + 1] = {host.name, host.token, true, ids}
     end
   end
 end
-renew(worker)
+if #kept > 0 then call('SET', MEMO, cmsgpack.pack({A.nonce, kept})) end
 if begun then write() end
-return {digits(version), leases}
+return {digits(version), leases, surplus}

@@ -1,28 +1,23 @@
 -- Whether an id is new, by Bloom filters that grow; upon `numbers`. R has the `capacity` and the
 -- `error` of the first stage. Each further stage holds twice as much and errs half as often, so that
 -- all together stay below twice the first's error.
+--
+-- All bits of an id lie in one block of 128 bytes: one command reads them, where one for each bit
+-- would take ten times as long. Blocks fill unevenly, which costs a tenth more memory.
 
-local MOST_BITS = 4294967296 -- Redis has no longer strings
+local BLOCK = 128 -- bytes
+local BITS = BLOCK * 8
+local MOST_BLOCKS = 4194304 -- Redis has no longer strings
+local MASKS = {[0] = 1, 2, 4, 8, 16, 32, 64, 128}
 
-local function positions(high, low, bits, hashes, command)
-  local arguments = {}
-  local at, step = low % bits, high % bits
-  for i = 1, hashes do
-    if command == 'GET' then
-      arguments[#arguments + 1] = 'GET'
-      arguments[#arguments + 1] = 'u1'
-      arguments[#arguments + 1] = digits(at)
-    else
-      arguments[#arguments + 1] = 'SET'
-      arguments[#arguments + 1] = 'u1'
-      arguments[#arguments + 1] = digits(at)
-      arguments[#arguments + 1] = '1'
-    end
-    -- A step that grows: those of a constant one would meet again and again.
-    at = (at + step) % bits
-    step = (step + i) % bits
+-- The chance that an id is taken for one of so many that lie in a block on average.
+local function error_of(mean, hashes)
+  local sum, chance = 0, math.exp(-mean)
+  for held = 1, math.ceil(mean + 12 * math.sqrt(mean) + 10) do
+    chance = chance * mean / held
+    sum = sum + chance * (1 - (1 - 1 / BITS) ^ (held * hashes)) ^ hashes
   end
-  return arguments
+  return sum
 end
 
 local function stage_key(stage)
@@ -31,30 +26,46 @@ end
 
 local function grow()
   local stage = num('stages') + 1
+  local name = digits(stage)
   local error = R.error / 2 ^ (stage - 1)
-  local capacity = R.capacity * 2 ^ (stage - 1)
-  local bits = math.ceil(-capacity * math.log(error) / math.log(2) ^ 2)
-  if bits > MOST_BITS then
-    bits = MOST_BITS
-    capacity = math.floor(-bits * math.log(2) ^ 2 / math.log(error))
-  end
+  local hashes = math.max(1, math.floor(-math.log(error) / math.log(2) - 1))
+  local mean = BITS * math.log(2) ^ 2 / -math.log(error)
+  while error_of(mean, hashes) > error do mean = mean * 0.99 end
+  local wanted = R.capacity * 2 ^ (stage - 1)
+  local blocks = math.min(MOST_BLOCKS, math.ceil(wanted / mean))
   set('stages', stage)
-  set('capacity:' .. digits(stage), capacity)
-  set('bits:' .. digits(stage), bits)
-  set('hashes:' .. digits(stage), math.max(1, math.floor(-math.log(error) / math.log(2) + 0.5)))
-  set('held:' .. digits(stage), 0)
+  set('blocks:' .. name, blocks)
+  set('capacity:' .. name, math.min(wanted, math.floor(blocks * mean)))
+  set('hashes:' .. name, hashes)
+  set('held:' .. name, 0)
+  begin()
+  call('SETRANGE', stage_key(stage), blocks * BLOCK - 1, '\0')
+end
+
+-- Where in a stage the block of an id begins.
+local function offset_of(id, stage)
+  return math.floor(struct.unpack('>I4', id) / 4294967296 * num('blocks:' .. digits(stage))) * BLOCK
+end
+
+-- The bits of an id in its block: a sequence that all of its 64 bits have a part in.
+local function bits_of(id, stage)
+  local high, low = struct.unpack('>I4I4', id)
+  local bits, state = {}, (low * 69069 + high) % 4294967296
+  for i = 1, num('hashes:' .. digits(stage)) do
+    state = (state * 69069 + low) % 4294967296
+    bits[i] = math.floor(state / 4194304)
+  end
+  return bits
 end
 
 -- What may have been added: false is certain.
 local function may_be_seen(id)
-  local high, low = struct.unpack('>I4I4', id)
   for stage = num('stages'), 1, -1 do
-    local name = digits(stage)
-    local arguments = positions(high, low, num('bits:' .. name), num('hashes:' .. name), 'GET')
-    local found = call('BITFIELD', stage_key(stage), unpack(arguments))
+    local offset = offset_of(id, stage)
+    local block = call('GETRANGE', stage_key(stage), offset, offset + BLOCK - 1)
     local all = true
-    for i = 1, #found do
-      if found[i] == 0 then
+    for _, at in ipairs(bits_of(id, stage)) do
+      if bit.band(string.byte(block, math.floor(at / 8) + 1), MASKS[at % 8]) == 0 then
         all = false
         break
       end
@@ -73,10 +84,13 @@ local function note_seen(id)
     grow()
     stage = num('stages')
   end
-  local name = digits(stage)
-  local high, low = struct.unpack('>I4I4', id)
-  local arguments = positions(high, low, num('bits:' .. name), num('hashes:' .. name), 'SET')
-  call('BITFIELD', stage_key(stage), unpack(arguments))
+  local name, offset = digits(stage), offset_of(id, stage)
+  local bytes = {string.byte(call('GETRANGE', stage_key(stage), offset, offset + BLOCK - 1), 1, -1)}
+  for _, at in ipairs(bits_of(id, stage)) do
+    local i = math.floor(at / 8) + 1
+    bytes[i] = bit.bor(bytes[i], MASKS[at % 8])
+  end
+  call('SETRANGE', stage_key(stage), offset, string.char(unpack(bytes)))
   bump('held:' .. name, 1)
   if num('held:' .. name) == math.ceil(num('capacity:' .. name) * 0.9) then warned = true end
 end
@@ -86,9 +100,8 @@ local function present_error()
   local right = 1
   for stage = 1, num('stages') do
     local name = digits(stage)
-    local hashes = num('hashes:' .. name)
-    local full = 1 - math.exp(-hashes * num('held:' .. name) / num('bits:' .. name))
-    right = right * (1 - full ^ hashes)
+    local mean = num('held:' .. name) / num('blocks:' .. name)
+    right = right * (1 - error_of(mean, num('hashes:' .. name)))
   end
   return 1 - right
 end

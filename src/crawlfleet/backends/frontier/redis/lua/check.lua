@@ -1,0 +1,3 @@
+-- Whether the books are still those that the caller knows.
+
+return {digits(version)}

@@ -1,0 +1,132 @@
+"""Crawls on Redis by several workers, while it and they die: nothing is lost, or done twice."""
+
+import asyncio
+import os
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from redis import exceptions
+from redis_crawlers import Journal, Web, crawl
+
+from crawlfleet.backends.frontier.redis import line
+from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
+from crawlfleet.backends.frontier.redis.line import Line
+from crawlfleet.errors import FrontierLost
+from crawlfleet.model.frontier import FrontierRules
+from crawlfleet.testing.servers import RedisServer, redis_server
+
+pytestmark = pytest.mark.slow
+
+SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
+PAGES = 2_000 if SOAK else 300
+KILLS = 60 if SOAK else 4
+
+
+async def check_books(frontier: RedisFrontier, web: Web, journal: Journal) -> None:
+    """All within reach is done, at its distance; what was acknowledged counts once."""
+    receipts = await frontier.open()
+    counts = await frontier.counts()
+    assert counts.outstanding == 0
+    assert counts.done == counts.known == len(web.far)
+    assert sum(counts.depths.values()) == len(web.far)
+    for page, distance in web.far.items():
+        record = await frontier.record(web.links[page].id)
+        assert record is not None
+        assert (record.status, record.depth) == ("done", distance), page
+    await frontier.close()
+    assert set(journal.visited) <= set(web.far)
+    assert max(journal.visited.values()) == 1
+    for worker, commits in journal.commits.items():
+        # A worker may have died between a commit and its answer.
+        assert receipts[f"sink@{worker}"] in (commits, commits + 1)
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize("seed", range(10) if SOAK else range(2))
+def test_crawl_outlives_a_redis_and_workers_that_are_killed(partitions: int, seed: int) -> None:
+    chance = random.Random(seed)
+    web = Web(chance, PAGES, most=12)
+    journal = Journal()
+    with redis_server() as server:
+        kills = 0
+
+        def kill() -> bool:
+            nonlocal kills
+            kills += 1
+            server.restart("immediate")
+            return kills < KILLS
+
+        def make(epoch: str | None) -> RedisFrontier:
+            return RedisFrontier(
+                url=f"{server.url()}?partitions={partitions}",
+                crawl="killed",
+                rules=FrontierRules(max_depth=12),
+                epoch=epoch,
+            )
+
+        async def main() -> None:
+            await crawl(make, web, journal, chance, workers=3, disturb=kill)
+            await check_books(make(None), web, journal)
+
+        asyncio.run(main())
+    assert kills
+    assert journal.finished >= 3
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_answers_that_get_lost_lose_and_double_nothing(
+    redis: RedisServer, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked was done, and is asked again."""
+    chance = random.Random(7)
+    web = Web(chance, PAGES, most=12)
+    journal = Journal()
+    answered = Line._apart
+    lost = 0
+
+    async def unanswered(line: Line, work: Coroutine[Any, Any, Any]) -> Any:
+        nonlocal lost
+        answer = await answered(line, work)
+        if chance.random() < 0.2:
+            lost += 1
+            raise exceptions.ConnectionError("lost on its way")
+        return answer
+
+    def make(epoch: str | None) -> RedisFrontier:
+        return RedisFrontier(
+            url=f"{redis.url()}?partitions={partitions}",
+            crawl=f"unanswered {partitions}",
+            rules=FrontierRules(max_depth=12),
+            epoch=epoch,
+        )
+
+    async def main() -> None:
+        with monkeypatch.context() as lossy:
+            lossy.setattr(Line, "_apart", unanswered)
+            lossy.setattr(line, "FIRST_PAUSE_S", 0.001)
+            await crawl(make, web, journal, chance, workers=3)
+        await check_books(make(None), web, journal)
+
+    asyncio.run(main())
+    assert lost > 20
+
+
+def test_crawl_on_an_emptied_redis_ends_loudly_and_unfinished(redis: RedisServer) -> None:
+    web = Web(random.Random(1), 5_000, most=None)
+    journal = Journal()
+
+    def empty() -> None:
+        if len(journal.visited) > 100:
+            redis.execute("FLUSHALL")
+
+    def make(epoch: str | None) -> RedisFrontier:
+        return RedisFrontier(url=redis.url(), crawl="emptied", rules=FrontierRules(), epoch=epoch)
+
+    with pytest.raises(FrontierLost, match="emptied"):
+        asyncio.run(
+            crawl(make, web, journal, random.Random(2), workers=3, disturb=empty, every_s=0.05)
+        )
+    assert journal.finished == 0
+    assert 100 < len(journal.visited) < len(web.far)

@@ -1,0 +1,173 @@
+"""Dedup on Redis: each new id is new to one client, and a filter errs as seldom as it says."""
+
+import asyncio
+import os
+import random
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+import structlog
+
+from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
+from crawlfleet.backends.frontier.redis.line import Line
+from crawlfleet.backends.frontier.redis.seen import RedisSeen
+from crawlfleet.model.frontier import FrontierRules
+from crawlfleet.testing.frontier_suite.harness import NOW, commit, lease, link, visit
+from crawlfleet.testing.servers import RedisServer
+
+pytestmark = pytest.mark.slow
+
+SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
+IDS = 10_000_000 if SOAK else 60_000
+AT_ONCE = 1000
+PROMISED = 1e-4
+
+
+def batches(seed: int, count: int) -> Iterator[list[bytes]]:
+    """Random ids, the same for a seed."""
+    chance = random.Random(seed)
+    for start in range(0, count, AT_ONCE):
+        some = chance.randbytes(8 * min(AT_ONCE, count - start))
+        yield [some[at : at + 8] for at in range(0, len(some), 8)]
+
+
+def on_line(server: RedisServer, work: Callable[[Line, str], Awaitable[None]]) -> None:
+    async def main() -> None:
+        line = Line(server.url())
+        await line.open()
+        try:
+            await work(line, secrets.token_hex(4))
+        finally:
+            await line.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.timeout(3600)
+def test_filter_that_grows_errs_less_often_than_promised(redis: RedisServer) -> None:
+    async def work(line: Line, key: str) -> None:
+        # Four stages, each filled to the brim but the last.
+        seen = RedisSeen(line, key, capacity=IDS // 12)
+        taken_for_known = 0
+        for ids in batches(1, IDS):
+            taken_for_known += (await seen.add(ids)).count(False)
+        filled = await seen.filled()
+        assert filled.stages == 4
+        assert filled.held == IDS - taken_for_known
+        assert filled.error < PROMISED
+        assert filled.bytes < 5 * IDS
+        # Poisson: five standard deviations above what is allowed, and one more for small samples.
+        allowed = IDS * PROMISED
+        assert taken_for_known <= allowed + 5 * allowed**0.5 + 1
+        for ids in batches(1, min(IDS, 100_000)):
+            assert not any(await seen.add(ids))
+        await line.command("UNLINK", *[f"crawlfleet:{{{key}}}:f:{stage}" for stage in range(1, 5)])
+
+    on_line(redis, work)
+
+
+def test_filter_that_is_full_errs_as_often_as_it_says(redis: RedisServer) -> None:
+    """With an error that a sample can show."""
+
+    async def work(line: Line, key: str) -> None:
+        seen = RedisSeen(line, key, capacity=20_000, error=0.01)
+        for ids in batches(2, 20_000):
+            await seen.add(ids)
+        filled = await seen.filled()
+        assert filled.stages == 1
+        assert 0.008 < filled.error < 0.0101
+        # What is new goes into the next stage, which is as good as empty.
+        known = 0
+        for ids in batches(3, 20_000):
+            known += (await seen.add(ids)).count(False)
+        assert 120 < known < 290
+
+    on_line(redis, work)
+
+
+def test_each_new_id_is_new_to_exactly_one_of_several_clients(redis: RedisServer) -> None:
+    async def work(line: Line, key: str) -> None:
+        ids = [id for some in batches(4, 5_000) for id in some]
+        new: Counter[bytes] = Counter()
+
+        async def add(number: int) -> None:
+            client = Line(redis.url())
+            await client.open()
+            seen = RedisSeen(client, key, capacity=1000)
+            mine = random.Random(number).sample(ids, len(ids))
+            for start in range(0, len(mine), 50):
+                some = mine[start : start + 50]
+                was_new = await seen.add(some)
+                new.update(id for id, fresh in zip(some, was_new, strict=True) if fresh)
+            await client.close()
+
+        await asyncio.gather(*(add(number) for number in range(6)))
+        assert set(new.values()) == {1}
+        assert len(new) >= len(ids) - 3
+
+    on_line(redis, work)
+
+
+@pytest.mark.parametrize("dedup", ["exact", "bloom"])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_workers_that_find_the_same_links_at_once_take_each_in_once(
+    redis: RedisServer, dedup: str, partitions: int
+) -> None:
+    hosts = [f"https://{number}.example" for number in range(24)]
+    found = [link(str(number), hosts[number % 24]) for number in range(960)]
+
+    async def main() -> None:
+        crawl = secrets.token_hex(4)
+        url = f"{redis.url()}?partitions={partitions}"
+        clients = [
+            RedisFrontier(url=url, crawl=crawl, rules=FrontierRules(dedup=dedup)) for _ in range(6)
+        ]
+        for client in clients:
+            await client.open()
+        await clients[0].add([link("s", host) for host in hosts], NOW)
+        given = await lease(clients[0], hosts=24)
+
+        async def work(number: int, host: str) -> None:
+            mine = random.Random(number).sample(found, len(found))
+            one = given[host]
+            assert not await commit(clients[number % 6], one, visit("s", host, links=mine))
+
+        await asyncio.gather(*(work(number, host) for number, host in enumerate(hosts)))
+        counts = await clients[1].counts()
+        assert (counts.known, counts.waiting, counts.done) == (984, 960, 24)
+        taken: Counter[str] = Counter()
+        while more := await lease(clients[2], held=dict.fromkeys(hosts, 50)):
+            taken.update(url.url for one in more.values() for url in one.urls)
+        assert taken == Counter(one.url for one in found)
+        for client in clients:
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_filter_that_is_nearly_full_is_warned_of_once_before_it_grows(redis: RedisServer) -> None:
+    host = "https://a.example"
+
+    async def main() -> list[int]:
+        frontier = RedisFrontier(
+            url=redis.url(),
+            crawl=secrets.token_hex(4),
+            rules=FrontierRules(dedup="bloom", dedup_capacity=1000),
+        )
+        await frontier.open()
+        await frontier.add([link("s", host)], NOW)
+        warned = []
+        for step in range(12):
+            one = (await lease(frontier, urls=1))[host]
+            found = [link(f"{step}/{number}", host) for number in range(100)]
+            with structlog.testing.capture_logs() as logs:
+                path = one.urls[0].url.removeprefix(f"{host}/")
+                await commit(frontier, one, visit(path, host, links=found), release=True)
+            if any("nearly full" in entry["event"] for entry in logs):
+                warned.append(step)
+        await frontier.close()
+        return warned
+
+    assert asyncio.run(main()) == [8]
