@@ -1,4 +1,5 @@
-"""What a page costs in the SQLite frontier, when few and when many URLs are known.
+"""What a page costs in the SQLite frontier, when few and when many URLs are known; then in the one
+on Redis (`bench.frontier_redis`).
 
     .venv/bin/python -m bench.frontier [--quick] [--known 10000 1000000] [--json figures.json]
 
@@ -248,6 +249,10 @@ def main(arguments: list[str] | None = None) -> list[Figures]:
     show(figures)
     if options.json:
         options.json.write_text(json.dumps(msgspec.to_builtins(figures), indent=1))
+    if not options.kind:
+        from bench import frontier_redis  # which has its rounds from here
+
+        frontier_redis.main(["--quick"] if options.quick else [])
     return figures
 
 
