@@ -19,6 +19,7 @@ from crawlfleet.backends.sql.postgres.connections import WRITING
 from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
 from crawlfleet.backends.sql.postgres.writer import Writer
 from crawlfleet.backends.sql.schema import tasks
+from crawlfleet.backends.sql.statements import FILTERS
 from crawlfleet.errors import ConfigError, InvalidRequest, StoreUnavailable
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import Change, RefusalKind, Store, TaskFilter
@@ -390,7 +391,7 @@ def every_statement() -> dict[str, tuple[str, list]]:
     shared["events_of"] = STATEMENTS.find_events(True)
     shared["logs"] = STATEMENTS.find_logs(False)
     shared["logs_of_levels"] = STATEMENTS.find_logs(True)
-    for given in ((), ("status",), ("project_id",), ("workflow_id",), ("assigned_node",)):
+    for given in ((), *((name,) for name in FILTERS[:5])):
         shared["tasks_" + "".join(given)] = STATEMENTS.find_tasks(given, None, False, True)
     shared["tasks_dead"] = STATEMENTS.find_tasks((), True, False, True)
     found = {

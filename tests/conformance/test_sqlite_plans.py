@@ -58,6 +58,7 @@ def plan(connection: sqlite3.Connection, statement: str) -> str:
 
 
 INDEX_OF = {
+    "parent_id": "ix_tasks_parent",
     "workflow_id": "ix_tasks_workflow",
     "assigned_node": "ix_tasks_node",
     "status": "ix_tasks_status",
@@ -95,6 +96,8 @@ def test_tasks_are_found_by_the_most_selective_index(
         (STATEMENTS.count_tasks(True), "COVERING INDEX ix_tasks_status"),
         (STATEMENTS.count_by_project, "COVERING INDEX ix_tasks_status"),
         (STATEMENTS.count_unfinished, "SEARCH crawler_tasks USING INDEX ix_tasks_status"),
+        (STATEMENTS.shards, "SEARCH crawler_tasks USING INDEX ix_tasks_parent"),
+        (STATEMENTS.shards, "SEARCH crawler_task_executions USING INDEX sqlite_autoindex"),
         (STATEMENTS.configurations, "USING INDEX ix_configurations_cluster"),
         (STATEMENTS.find_events(False), "SEARCH crawler_events USING INTEGER PRIMARY KEY"),
         (STATEMENTS.find_events(True), "SEARCH crawler_events USING INDEX ix_events_subject"),

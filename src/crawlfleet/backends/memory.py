@@ -4,18 +4,19 @@ It never shares anything that can be changed with its callers: dictionaries insi
 copied on their way in and on their way out.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import copy
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final
 
 from msgspec.structs import force_setattr
 
 from crawlfleet.backends.lasting import assert_lasting
 from crawlfleet.backends.memory_history import MemoryHistory
+from crawlfleet.backends.memory_table import Table
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
@@ -27,7 +28,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
-from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.store import Change, Committed, Lead, Leadership, Refusal, TaskFilter
 
 PORTION: Final = 1000
@@ -35,51 +36,6 @@ NODES: Final = KINDS.index("nodes")
 SESSIONS: Final = KINDS.index("sessions")
 TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
-
-
-class Row(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-R = TypeVar("R", bound=Row)
-
-
-class _Table(Generic[R]):
-    """Rows by id, and their ids in order; new ids mostly come at the end."""
-
-    __slots__ = ("ids", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[str, R] = {}
-        self.ids: list[str] = []
-
-    def put(self, row: R) -> None:
-        if row.id not in self.rows:
-            if self.ids and row.id < self.ids[-1]:
-                insort(self.ids, row.id)
-            else:
-                self.ids.append(row.id)
-        self.rows[row.id] = row
-
-    def remove(self, ids: Sequence[str]) -> None:
-        for gone in ids:
-            del self.rows[gone]
-        if ids:
-            self.ids = [kept for kept in self.ids if kept in self.rows]
-
-    def __iter__(self) -> Iterator[R]:
-        return map(self.rows.__getitem__, self.ids)
-
-    def beyond(self, after: str | None, newest_first: bool) -> Iterator[R]:
-        """The rows on the far side of `after`, which need not exist."""
-        if newest_first:
-            end = len(self.ids) if after is None else bisect_left(self.ids, after)
-            ids: Iterable[str] = (self.ids[i] for i in range(end - 1, -1, -1))
-        else:
-            start = 0 if after is None else bisect_right(self.ids, after)
-            ids = (self.ids[i] for i in range(start, len(self.ids)))
-        return map(self.rows.__getitem__, ids)
 
 
 class MemoryStore(MemoryHistory):
@@ -90,15 +46,15 @@ class MemoryStore(MemoryHistory):
         self._now = now
         self._opened = False
         self._present = Present()
-        self._projects: _Table[Project] = _Table()
-        self._clusters: _Table[Cluster] = _Table()
-        self._nodes: _Table[Node] = _Table()
-        self._sessions: _Table[Session] = _Table()
-        self._tasks: _Table[Task] = _Table()
-        self._executions: _Table[Execution] = _Table()
-        self._keys: _Table[ApiKey] = _Table()
-        self._configurations: _Table[ClusterConfiguration] = _Table()
-        self._audit: _Table[AuditEntry] = _Table()
+        self._projects: Table[Project] = Table()
+        self._clusters: Table[Cluster] = Table()
+        self._nodes: Table[Node] = Table()
+        self._sessions: Table[Session] = Table()
+        self._tasks: Table[Task] = Table()
+        self._executions: Table[Execution] = Table()
+        self._keys: Table[ApiKey] = Table()
+        self._configurations: Table[ClusterConfiguration] = Table()
+        self._audit: Table[AuditEntry] = Table()
         self._put: tuple[Callable[[Any], None], ...] = (
             self._projects.put,
             self._clusters.put,
@@ -111,6 +67,7 @@ class MemoryStore(MemoryHistory):
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()
+        self._shards: dict[str, list[str]] = {}
         self._live_executions: set[str] = set()
         self._attempts: dict[str, list[str]] = {}
         self._events: list[Event] = []
@@ -207,7 +164,12 @@ class MemoryStore(MemoryHistory):
     ) -> list[Task]:
         self._need_open()
         found: list[Task] = []
-        for task in self._tasks.beyond(after, newest_first):
+        tasks = self._tasks
+        if filter.parent_id is not None:
+            tasks = Table()
+            for shard in self._shards.get(filter.parent_id, ()):
+                tasks.put(self._tasks.rows[shard])
+        for task in tasks.beyond(after, newest_first):
             if len(found) >= limit:
                 break
             if _matches(task, filter):
@@ -235,6 +197,23 @@ class MemoryStore(MemoryHistory):
         self._need_open()
         unfinished = map(self._tasks.rows.__getitem__, self._unfinished)
         return dict(Counter(task.status for task in unfinished if task.cluster_id == cluster_id))
+
+    async def shards(self, parent_id: str) -> list[Shard]:
+        self._need_open()
+        tasks = map(self._tasks.rows.__getitem__, self._shards.get(parent_id, ()))
+        found = [self._shard(task) for task in tasks]
+        return sorted(found, key=attrgetter("shard", "id"))
+
+    def _shard(self, task: Task) -> Shard:
+        execution = self._executions.rows.get(task.execution_id or "")
+        return Shard(
+            id=task.id,
+            shard=task.shard or 0,
+            status=task.status,
+            execution_id=task.execution_id,
+            assigned_node=task.assigned_node,
+            metrics=dict(execution.metrics) if execution else {},
+        )
 
     async def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
         self._need_open()
@@ -300,8 +279,14 @@ class MemoryStore(MemoryHistory):
             if task.completed_at is not None
             and task.completed_at < before
             and task.status in TERMINAL
+            and task.parent_id not in self._unfinished
         )
         gone = [ended_id for _, ended_id in ended[: max(limit, 0)]]
+        for task in map(self._tasks.rows.__getitem__, gone):
+            if task.parent_id is not None:
+                self._shards[task.parent_id].remove(task.id)
+                if not self._shards[task.parent_id]:
+                    del self._shards[task.parent_id]
         attempts = [attempt for task_id in gone for attempt in self._attempts.pop(task_id, ())]
         self._tasks.remove(gone)
         self._executions.remove(attempts)
@@ -404,7 +389,10 @@ class MemoryStore(MemoryHistory):
         _keep(self._live_sessions, session.id, session.ended_at is None)
 
     def _put_task(self, task: Task) -> None:
-        assert_lasting(self._tasks.rows.get(task.id), task)
+        before = self._tasks.rows.get(task.id)
+        assert_lasting(before, task)
+        if before is None and task.parent_id is not None:
+            self._shards.setdefault(task.parent_id, []).append(task.id)
         self._tasks.put(task)
         _keep(self._unfinished, task.id, task.status not in TERMINAL)
 
@@ -435,6 +423,7 @@ def _matches(task: Task, filter: TaskFilter) -> bool:
         and filter.cluster_id in (None, task.cluster_id)
         and filter.error_class in (None, task.error and task.error.error_class)
         and (filter.reason is None or filter.reason in (task.dead_reason or ""))
+        and filter.parent_id in (None, task.parent_id)
     )
 
 

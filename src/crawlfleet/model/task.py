@@ -103,6 +103,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `token` is the fencing token of the newest lease; it only grows. `retry_count` counts the
     failures that used up a retry, `loss_count` the attempts that vanished with their node.
+
+    A task that was split is the parent of its shards: it is never placed itself, waits until they
+    have all ended, and then has their results as its own.
     """
 
     id: str
@@ -127,6 +130,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     idempotency_key: str | None = None
     dedup_key: str | None = None
     dedup_window_s: float = 0.0
+    parent_id: str | None = None
+    """The task that this one is a shard of."""
+    shard: int | None = None
+    """Which of them it is, from 0."""
+    shards: int = 0
+    """How many there are, for the parent and for each of them; 0 for a task that is whole."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1
@@ -143,6 +152,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: TaskError | None = None
     dead_reason: str | None = None
     """Set while the task stands in the dead-letter list: why it will not be tried again."""
+
+    @property
+    def is_parent(self) -> bool:
+        """Whether others do its work, and it waits for them."""
+        return self.shards > 0 and self.parent_id is None
 
 
 TASK_CHANGES: Final = (
@@ -164,6 +178,18 @@ TASK_CHANGES: Final = (
     "dead_reason",
 )
 """The fields that change in the life of a task; all others stay as they were when it was made."""
+
+
+class Shard(msgspec.Struct, frozen=True, kw_only=True):
+    """How one of the shards of a task stands, without its parameters and its result."""
+
+    id: str
+    shard: int
+    status: TaskStatus
+    execution_id: str | None = None
+    assigned_node: str | None = None
+    metrics: dict[str, float] = {}
+    """Of the attempt that is its present or its last one."""
 
 
 class ExecutionStatus(StrEnum):

@@ -19,7 +19,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
-from crawlfleet.model.task import ErrorClass, Execution, Task, TaskStatus
+from crawlfleet.model.task import ErrorClass, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.history import History
 
 
@@ -88,6 +88,8 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only tasks whose last error is of this class."""
     reason: str | None = None
     """Only tasks in the dead-letter list whose reason has this text in it."""
+    parent_id: str | None = None
+    """Only the shards of this task."""
 
 
 class Store(History, Protocol):
@@ -198,6 +200,10 @@ class Store(History, Protocol):
         """How many tasks of a cluster are in each state that is not terminal."""
         ...
 
+    async def shards(self, parent_id: str) -> list[Shard]:
+        """How the shards of a task stand, in their order; none for a task that was not split."""
+        ...
+
     def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
         """All tasks in no terminal state, in portions, oldest first."""
         ...
@@ -243,8 +249,8 @@ class Store(History, Protocol):
         """Remove up to `limit` tasks that ended before then, first those that ended first.
 
         Their attempts go with them, and so do their claims that never expire, and all claims that
-        had expired by then; a claim that still has an end stays until then. Returns how many
-        tasks went.
+        had expired by then; a claim that still has an end stays until then. Shards stay for as
+        long as the task that they belong to has not ended. Returns how many tasks went.
         """
         ...
 

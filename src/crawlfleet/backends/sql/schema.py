@@ -212,6 +212,8 @@ tasks: Final = Table(
     _number("retry_count"),
     _number("max_retries"),
     _number("loss_count"),
+    _text("parent_id", null=True),
+    Column("shard", BigInteger),
 )
 Index("ix_tasks_status", tasks.c.status, tasks.c.id, tasks.c.project_id)
 Index("ix_tasks_project", tasks.c.project_id, tasks.c.id)
@@ -226,6 +228,12 @@ _partial_index(
     tasks.c.assigned_node,
     tasks.c.id,
     where=tasks.c.assigned_node.is_not(None),
+)
+_partial_index(
+    "ix_tasks_parent",
+    tasks.c.parent_id,
+    tasks.c.id,
+    where=tasks.c.parent_id.is_not(None),
 )
 _partial_index("ix_tasks_dead", tasks.c.id, where=tasks.c.dead_reason.is_not(None))
 _partial_index(

@@ -55,6 +55,7 @@ Values = dict[str, Any]
 Rows = Sequence[Sequence[Any]]
 
 FILTERS: Final = (
+    "parent_id",
     "workflow_id",
     "assigned_node",
     "status",
@@ -154,6 +155,19 @@ class Statements(Generic[T]):
             select(dialect.collect(tasks.c.id)).where(
                 among(tasks.c.status, set(TaskStatus) - TERMINAL)
             )
+        )
+        self.shards = finish(
+            select(
+                tasks.c.id,
+                tasks.c.shard,
+                tasks.c.status,
+                tasks.c.execution_id,
+                tasks.c.assigned_node,
+                executions.c.metrics,
+            )
+            .select_from(tasks.outerjoin(executions, executions.c.id == tasks.c.execution_id))
+            .where(tasks.c.parent_id == bindparam("parent_id"))
+            .order_by(tasks.c.shard, tasks.c.id)
         )
         unfinished = among(tasks.c.status, set(TaskStatus) - TERMINAL)
         self.count_unfinished = finish(
@@ -324,10 +338,18 @@ class Statements(Generic[T]):
     def _removals(self) -> None:
         dialect, finish = self._dialect, self._dialect.finish
         self.remove_cursor = finish(delete(cursors).where(cursors.c.consumer == bindparam("name")))
+        parents = tasks.alias("parents")
+        is_needed = (
+            select(parents.c.id)
+            .where(parents.c.id == tasks.c.parent_id)
+            .where(parents.c.completed_at.is_(None))
+            .exists()
+        )
         ended = _limited(
             select(tasks.c.id)
             .where(tasks.c.completed_at < bindparam("before"))
             .where(among(dialect.unindexed(tasks.c.status), TERMINAL))
+            .where(dialect.unindexed(tasks.c.parent_id).is_(None) | ~is_needed)
             .order_by(tasks.c.completed_at, tasks.c.id)
         ).subquery()
         self.ended_tasks = finish(select(dialect.collect(ended.c.id)))

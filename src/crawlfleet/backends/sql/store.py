@@ -21,7 +21,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
-from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.store import Change, Committed, Lead, Leadership, TaskFilter
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -30,6 +30,7 @@ Choose = Callable[[Rows], Rows]
 
 PORTION: Final = 1000
 LARGEST: Final = 2**63 - 1
+_metrics: Final = msgspec.json.Decoder(dict[str, float]).decode
 
 
 def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
@@ -154,6 +155,20 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
         values = {"cluster_id": cluster_id}
         found = await self._fetch(self._statements.count_unfinished, values)
         return {TaskStatus(row[0]): row[1] for row in found}
+
+    async def shards(self, parent_id: str) -> list[Shard]:
+        found = await self._fetch(self._statements.shards, {"parent_id": parent_id})
+        return [
+            Shard(
+                id=id,
+                shard=int(shard),
+                status=TaskStatus(status),
+                execution_id=execution_id,
+                assigned_node=node,
+                metrics=_metrics(metrics) if metrics else {},
+            )
+            for id, shard, status, execution_id, node, metrics in found
+        ]
 
     async def unfinished_tasks(self) -> AsyncIterator[list[Task]]:
         ((found,),) = await self._fetch(self._statements.unfinished_ids, {})

@@ -16,11 +16,19 @@ from crawlfleet.testing.store_suite.keeping import KeepingTests
 from crawlfleet.testing.store_suite.masters import SharedStoreTests
 from crawlfleet.testing.store_suite.reads import ReadTests
 from crawlfleet.testing.store_suite.restarts import DurableStoreTests
+from crawlfleet.testing.store_suite.shards import ShardTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
 
 
 class StoreSuite(
-    CommitTests, ClaimTests, ReadTests, UpkeepTests, AuditTests, HistoryTests, KeepingTests
+    CommitTests,
+    ClaimTests,
+    ReadTests,
+    ShardTests,
+    UpkeepTests,
+    AuditTests,
+    HistoryTests,
+    KeepingTests,
 ):
     """Every sentence of `crawlfleet.ports.store`, as a test."""
 
