@@ -13,7 +13,8 @@ from aiohttp import web
 
 from crawlfleet import __version__
 from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble
-from crawlfleet.executors.http_fetch import BadRequest, HttpFetch, HttpFetchParameters, Page
+from crawlfleet.executors.fetch_list import Page
+from crawlfleet.executors.http_fetch import BadRequest, HttpFetch, HttpFetchParameters
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.testing.executor_suite import ExecutorSuite
 from crawlfleet.worker.pipe import MAX_RESULT_BYTES
@@ -196,6 +197,21 @@ def test_private_addresses_are_refused_with_the_remedy(site: str) -> None:
 def test_metadata_is_refused_behind_a_redirect(site: str) -> None:
     with pytest.raises(AddressRefused, match="metadata"):
         fetch(f"{site}/redirect?to=http://169.254.169.254/latest/meta-data/")
+
+
+def test_a_list_comes_back_with_an_outcome_for_each(site: str) -> None:
+    urls = [f"{site}/page", f"{site}/missing", "http://127.0.0.1:1/", f"{site}/redirect?to=/page"]
+    wanted = msgspec.convert({"urls": urls, "delay_s": 0.01}, HttpFetchParameters)
+    measured = asyncio.run(HttpFetch(allow_private=True).run(wanted, Quiet()))
+    data = measured.data
+    assert [(page.url, page.status) for page in data.pages] == [
+        (urls[0], 200),
+        (urls[1], 404),
+        (urls[3], 200),
+    ]
+    assert data.pages[0].body == "<p>Grüße</p>"
+    assert data.pages[2].ended_at == urls[0]
+    assert [each.url for each in data.errors] == ["http://127.0.0.1:1/"]
 
 
 class TestInItsProcess(ExecutorSuite):

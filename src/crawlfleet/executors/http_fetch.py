@@ -1,6 +1,7 @@
-"""`http_fetch`: one HTTP request, with what came back.
+"""`http_fetch`: one HTTP request, or a list of them, with what came back.
 
-An answer such as 404 or 503 is a result; only a request that got no answer fails.
+An answer such as 404 or 503 is a result; only a request that got no answer fails. Of a list each
+URL has its own outcome, so that a site that is down fails nothing but itself.
 """
 
 import base64
@@ -16,12 +17,16 @@ from crawlfleet.crawl.fetch import Fetcher
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.request import header_problem, read_target
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.executors.fetch_list import ListFetch, Page
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Context
+from crawlfleet.ports.execution import Context, Measured
 
 MAX_REDIRECTS: Final = 10
+MOST_URLS: Final = 4_000
+MOST_URL_BYTES: Final = 400_000
+"""Of all URLs of a list: each stands in the result, too."""
 BODY_LIMIT: Final = 900_000
 """Bytes of a body as JSON; leaves room for the headers in the 1 MB that a result may have."""
 
@@ -33,27 +38,31 @@ class BadRequest(CrawlfleetError):
 
 
 class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    url: str
+    """One `url`, or a list of `urls`."""
+
+    url: str | None = None
+    urls: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_URLS)] = ()
+    """Each is asked for once."""
     method: Literal["GET", "HEAD"] = "GET"
     headers: dict[str, str] = {}
     timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
+    """Of a body. All that comes back for a list has to fit into one result, of which each URL has
+    an equal share."""
+    delay_s: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    """Of a list: between the starts of two requests to one host."""
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    """Of a list: requests to one host at once."""
+    retries: Annotated[int, msgspec.Meta(ge=0, le=10)] = 1
+    """Of a list: further tries of a URL that gave no answer, after the others of its host."""
+    shards: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1
+    """Of a list: over so many tasks it is spread, by host."""
 
-
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back. A body that is not text is in `body_base64`."""
-
-    url: str
-    """Where the redirects ended."""
-    status: int
-    headers: dict[str, str]
-    """By lower-case name; repeated ones are joined, `set-cookie` by line breaks."""
-    bytes: int
-    """So many bytes of the body are here; `truncated` when there were more."""
-    truncated: bool
-    elapsed_s: float
-    body: str | None = None
-    body_base64: str | None = None
+    def __post_init__(self) -> None:
+        if (self.url is None) is (not self.urls):
+            raise ValueError("send a `url`, or a list of `urls`: one of the two")
+        if sum(len(url.encode("utf-8", "replace")) for url in self.urls) > MOST_URL_BYTES:
+            raise ValueError(f"the `urls` may have {MOST_URL_BYTES:,} bytes in all; send fewer")
 
 
 class HttpFetch:
@@ -66,10 +75,35 @@ class HttpFetch:
     def from_settings(cls, settings: WorkerSettings) -> Self:
         return cls(allow_private=settings.allow_private)
 
-    async def run(self, parameters: HttpFetchParameters, context: Context) -> Page:
+    async def run(self, parameters: HttpFetchParameters, context: Context) -> Page | Measured:
+        if parameters.urls:
+            if problem := header_problem(parameters.headers.items()):
+                raise BadRequest(f"{problem}; correct `headers`")
+            return await self._fetch_list(parameters, context)
+        return await self.fetch(parameters)
+
+    async def _fetch_list(self, parameters: HttpFetchParameters, context: Context) -> Measured:
+        async def fetch(url: str, most: int) -> Page:
+            one = msgspec.structs.replace(
+                parameters, url=url, urls=(), max_bytes=min(parameters.max_bytes, most)
+            )
+            return await self.fetch(one, most=most)
+
+        fetching = ListFetch(
+            parameters.urls,
+            fetch,
+            delay_s=parameters.delay_s,
+            concurrency=parameters.concurrency,
+            retries=parameters.retries,
+            most_bytes=BODY_LIMIT,
+        )
+        return await fetching.run(context)
+
+    async def fetch(self, parameters: HttpFetchParameters, *, most: int = BODY_LIMIT) -> Page:
+        """One page; its body has at most so many bytes as JSON."""
         began = time.monotonic()
         page = await self.visit(parameters)
-        kept, text = _fit(page.body, _charset(page))
+        kept, text = _fit(page.body, _charset(page), most)
         return Page(
             url=page.url,
             status=page.status,
@@ -83,7 +117,7 @@ class HttpFetch:
 
     async def visit(self, parameters: HttpFetchParameters) -> Fetched:
         """The page at the end of the redirects; raises when there is no answer."""
-        if read_target(parameters.url) is None:
+        if read_target(parameters.url or "") is None:
             raise BadRequest(
                 f"{parameters.url!r} is no web address; `url` must begin with http:// or https://"
             )
@@ -94,7 +128,7 @@ class HttpFetch:
         return page
 
     async def _follow(self, parameters: HttpFetchParameters, until: float) -> Fetched:
-        url = parameters.url
+        url = parameters.url or ""
         for _ in range(MAX_REDIRECTS + 1):
             page = await self._fetch(url, parameters, until - time.monotonic())
             if page.outcome is not Outcome.REDIRECT:
@@ -151,14 +185,14 @@ def _charset(page: Fetched) -> str | None:
     return after.partition(";")[0].strip(" \"'") or None
 
 
-def _fit(content: bytes, charset: str | None) -> tuple[bytes, str | None]:
+def _fit(content: bytes, charset: str | None, most: int) -> tuple[bytes, str | None]:
     """As much of the body as a result can hold, and the same as text if it is text."""
     while True:
         text = _text(content, charset)
         size = len(content) * 4 // 3 + 4 if text is None else len(msgspec.json.encode(text))
-        if size <= BODY_LIMIT:
+        if size <= most or not content:
             return content, text
-        content = content[: len(content) * BODY_LIMIT // size]
+        content = content[: len(content) * most // size]
 
 
 def _text(content: bytes, charset: str | None) -> str | None:
