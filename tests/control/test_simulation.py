@@ -1,23 +1,31 @@
 """The promises hold in random worlds full of faults; when they do not, the simulator can tell."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from crawlfleet.backends.present import Present
+from crawlfleet.control import gathering
 from crawlfleet.control.delays import Delays
 from crawlfleet.control.following import Following
+from crawlfleet.control.gathering import Gathering
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.renewal import Meanwhile, Renewal
 from crawlfleet.control.state import FleetState
-from crawlfleet.core import admission, attempts
+from crawlfleet.core import admission, attempts, shards
 from crawlfleet.core.fleet import Fleet
+from crawlfleet.core.merging import Merger
+from crawlfleet.core.orders import Verb
 from crawlfleet.core.recovery import Retry
+from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import Refusal, RefusalKind
 from crawlfleet.testing.simulation import (
     A_BAD_DAY,
@@ -87,6 +95,10 @@ def test_the_same_seed_makes_the_same_world_in_another_process() -> None:
         for seed in ("1", "2")
     }
     assert len(worlds) == 1
+
+
+async def nothing(*_: object, **__: object) -> None:
+    return None
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -227,6 +239,39 @@ def freed_slots_wake_nobody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FleetState, "_drop_lease", quietly)
 
 
+def every_state_is_an_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gathering, "TERMINAL", frozenset(TaskStatus))
+    patch.setattr(shards, "TERMINAL", frozenset(TaskStatus))
+
+
+def nobody_gathers_shards(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gathering, "gather", nothing)
+
+
+def ends_of_shards_are_heard_of_once_at_most(patch: pytest.MonkeyPatch) -> None:
+    publish = Gathering.publish
+
+    async def once(self: Gathering, events: Sequence[Event]) -> None:
+        with contextlib.suppress(StoreUnavailable):
+            await publish(self, events)
+
+    patch.setattr(Gathering, "publish", once)
+    patch.setattr(Gathering, "run", nothing)
+
+
+def a_retried_shard_forgets_its_parent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(shards, "with_parent", lambda _, change, *__, **___: change)
+
+
+def shards_of_a_cancelled_parent_go_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(shards, "_is_meant", lambda verb, _: verb is not Verb.CANCEL)
+
+
+def the_first_shard_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    take = Merger.take
+    patch.setattr(Merger, "take", lambda self, child: take(self, child) if child.shard else None)
+
+
 DEFECTS = [
     reports_are_believed_under_any_token,
     placement_forgets_what_is_reserved,
@@ -242,6 +287,12 @@ DEFECTS = [
     a_restarted_master_forgets_what_runs,
     silent_nodes_go_on_working,
     freed_slots_wake_nobody,
+    every_state_is_an_end,
+    nobody_gathers_shards,
+    ends_of_shards_are_heard_of_once_at_most,
+    a_retried_shard_forgets_its_parent,
+    shards_of_a_cancelled_parent_go_on,
+    the_first_shard_is_left_out,
 ]
 
 
@@ -255,10 +306,6 @@ def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch
         except (Violation, Stalled):
             return
     pytest.fail(f"{plant.__name__} went unnoticed in {SEEDS_TO_FIND_A_DEFECT} worlds")
-
-
-async def nothing(*_: object, **__: object) -> None:
-    return None
 
 
 def masters_do_not_hear_of_each_other(patch: pytest.MonkeyPatch) -> None:

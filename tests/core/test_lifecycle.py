@@ -85,7 +85,7 @@ def test_a_completed_task_never_changes_again() -> None:
 
 def test_the_other_ends_are_left_by_order_only() -> None:
     ways_out = {trigger for source, trigger in TASK_TRANSITIONS if source in TERMINAL}
-    assert ways_out == {TaskTrigger.REQUEUED}
+    assert ways_out == {TaskTrigger.REQUEUED, TaskTrigger.REOPENED}
 
 
 def test_every_state_of_a_task_can_be_reached_and_every_unfinished_one_can_end() -> None:

@@ -18,7 +18,7 @@ from crawlfleet.core.logs import left_out_line, levels_from, trim
 from crawlfleet.errors import Busy, NotFound
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, Progress
 from crawlfleet.model.messages import Note, NoteBatch, NoteReply
-from crawlfleet.model.task import LIVE_EXECUTION, Execution
+from crawlfleet.model.task import LIVE_EXECUTION, Execution, Shard
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 
@@ -85,6 +85,28 @@ class Logs:
         if execution_id is None or execution_id not in self._state.leases:
             return None
         return self._progress.get(execution_id, (0.0, None))[1]
+
+    def sum_up(self, shards: Sequence[Shard]) -> Progress | None:
+        """How far the shards of a task have got together; nothing when none has said so."""
+        told = [each for each in map(self._shard_progress, shards) if each is not None]
+        if not told:
+            return None
+        totals = [each.total for each in told if each.total is not None]
+        return Progress(
+            done=sum(each.done for each in told),
+            # As long as some have not begun, nobody knows how much there is in all.
+            total=sum(totals) if len(totals) == len(shards) else None,
+            at=max(each.at for each in told) or self._system.now(),
+        )
+
+    def _shard_progress(self, shard: Shard) -> Progress | None:
+        if (live := self.progress(shard.execution_id)) is not None:
+            return live
+        if "progress_done" not in shard.metrics:
+            return None
+        return Progress(
+            done=shard.metrics["progress_done"], total=shard.metrics.get("progress_total")
+        )
 
     async def execution(self, execution_id: str) -> Execution:
         """The execution, or `NotFound`."""

@@ -11,9 +11,11 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.control.families import Families
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.versions import expect_version
-from crawlfleet.core.orders import Order, Verb, follow, is_fulfilled
+from crawlfleet.core.orders import Order, Verb, is_fulfilled
+from crawlfleet.core.sharding import MAX_SHARDS
 from crawlfleet.errors import (
     Conflict,
     CrawlfleetError,
@@ -23,13 +25,14 @@ from crawlfleet.errors import (
     PreconditionFailed,
 )
 from crawlfleet.model.change import Change
-from crawlfleet.model.task import LEASED, MAX_PRIORITY, MIN_PRIORITY, Task
+from crawlfleet.model.task import MAX_PRIORITY, MIN_PRIORITY, Task, TaskStatus
 from crawlfleet.ports.store import Refusal, Store, TaskFilter
 from crawlfleet.ports.system import System
 
 TRIES: Final = 8
 """How often a change is decided anew when somebody else was faster."""
 PORTION: Final = 500
+NOT_COMPLETED: Final = tuple(each for each in TaskStatus if each is not TaskStatus.COMPLETED)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,43 +98,64 @@ class Orders:
         outcomes: dict[str, Outcome] = {}
         undecided = task_ids
         for _ in range(TRIES):
-            settled, changes = await self._decide(order, undecided, if_version)
+            families = await self._families(order, undecided)
+            settled, changes = self._decide(order, undecided, if_version, families)
             refusals = await self._state.commit(changes)
             settled += map(_outcome, [order] * len(changes), changes, refusals)
             outcomes.update((outcome.task_id, outcome) for outcome in settled if outcome)
+            for change, refusal in zip(changes, refusals, strict=True):
+                if refusal is None and len(change.tasks) > 1:
+                    for outcome in _seen_to(order, change, undecided):
+                        outcomes.setdefault(outcome.task_id, outcome)
             undecided = [id for id in undecided if id not in outcomes]
             if not undecided:
                 break
-            await self._state.renewal.tasks(undecided)
+            await self._state.renewal.tasks([*undecided, *families.others])
         for id in undecided:
             hasty = Conflict(f"{id} is changing too quickly; try again")
             outcomes[id] = Outcome(task_id=id, refusal=hasty)
         return [outcomes[id] for id in task_ids]
 
-    async def _decide(
-        self, order: Order, task_ids: Sequence[str], if_version: int | None
+    def _decide(
+        self,
+        order: Order,
+        task_ids: Sequence[str],
+        if_version: int | None,
+        families: Families,
     ) -> tuple[list[Outcome | None], list[Change]]:
-        """What is settled without a change, and the changes; neither for whom memory lags."""
-        known = {task.id: task for task in await self._store.tasks(task_ids)}
+        """What is settled without a change, and the changes; neither for whom memory lags, nor
+        for what another change of the batch sees to, if that is made."""
         settled: list[Outcome | None] = []
         changes: list[Change] = []
         now = self._system.now()
         for id in task_ids:
-            task = known.get(id)
+            task = families.get(id)
             if task is None or order.project_id not in (None, task.project_id):
                 settled.append(Outcome(task_id=id, refusal=NotFound("task", id)))
             elif is_fulfilled(order, task):
-                settled.append(Outcome(task_id=id, task=task))
+                if families.is_stored(task):
+                    settled.append(Outcome(task_id=id, task=task))
             elif stale := _stale(task, if_version):
                 settled.append(Outcome(task_id=id, refusal=stale))
-            elif (lease := self._state.lease_of(task)) is None and task.status in LEASED:
+            elif families.lags(task):
                 continue  # the store tells of an assignment that memory does not know yet
-            elif change := follow(order, task, lease.execution if lease else None, now=now):
+            elif change := families.follow(order, task, now=now):
                 changes.append(change)
-            else:
+            elif families.is_stored(task):
                 unfit = Conflict(f"cannot {order.verb} {id}: it is {_described(order, task)}")
                 settled.append(Outcome(task_id=id, refusal=unfit))
         return settled, changes
+
+    async def _families(self, order: Order, task_ids: Sequence[str]) -> Families:
+        """The tasks that an order is about, with those that it concerns beside them."""
+        families = Families(await self._store.tasks(task_ids), self._state.lease_of)
+        for parent_id in families.parents:
+            # Those that have completed stay as they are, and their results may be large.
+            concerned = TaskFilter(parent_id=parent_id, status=NOT_COMPLETED)
+            families.add(await self._store.find_tasks(concerned, after=None, limit=MAX_SHARDS))
+        if missing := families.missing_parents(order):
+            families.add(await self._store.tasks(missing))
+        return families
 
 
 def _stale(task: Task, if_version: int | None) -> PreconditionFailed | None:
@@ -151,6 +175,13 @@ def _outcome(order: Order, change: Change, refusal: Refusal | None) -> Outcome |
         return None
     taken = f"its dedup_key now belongs to {refusal.claim.holder}"
     return Outcome(task_id=task.id, refusal=Conflict(f"cannot {order.verb} {task.id}: {taken}"))
+
+
+def _seen_to(order: Order, change: Change, wanted: Sequence[str]) -> Iterator[Outcome]:
+    """What came of orders about tasks that a change about another one has seen to."""
+    for task in change.tasks[1:]:
+        if is_fulfilled(order, task) and task.id in wanted:
+            yield Outcome(task_id=task.id, task=task, changed=True)
 
 
 def _described(order: Order, task: Task) -> str:

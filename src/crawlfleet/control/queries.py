@@ -13,9 +13,10 @@ from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.explanation import explain
 from crawlfleet.core.placement import requirement_of
 from crawlfleet.core.rules import Rules
+from crawlfleet.core.shards import waits_for
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.statistics import Statistics, Throughput
-from crawlfleet.model.task import TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.model.views import TaskExplanation, Totals
 from crawlfleet.ports.store import Store, TaskFilter
 from crawlfleet.ports.system import System
@@ -56,6 +57,10 @@ class Queries:
         """The attempts of a task, oldest first; `NotFound` for an unknown task."""
         await self._tasks.get(task_id)
         return await self._store.executions(task_id)
+
+    async def shards(self, parent_id: str) -> list[Shard]:
+        """How the shards of a task stand, in their order."""
+        return await self._store.shards(parent_id)
 
     def nodes(self) -> list[NodeState]:
         """All nodes, in order of their registration."""
@@ -139,6 +144,14 @@ class Queries:
     async def explain(self, task_id: str) -> TaskExplanation:
         """Why the task is (not) running; `NotFound` for an unknown task."""
         task = await self._tasks.get(task_id)
+        if task.is_parent and task.status is TaskStatus.WAITING:
+            found = await self.shards(task.id)
+            return TaskExplanation(
+                task_id=task.id,
+                status=str(task.status),
+                summary=waits_for(found),
+                shards=dict(Counter(str(each.status) for each in found)),
+            )
         if task.status is not TaskStatus.PENDING:
             return TaskExplanation(task_id=task.id, status=str(task.status), **_settled(task))
         placement = explain(requirement_of(task), self._state.fleet, self._rules)

@@ -21,6 +21,7 @@ from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.errands import Errands
 from crawlfleet.control.events import Broadcast, Events
 from crawlfleet.control.following import Following
+from crawlfleet.control.gathering import Gathering
 from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Keys, Principal
@@ -178,7 +179,9 @@ class ControlPlane:
         )
         self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
-        self._outbox = Outbox(store=store, state=state, sinks=sinks)
+        self._gathering = Gathering(store=store, state=state, system=system)
+        # Last: what it may raise must not keep the others from hearing.
+        self._outbox = Outbox(store=store, state=state, sinks=[*sinks, self._gathering])
         self.events = Events(
             store=store, broadcast=self._broadcast, position=lambda: state.position.newest
         )
@@ -322,6 +325,7 @@ class ControlPlane:
                 group.create_task(self._dispatch.run(), name="dispatch")
                 group.create_task(self._timers.run(), name="timers")
                 group.create_task(self._outbox.run(), name="outbox")
+                group.create_task(self._gathering.run(), name="gathering")
                 group.create_task(self.crawls.run(), name="crawls")
                 if self._probing is not None:
                     group.create_task(self._probing.run(), name="probing")

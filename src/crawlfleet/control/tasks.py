@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from crawlfleet.control.state import FleetState
-from crawlfleet.core import administration, admission
+from crawlfleet.core import administration, admission, dividing, shards
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.administration import ProjectRequest
@@ -69,6 +69,7 @@ class Tasks:
         outcomes: list[Submission | None] = [None] * len(requests)
         changes: list[Change] = []
         places: list[int] = []
+        made = 0
         await self._know_places([each for each in requests if isinstance(each, TaskRequest)])
         for place, request in enumerate(requests):
             if isinstance(request, FieldProblem):
@@ -78,22 +79,35 @@ class Tasks:
             elif closed := self._closed(request):
                 outcomes[place] = Submission(conflict=closed)
             else:
-                now = self._system.now()
-                changes.append(
-                    admission.admit(
-                        request,
-                        id=make_id(TASK, now, self._system.entropy),
-                        now=now,
-                        cause=f"submitted by {by}",
-                        digest=_digest,
-                    )
-                )
+                change = self._admitted(request, by)
+                made += len(change.tasks) - 1
+                if len(change.tasks) > 1 and made > dividing.MAX_SHARDS_AT_ONCE:
+                    made -= len(change.tasks) - 1
+                    outcomes[place] = Submission(problems=(_too_many_shards(change),))
+                    continue
+                changes.append(change)
                 places.append(place)
         await self._ensure_projects({change.tasks[0].project_id for change in changes}, by=by)
         refusals = await self._state.commit(changes)
         for place, change, refusal in zip(places, changes, refusals, strict=True):
             outcomes[place] = await self._outcome(change, refusal)
         return [outcome or Submission() for outcome in outcomes]
+
+    def _admitted(self, request: TaskRequest, by: str) -> Change:
+        """The change that makes the task, with its shards if it is split."""
+        now = self._system.now()
+        change = admission.admit(
+            request,
+            id=make_id(TASK, now, self._system.entropy),
+            now=now,
+            cause=f"submitted by {by}",
+            digest=_digest,
+        )
+        parts = dividing.divide(request.task_type, request.parameters, self._rules.divisions)
+        if not parts:
+            return change
+        ids = sorted(make_id(TASK, now, self._system.entropy) for _ in parts)
+        return shards.split(change, parts, ids)
 
     async def get(self, task_id: str) -> Task:
         """The task, or `NotFound`."""
@@ -204,6 +218,17 @@ class Tasks:
             conflict=f"idempotency_key {claim.key!r} was used for another request "
             f"(task {claim.holder}); use a new key, or send the same request"
         )
+
+
+def _too_many_shards(change: Change) -> FieldProblem:
+    return FieldProblem(
+        field="parameters",
+        value=len(change.tasks) - 1,
+        message=f"would be split into {len(change.tasks) - 1} shards, which are too many beside "
+        "those of the tasks before it",
+        remedy=f"submit it by itself; one submission makes up to {dividing.MAX_SHARDS_AT_ONCE} "
+        "shards",
+    )
 
 
 def _digest(data: bytes) -> str:

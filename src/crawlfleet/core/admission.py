@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core import dividing
 from crawlfleet.core.attempts import dedup_scope
 from crawlfleet.core.complaints import LONGEST_NAME, field_problem
 from crawlfleet.core.resources import parse_resources
@@ -47,6 +48,8 @@ class AdmissionRules(msgspec.Struct, frozen=True, kw_only=True):
 
     strategies: Collection[str]
     parameter_types: Mapping[str, type[msgspec.Struct]] = {}
+    divisions: Mapping[str, dividing.Divide] = dividing.RULES
+    """How tasks are split, by their type."""
 
 
 def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProblem]:

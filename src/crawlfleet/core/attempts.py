@@ -162,7 +162,7 @@ def succeed(
         "the executor has finished",
         started_at=running_at,
         completed_at=now,
-        result=_result(True, data, None, measured, now),
+        result=result_of(True, data, None, measured, now),
         error=None,
     )
     if task is None:
@@ -312,7 +312,7 @@ def _recovered(
             now,
             f"{error.message}; {verdict.reason}",
             completed_at=now,
-            result=_result(False, None, error.message, metrics, now),
+            result=result_of(False, None, error.message, metrics, now),
             error=error,
             dead_reason=verdict.reason,
             **counters,
@@ -362,13 +362,14 @@ def _ended(before: Execution, ended: Execution, now: float, cause: str) -> Chang
     return Change(executions=(ended,), events=(event,))
 
 
-def _result(
+def result_of(
     success: bool,
     data: msgspec.Raw | None,
     error: str | None,
     metrics: dict[str, float],
     now: float,
 ) -> msgspec.Raw:
+    """A result as it is recorded."""
     result = TaskResult(
         success=success,
         data=data,

@@ -28,6 +28,10 @@ class TaskTrigger(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     REQUEUED = "requeued"
+    SHARDS_PAUSED = "shards paused"
+    SHARDS_COMPLETED = "shards completed"
+    SHARDS_FAILED = "shards failed"
+    REOPENED = "reopened"
 
 
 class ExecutionTrigger(StrEnum):
@@ -58,6 +62,9 @@ _N = NodeStatus
 TASK_TRANSITIONS: Final[Mapping[tuple[TaskStatus, TaskTrigger], TaskStatus]] = {
     (_T.WAITING, TaskTrigger.DEPENDENCIES_MET): _T.PENDING,
     (_T.WAITING, TaskTrigger.CANCELLED): _T.CANCELLED,
+    (_T.WAITING, TaskTrigger.SHARDS_PAUSED): _T.PAUSED,
+    (_T.WAITING, TaskTrigger.SHARDS_COMPLETED): _T.COMPLETED,
+    (_T.WAITING, TaskTrigger.SHARDS_FAILED): _T.FAILED,
     (_T.PENDING, TaskTrigger.ASSIGNED): _T.ASSIGNED,
     (_T.PENDING, TaskTrigger.PAUSED): _T.PAUSED,
     (_T.PENDING, TaskTrigger.CANCELLED): _T.CANCELLED,
@@ -76,9 +83,13 @@ TASK_TRANSITIONS: Final[Mapping[tuple[TaskStatus, TaskTrigger], TaskStatus]] = {
     (_T.PROCESSING, TaskTrigger.CANCELLED): _T.CANCELLED,
     (_T.PAUSED, TaskTrigger.RESUMED): _T.PENDING,
     (_T.PAUSED, TaskTrigger.CANCELLED): _T.CANCELLED,
+    (_T.PAUSED, TaskTrigger.SHARDS_FAILED): _T.FAILED,
+    (_T.PAUSED, TaskTrigger.REOPENED): _T.WAITING,
     (_T.FAILED, TaskTrigger.REQUEUED): _T.PENDING,
     (_T.TIMEOUT, TaskTrigger.REQUEUED): _T.PENDING,
     (_T.CANCELLED, TaskTrigger.REQUEUED): _T.PENDING,
+    (_T.FAILED, TaskTrigger.REOPENED): _T.WAITING,
+    (_T.CANCELLED, TaskTrigger.REOPENED): _T.WAITING,
 }
 
 EXECUTION_TRANSITIONS: Final[Mapping[tuple[ExecutionStatus, ExecutionTrigger], ExecutionStatus]] = {
@@ -178,6 +189,12 @@ def _moved(
     moved = msgspec.structs.replace(
         thing, status=target, version=thing.version + 1, updated_at=now, **fields
     )
+    project_id = None
+    if isinstance(thing, Task):
+        project_id = thing.project_id
+        if thing.parent_id is not None:
+            # So that whoever gathers need not look up every task that ends.
+            details = {**details, "parent_id": thing.parent_id, "shard": thing.shard}
     event = Event(
         kind=f"{kind}.{target}",
         subject=thing.id,
@@ -186,6 +203,6 @@ def _moved(
         from_state=str(thing.status),
         to_state=str(target),
         details=details,
-        project_id=thing.project_id if isinstance(thing, Task) else None,
+        project_id=project_id,
     )
     return moved, event

@@ -46,7 +46,7 @@ _LEADS_TO: Final = {
     Verb.RETRY: TaskStatus.PENDING,
     Verb.REQUEUE: TaskStatus.PENDING,
 }
-_FRESH: Final[dict[str, Any]] = {
+FRESH: Final[dict[str, Any]] = {
     "retry_count": 0,
     "loss_count": 0,
     "not_before": 0.0,
@@ -59,6 +59,7 @@ _FRESH: Final[dict[str, Any]] = {
     "execution_id": None,
     "started_at": None,
 }
+"""What a task is like that begins anew."""
 
 
 def is_fulfilled(order: Order, task: Task) -> bool:
@@ -67,7 +68,10 @@ def is_fulfilled(order: Order, task: Task) -> bool:
         return task.priority == order.priority
     if order.verb is Verb.DISCARD:
         return task.status in TERMINAL and task.dead_reason is None
-    return task.status is _LEADS_TO[order.verb]
+    target = _LEADS_TO[order.verb]
+    if target is TaskStatus.PENDING and task.is_parent:
+        target = TaskStatus.WAITING
+    return task.status is target
 
 
 def follow(order: Order, task: Task, execution: Execution | None, *, now: float) -> Change | None:
@@ -98,8 +102,13 @@ def follow(order: Order, task: Task, execution: Execution | None, *, now: float)
 
 def _retried(task: Task, now: float, cause: str) -> Change | None:
     """With fresh counters; it takes its dedup key back, if nobody else has it by now."""
-    change = _moved(task, TaskTrigger.REQUEUED, now, cause, **_FRESH)
-    if change is None or task.dedup_key is None:
+    change = _moved(task, TaskTrigger.REQUEUED, now, cause, **FRESH)
+    return None if change is None else reclaimed(task, change, now)
+
+
+def reclaimed(task: Task, change: Change, now: float) -> Change:
+    """A change that brings a task back to life, with its dedup key."""
+    if task.dedup_key is None or task.status not in TERMINAL:
         return change
     claim = Claim(
         scope=attempts.dedup_scope(task.project_id),

@@ -288,6 +288,16 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     outcome: str
     """`ok`, `error` (sometimes), `bad` (always an error), `hang` (ignores its time limit)."""
+    shards: int = 1
+    """Over so many tasks it is spread; the last of them fares as `outcome` says, others well."""
+
+
+def divide_work(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
+    """The shards of a simulated task."""
+    work = msgspec.json.decode(parameters, type=Work)
+    parts = [Work(seconds=work.seconds, outcome="ok")] * (work.shards - 1)
+    parts.append(Work(seconds=work.seconds, outcome=work.outcome))
+    return tuple(msgspec.Raw(msgspec.json.encode(part)) for part in parts)
 
 
 class SimulatedPool:

@@ -22,6 +22,7 @@ from crawlfleet.model.task import (
     Task,
     TaskStatus,
 )
+from crawlfleet.testing.simulation.families import FamilyInvariants
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 _TASK_MOVES: Final = {(source, target) for (source, _), target in TASK_TRANSITIONS.items()}
@@ -47,6 +48,7 @@ class Invariants:
         self._requeued: Counter[str] = Counter()
         self._ended_sessions: set[str] = set()
         self._dedup_holders: dict[tuple[str, str], str] = {}
+        self.family = FamilyInvariants(self.tasks)
         self.acting: set[str] = set()
         """Executions whose executor is at work right now, whatever the master believes."""
 
@@ -65,6 +67,10 @@ class Invariants:
             self._see_task(task, change)
         for execution in change.executions:
             self._see_lease(execution)
+        try:
+            self.family.observe(change)
+        except AssertionError as broken:
+            raise Violation(str(broken)) from broken
 
     def _check_fenced(self, session: Session) -> None:
         """A node stops acting before the master can declare it silent."""

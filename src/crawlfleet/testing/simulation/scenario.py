@@ -50,6 +50,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     limits_s: tuple[float | None, ...] = (None, 3.0, 10.0)
     dedup: bool = True
     """Whether some tasks share a `dedup_key`, so that most of those are not accepted."""
+    shards: tuple[int, ...] = (1, 1, 1, 1, 1, 1, 1, 2, 4)
+    """Into how many shards tasks are split."""
     audit_every_s: float = 5.0
     """At most, between two looks at the masters' bookkeeping, which is long in a large fleet."""
     session: SessionSettings = SessionSettings()
@@ -96,6 +98,7 @@ A_BAD_DAY: Final = Scenario(
     work_s=(1.0, 10.0, 60.0, 600.0),
     limits_s=(None, 30.0, 900.0),
     dedup=False,
+    shards=(1,),
     audit_every_s=120.0,
     session=SessionSettings(heartbeat_interval_s=30.0, timeout_s=120.0, long_poll_s=60.0),
 )

@@ -33,6 +33,7 @@ from crawlfleet.testing.simulation.faults import (
     WatchedStore,
     Work,
     change_terms,
+    divide_work,
 )
 from crawlfleet.testing.simulation.invariants import Violation
 from crawlfleet.testing.simulation.scenario import Outcome, Scenario
@@ -187,7 +188,7 @@ class _World:
             system=SimulatedSystem(self._fork(), skew_s=self._chance.uniform(-20.0, 20.0)),
             settings=self._settings,
             rules=rules,
-            admission=AdmissionRules(strategies=rules.strategies),
+            admission=AdmissionRules(strategies=rules.strategies, divisions={"work": divide_work}),
             name=name,
         )
 
@@ -270,12 +271,18 @@ class _World:
             outcomes = await self._submit_batch([self._request() for _ in range(number)])
             if outcomes is not None:
                 left -= number
-                self._accepted += [each.task.id for each in outcomes if each.task is not None]
+                accepted = [each.task.id for each in outcomes if each.task is not None]
+                # People see the shards, too, and order them about.
+                self._accepted += [*accepted, *self._watch.family.shards_of(accepted)]
 
     def _request(self) -> TaskRequest:
         chance = self._chance
         outcome = chance.choices(("ok", "error", "bad", "hang"), (70, 20, 5, 5))[0]
-        work = Work(seconds=chance.choice(self._scenario.work_s), outcome=outcome)
+        work = Work(
+            seconds=chance.choice(self._scenario.work_s),
+            outcome=outcome,
+            shards=chance.choice(self._scenario.shards),
+        )
         return TaskRequest(
             task_type="work",
             parameters=msgspec.Raw(msgspec.json.encode(work)),
@@ -356,7 +363,8 @@ class _World:
         for task in self._watch.tasks.values():
             if task.status not in TERMINAL:
                 raise Violation(self._why_waiting(task))
-            if task.status is TaskStatus.COMPLETED and task.execution_id not in self._completed:
+            done = task.is_parent or task.execution_id in self._completed
+            if task.status is TaskStatus.COMPLETED and not done:
                 raise Violation(f"{task.id} is completed, but no executor completed it")
             stored = (await self._store.tasks([task.id]))[0]
             if stored != task:

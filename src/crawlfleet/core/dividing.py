@@ -1,0 +1,85 @@
+"""Which tasks are split into shards, and into which.
+
+A type whose executors share their work has a rule here that makes the parameters of the shards
+out of those of the whole. Everything else about a shard is as it is of its parent.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from crawlfleet.core.sharding import MAX_SHARDS, split_by_host
+
+SHARED: Final = frozenset({"http_fetch"})
+"""The types whose executors know that they may be one of several."""
+MAX_SHARDS_AT_ONCE: Final = 10_000
+"""In one submission, however many tasks it has: all of them are made in one commit."""
+
+Divide = Callable[[msgspec.Raw], tuple[msgspec.Raw, ...]]
+"""The parameters of the shards out of those of the whole, which have been found good; none of
+them, or one, when it stays whole."""
+
+
+def is_shared(task_type: str) -> bool:
+    """Whether tasks of this type may be split."""
+    return task_type in SHARED
+
+
+class _Fetches(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the parameters of `http_fetch` says how it is split."""
+
+    urls: tuple[str, ...] = ()
+    shards: int = 1
+    delay_s: float = 1.0
+    concurrency: int = 1
+
+
+class _Crawl(msgspec.Struct, frozen=True, kw_only=True):
+    workers: int = 1
+
+
+def divide(
+    task_type: str, parameters: msgspec.Raw, rules: Mapping[str, Divide]
+) -> tuple[msgspec.Raw, ...]:
+    """The parameters of each shard; nothing when the task stays whole."""
+    rule = rules.get(task_type)
+    parts = rule(parameters) if rule is not None else ()
+    return parts[:MAX_SHARDS] if len(parts) > 1 else ()
+
+
+def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
+    """By host. One that may be asked without a pause can be in several shards, which then share
+    the number of requests that it may have at once."""
+    if b'"shards"' not in memoryview(parameters).tobytes():
+        return ()
+    wanted = msgspec.json.decode(parameters, type=_Fetches)
+    most_parts = 1 if wanted.delay_s > 0 else wanted.concurrency
+    lists = split_by_host(wanted.urls, wanted.shards, most_parts=most_parts)
+    if len(lists) < 2:
+        return ()
+    rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
+    del rest["shards"]
+    if most_parts > 1:
+        each = max(wanted.concurrency // min(most_parts, len(lists)), 1)
+        rest["concurrency"] = msgspec.Raw(str(each).encode())
+    return tuple(_with(rest, urls=urls) for urls in lists)
+
+
+def _divide_crawl(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
+    """All shards have one frontier: each of them is the whole crawl, done by one worker."""
+    if not is_shared("web_crawl") or b'"workers"' not in memoryview(parameters).tobytes():
+        return ()
+    workers = msgspec.json.decode(parameters, type=_Crawl).workers
+    rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
+    return (_with(rest, workers=1),) * workers
+
+
+def _with(rest: Mapping[str, msgspec.Raw], **changed: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({**rest, **changed}))
+
+
+RULES: Final[Mapping[str, Divide]] = MappingProxyType(
+    {"http_fetch": _divide_fetches, "web_crawl": _divide_crawl}
+)

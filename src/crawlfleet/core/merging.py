@@ -1,0 +1,126 @@
+"""What the results of shards come to, as the result of the task that was split.
+
+Metrics add up. Of `web_crawl` and `http_fetch` the data does, too: numbers are added, lists are
+put one after the other in the order of the shards. Of every other type it is a list with the
+data of each shard, `null` for one that has none. What would be too large for one result is left
+with the shards, and the result names them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.model.task import Task, TaskStatus
+
+MOST_BYTES: Final = 950_000
+"""Of data as JSON; leaves room in the 1 MB that a result may have."""
+OUTPUT: Final = "output"
+"""Where a crawl's result says that its items are kept by the master."""
+
+
+class _Result(msgspec.Struct, frozen=True, kw_only=True):
+    """As much of a result as is needed here."""
+
+    data: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+    metrics: dict[str, float] = {}
+
+
+_decode: Final = msgspec.json.Decoder(_Result).decode
+
+
+class Merger:
+    """Takes the shards of a task one after the other, and keeps no more than it needs."""
+
+    def __init__(self, parent: Task) -> None:
+        self._parent = parent
+        self._ids: dict[int, str] = {}
+        self._data: dict[int, msgspec.Raw] = {}
+        self._bytes = 0
+        self.metrics: dict[str, float] = {}
+
+    def take(self, child: Task) -> None:
+        """The result of a shard, in any order; one that did not complete only has its metrics."""
+        shard = child.shard or 0
+        self._ids[shard] = child.id
+        if child.result is None:
+            return
+        result = _decode(child.result)
+        for name, value in result.metrics.items():
+            self.metrics[name] = self.metrics.get(name, 0) + value
+        if child.status is not TaskStatus.COMPLETED:
+            return
+        self._bytes += len(memoryview(result.data))
+        # Beyond that nothing of it is used: the memory of the master is worth more.
+        self._data[shard] = result.data.copy() if self._fits else msgspec.Raw(b"null")
+        if not self._fits:
+            self._data = dict.fromkeys(self._data, msgspec.Raw(b"null"))
+
+    @property
+    def _fits(self) -> bool:
+        return self._bytes <= MOST_BYTES
+
+    def data(self) -> msgspec.Raw | None:
+        """The data of the whole; nothing when no shard completed."""
+        if not self._data:
+            return None
+        merge = MERGES.get(self._parent.task_type, _by_shard) if self._fits else None
+        merged = merge(self._parent, self._data, self.metrics) if merge else self._elsewhere()
+        encoded = msgspec.json.encode(merged)
+        if len(encoded) > MOST_BYTES:
+            encoded = msgspec.json.encode(self._elsewhere())
+        return msgspec.Raw(encoded)
+
+    def _elsewhere(self) -> Any:
+        """Where to look for what is too large."""
+        if self._parent.task_type == "web_crawl":
+            return _in_storage(self._parent, self.metrics)
+        counted = {name: self.metrics[name] for name in COUNTED if name in self.metrics}
+        return {**counted, "shards": [id for _, id in sorted(self._ids.items())]}
+
+
+Merge = Callable[[Task, Mapping[int, msgspec.Raw], Mapping[str, float]], Any]
+
+
+def _by_shard(
+    parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str, float]
+) -> list[msgspec.Raw | None]:
+    return [data.get(shard) for shard in range(parent.shards)]
+
+
+def _added_up(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str, float]) -> Any:
+    return add_up([msgspec.json.decode(data[shard]) for shard in sorted(data)])
+
+
+def _crawled(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str, float]) -> Any:
+    """Items by kind, or where they are kept, if that is so of one shard."""
+    found = [msgspec.json.decode(data[shard]) for shard in sorted(data)]
+    if any(isinstance(each, dict) and isinstance(each.get(OUTPUT), str) for each in found):
+        return _in_storage(parent, metrics)
+    return add_up(found)
+
+
+def _in_storage(parent: Task, metrics: Mapping[str, float]) -> dict[str, Any]:
+    return {"items": int(metrics.get("items", 0)), OUTPUT: f"/api/v1/crawls/{parent.id}/output"}
+
+
+def add_up(values: Sequence[Any]) -> Any:
+    """Values of the same shape as one: objects by key, lists in a row, numbers as their sum.
+
+    What is the same everywhere stays; what cannot be added is a list of what each has.
+    """
+    if all(isinstance(each, dict) for each in values):
+        keys = dict.fromkeys(key for each in values for key in each)
+        return {key: add_up([each[key] for each in values if key in each]) for key in keys}
+    if all(isinstance(each, list) for each in values):
+        return [item for each in values for item in each]
+    if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
+        return sum(values)
+    if all(each == values[0] for each in values):
+        return values[0]
+    return list(values)
+
+
+COUNTED: Final = ("urls", "fetched", "failed")
+"""What a result that is too large still says of itself."""
+MERGES: Final[Mapping[str, Merge]] = {"http_fetch": _added_up, "web_crawl": _crawled}

@@ -1,0 +1,70 @@
+"""Parameters of shards: together they are those of the whole, and as polite."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawlfleet.core import dividing
+
+
+def divided(task_type: str, **parameters: Any) -> list[dict[str, Any]]:
+    raw = msgspec.Raw(msgspec.json.encode(parameters))
+    found = dividing.divide(task_type, raw, dividing.RULES)
+    return [msgspec.json.decode(part) for part in found]
+
+
+MANY = [f"https://h{number}.example/" for number in range(40)]
+
+
+def test_a_list_is_split_by_host_and_keeps_the_rest() -> None:
+    parts = divided("http_fetch", urls=MANY, shards=4, headers={"X-A": "1"}, concurrency=3)
+    assert len(parts) == 4
+    assert sorted(url for part in parts for url in part["urls"]) == sorted(MANY)
+    for part in parts:
+        assert {name: part[name] for name in part if name != "urls"} == {
+            "headers": {"X-A": "1"},
+            "concurrency": 3,
+        }
+
+
+def test_a_host_with_a_pause_stays_in_one_piece() -> None:
+    urls = [f"https://one.example/{number}" for number in range(40)]
+    assert divided("http_fetch", urls=urls, shards=4, concurrency=8) == []
+
+
+@pytest.mark.parametrize(("concurrency", "shards", "each"), [(8, 4, 2), (2, 4, 1), (7, 3, 2)])
+def test_shards_of_one_host_share_its_requests_at_once(
+    concurrency: int, shards: int, each: int
+) -> None:
+    urls = [f"https://one.example/{number}" for number in range(40)]
+    parts = divided("http_fetch", urls=urls, shards=shards, delay_s=0, concurrency=concurrency)
+    assert len(parts) == min(shards, concurrency)
+    assert {part["concurrency"] for part in parts} == {each}
+    assert sum(part["concurrency"] for part in parts) <= concurrency
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"url": "https://a.example/", "shards": 4},
+        {"urls": MANY},
+        {"urls": MANY, "shards": 1},
+        {"urls": MANY[:1], "shards": 9},
+    ],
+)
+def test_what_has_nothing_to_share_stays_whole(parameters: dict[str, Any]) -> None:
+    assert divided("http_fetch", **parameters) == []
+
+
+def test_other_types_stay_whole() -> None:
+    assert divided("sleep", shards=4, seconds=1) == []
+
+
+def test_a_crawl_is_split_once_its_executors_can_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dividing, "SHARED", frozenset({"web_crawl"}))
+    parts = divided("web_crawl", url="https://a.example/", workers=3, depth=1)
+    assert parts == [{"url": "https://a.example/", "workers": 1, "depth": 1}] * 3
+    assert divided("web_crawl", url="https://a.example/", workers=1) == []
+    monkeypatch.setattr(dividing, "SHARED", frozenset())
+    assert divided("web_crawl", url="https://a.example/", workers=3) == []
