@@ -140,6 +140,7 @@ def _filter(selection: TaskSelection) -> TaskFilter:
         workflow_id=selection.workflow_id,
         assigned_node=selection.assigned_node,
         dead=selection.dead,
+        parent_id=selection.parent_id,
     )
 
 

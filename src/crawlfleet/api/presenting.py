@@ -1,5 +1,7 @@
 """From the model to what the API shows."""
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
@@ -14,7 +16,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.history import NodeSample
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.log import LogLine, Progress
-from crawlfleet.model.task import Execution, RetryPolicy, Task
+from crawlfleet.model.task import Execution, RetryPolicy, Shard, Task
 from crawlfleet.model.views import (
     AuditView,
     ConditionView,
@@ -45,7 +47,9 @@ def moment(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)
 
 
-def present_task(task: Task, progress: Progress | None = None) -> TaskView:
+def present_task(
+    task: Task, progress: Progress | None = None, shards: Sequence[Shard] = ()
+) -> TaskView:
     return TaskView(
         id=task.id,
         project_id=task.project_id,
@@ -80,6 +84,10 @@ def present_task(task: Task, progress: Progress | None = None) -> TaskView:
         error=task.error,
         dead_reason=task.dead_reason,
         progress=present_progress(progress),
+        parent_id=task.parent_id,
+        shard=task.shard,
+        shards=task.shards,
+        shard_states=dict(Counter(str(each.status) for each in shards)) if shards else {},
         version=task.version,
     )
 
@@ -97,6 +105,7 @@ def present_receipt(task: Task, *, deduplicated: bool = False) -> TaskReceipt:
         created_at=moment(task.created_at),
         priority=task.priority,
         deduplicated=int(deduplicated),
+        shards=task.shards,
     )
 
 

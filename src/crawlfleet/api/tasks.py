@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from crawlfleet.api import examples
+from crawlfleet.api import examples, examples_shards
 from crawlfleet.api.decoding import decode_body
 from crawlfleet.api.etags import tagged
 from crawlfleet.api.presenting import (
@@ -31,6 +31,7 @@ from crawlfleet.control.tasks import Submission
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import MAX_BATCH, BatchRequest, CloneRequest, TaskRequest
+from crawlfleet.model.task import TERMINAL
 from crawlfleet.model.views import (
     BatchItem,
     BatchReply,
@@ -59,6 +60,8 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Only tasks of this workflow."""
     assigned_node: str | None = None
     """Only tasks that are, or were last, on this node."""
+    parent_id: str | None = None
+    """Only the shards of this task."""
     dead: bool | msgspec.UnsetType = msgspec.UNSET
     """Only tasks in (or not in) the dead-letter list."""
     brief: bool = False
@@ -115,6 +118,7 @@ async def find(call: Call) -> TaskPage:
             workflow_id=query.workflow_id,
             assigned_node=query.assigned_node,
             dead=None if query.dead is msgspec.UNSET else query.dead,
+            parent_id=query.parent_id,
         ),
         call.project_id,
     )
@@ -131,6 +135,11 @@ async def find(call: Call) -> TaskPage:
 
 async def get(call: Call) -> Reply:
     task = await call.control.tasks.wait(_id(call), call.query.wait)
+    if task.is_parent:
+        shards = await call.control.queries.shards(task.id)
+        progress = None if task.status in TERMINAL else call.control.logs.sum_up(shards)
+        view = present_task(task, progress, shards)
+        return tagged(call, view, task.version, volatile=task.status not in TERMINAL)
     progress = call.control.logs.progress(task.execution_id)
     view = present_task(task, progress)
     return tagged(call, view, task.version, volatile=progress is not None)
@@ -252,6 +261,7 @@ ROUTES: Final = (
         summary="List tasks, newest first",
         query=ListQuery,
         response=TaskPage,
+        example=Example(response=examples_shards.SHARDS),
     ),
     Route(
         name="get_task",

@@ -13,6 +13,7 @@ Project = Annotated[str | None, typer.Option(help="Only tasks of this project.")
 Type = Annotated[str | None, typer.Option("--type", help="Only tasks of this type.")]
 Node = Annotated[str | None, typer.Option(help="Only tasks on this node.")]
 Workflow = Annotated[str | None, typer.Option(help="Only tasks of this workflow.")]
+Parent = Annotated[str | None, typer.Option(metavar="ID", help="Only the shards of this task.")]
 Dead = Annotated[bool, typer.Option("--dead", help="Only the dead-letter list.")]
 
 
@@ -23,6 +24,7 @@ def chosen(
     node: str | None,
     workflow: str | None,
     dead: bool,
+    parent: str | None = None,
 ) -> dict[str, Any]:
     """The API's filter; empty when no flag was given."""
     states = [name.strip() for part in status or () for name in part.split(",") if name.strip()]
@@ -33,6 +35,7 @@ def chosen(
         "assigned_node": node,
         "workflow_id": workflow,
         "dead": dead,
+        "parent_id": parent,
     }
     return {name: value for name, value in given.items() if value}
 

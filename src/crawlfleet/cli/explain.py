@@ -41,6 +41,7 @@ def draw_explanation(explanation: TaskExplanation) -> RenderableType:
                     "ahead of it",
                     None if explanation.ready_tasks is None else cell(explanation.ready_tasks),
                 ),
+                *((f"shards {name}", cell(count)) for name, count in explanation.shards.items()),
             ]
         ),
     ]

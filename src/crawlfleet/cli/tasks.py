@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
         try_this=(
             "crawlfleet tasks list --status failed,timeout --limit 20",
             "crawlfleet tasks list --dead --json",
+            "crawlfleet tasks list --parent task-01j…",
         ),
     )
     add_fleet_command(group, "show", show, try_this=["crawlfleet tasks show task-01j…"])
@@ -55,10 +56,11 @@ async def list_tasks(
     node: choosing.Node = None,
     workflow: choosing.Workflow = None,
     dead: choosing.Dead = False,
+    parent: choosing.Parent = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
 ) -> None:
     """List tasks, newest first."""
-    chosen = choosing.chosen(status, project, type, node, workflow, dead)
+    chosen = choosing.chosen(status, project, type, node, workflow, dead, parent)
     filters = choosing.as_query(chosen)
     found = [task async for task in desk.fleet.tasks(limit=limit, **filters)]
     desk.output.show(found, lambda: draw_tasks(found))
@@ -149,6 +151,8 @@ def draw_task(
                 ("started", moment(task.started_at) if task.started_at else None),
                 ("ended", moment(task.completed_at) if task.completed_at else None),
                 ("progress", cell(_progress(task)) if task.progress else None),
+                ("shards", cell(_shards(task)) if task.shard_states else None),
+                ("shard", cell(_shard(task)) if task.parent_id else None),
                 ("time limit", cell(span(task.timeout)) if task.timeout else None),
                 ("strategy", cell(task.schedule_strategy) if task.schedule_strategy else None),
                 ("error", cell(task.error.message, "red") if task.error else None),
@@ -170,6 +174,15 @@ def _progress(task: TaskView) -> str:
         return ""
     done, total = task.progress.done, task.progress.total
     return f"{done:g}" if not total else f"{done:g} of {total:g} ({done / total:.0%})"
+
+
+def _shards(task: TaskView) -> str:
+    states = ", ".join(f"{count} {state}" for state, count in task.shard_states.items())
+    return f"{task.shards}: {states}"
+
+
+def _shard(task: TaskView) -> str:
+    return f"{task.shard} of {task.shards}, of {task.parent_id}"
 
 
 def draw_executions(attempts: Sequence[ExecutionView]) -> Table:

@@ -115,6 +115,8 @@ class TaskSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     assigned_node: str | None = None
     dead: bool | None = None
     """Only tasks in (or not in) the dead-letter list."""
+    parent_id: str | None = None
+    """Only the shards of this task."""
 
 
 class BulkRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -70,7 +70,16 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: TaskError | None = None
     dead_reason: str | None = None
     progress: ProgressView | None = None
-    """While it runs, and only of a task that is asked for by its id."""
+    """While it runs, and only of a task that is asked for by its id; of one that was split, the
+    sum of its shards'."""
+    parent_id: str | None = None
+    """The task that it is a shard of."""
+    shard: int | None = None
+    """Which of them it is, from 0."""
+    shards: int = 0
+    """How many shards there are, for the task that was split and for each of them."""
+    shard_states: dict[str, int] = {}
+    """How many shards are in which state; only of a task that is asked for by its id."""
     version: int = 0
     """Grows with each change; the `ETag` begins with it."""
 
@@ -84,6 +93,8 @@ class TaskReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     priority: int
     deduplicated: int = 0
     """1 when this is an earlier task that does the same work."""
+    shards: int = 0
+    """How many tasks it was split into; it waits for them."""
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -338,6 +349,8 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """How many tasks are ready with it."""
     ready_at: float | None = None
     """When it will be, in seconds since 1970, if it has to wait first."""
+    shards: dict[str, int] = {}
+    """Of a task that was split: how many of its shards are in which state."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
