@@ -10,7 +10,6 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import tasks as control_tasks
 from crawlfleet.control.outbox import Outbox
-from crawlfleet.core import dividing
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import Conflict, InvalidRequest
 from crawlfleet.model.log import Progress
@@ -385,7 +384,3 @@ def test_tasks_that_are_whole_cost_no_further_reading() -> None:
 
 async def nothing(*_: object) -> bool:
     return False
-
-
-def test_a_crawl_stays_whole_until_its_executors_can_share_it() -> None:
-    assert not dividing.is_shared("web_crawl")

@@ -137,6 +137,7 @@ def test_hosts_do_not_wait_for_each_other() -> None:
     assert max(starts[-1] for starts in web.starts.values()) < 4.0
 
 
+@pytest.mark.slow
 def test_the_result_fits_however_much_comes_back() -> None:
     web = Web(body="x" * 100_000, **{f"header-{n}": "y" * 50 for n in range(40)})
     for number in (1, 30, 1000, MOST_URLS):
@@ -148,6 +149,7 @@ def test_the_result_fits_however_much_comes_back() -> None:
     assert data.pages[0].truncated
 
 
+@pytest.mark.slow
 def test_long_complaints_fit_too() -> None:
     web = Web()
     urls = [f"https://h{n}.example/{'z' * 79}" for n in range(MOST_URLS)]

@@ -3961,6 +3961,13 @@ export interface components {
              * @default null
              */
             ready_tasks?: number | null;
+            /**
+             * @description Of a task that was split: how many of its shards are in which state.
+             * @default {}
+             */
+            shards?: {
+                [key: string]: number;
+            };
             /** @enum {string} */
             status: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
             /** @description One sentence for people. */
@@ -3990,6 +3997,11 @@ export interface components {
             deduplicated?: number;
             id: string;
             priority: number;
+            /**
+             * @description How many tasks it was split into; it waits for them.
+             * @default 0
+             */
+            shards?: number;
             /** @enum {string} */
             status: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
         };
@@ -4099,6 +4111,11 @@ export interface components {
              * @default null
              */
             dead?: boolean | null;
+            /**
+             * @description Only the shards of this task.
+             * @default null
+             */
+            parent_id?: string | null;
             /** @default null */
             project_id?: string | null;
             /**
@@ -4214,9 +4231,15 @@ export interface components {
             /** @default null */
             not_before?: string | null;
             parameters: unknown;
+            /**
+             * @description The task that it is a shard of.
+             * @default null
+             */
+            parent_id?: string | null;
             priority: number;
             /**
-             * @description While it runs, and only of a task that is asked for by its id.
+             * @description While it runs, and only of a task that is asked for by its id; of one that was split, the
+             *     sum of its shards'.
              * @default null
              */
             progress?: components["schemas"]["ProgressView"] | null;
@@ -4231,6 +4254,23 @@ export interface components {
             retry_policy?: components["schemas"]["RetryPolicy"] | null;
             /** @default null */
             schedule_strategy?: string | null;
+            /**
+             * @description Which of them it is, from 0.
+             * @default null
+             */
+            shard?: number | null;
+            /**
+             * @description How many shards are in which state; only of a task that is asked for by its id.
+             * @default {}
+             */
+            shard_states?: {
+                [key: string]: number;
+            };
+            /**
+             * @description How many shards there are, for the task that was split and for each of them.
+             * @default 0
+             */
+            shards?: number;
             /** @default null */
             started_at?: string | null;
             /** @enum {string} */
@@ -8480,6 +8520,8 @@ export interface operations {
                 dead?: boolean;
                 /** @description How many at most. */
                 limit?: number;
+                /** @description Only the shards of this task. */
+                parent_id?: string;
                 /** @description Only tasks of this project. */
                 project_id?: string;
                 /** @description Only tasks in this state; several are parted by commas. */
@@ -8501,6 +8543,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "task-1m7hg3wq2rd0fsv6hsx2pm8k4",
+                     *           "project_id": "default",
+                     *           "cluster_id": "default",
+                     *           "task_type": "http_fetch",
+                     *           "parameters": {
+                     *             "urls": [
+                     *               "https://example.com/a",
+                     *               "https://example.com/b"
+                     *             ]
+                     *           },
+                     *           "priority": 5,
+                     *           "status": "processing",
+                     *           "created_at": "2026-11-15T18:29:03.933242Z",
+                     *           "updated_at": "2026-11-15T18:29:03.956098Z",
+                     *           "retry_count": 0,
+                     *           "max_retries": 3,
+                     *           "parent_id": "task-1m7hg3wq2q8b2jmw0xbd8ex9t",
+                     *           "shard": 0,
+                     *           "shards": 4,
+                     *           "version": 3
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["TaskPage"];
                 };
             };
