@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from crawlfleet import config, plugins
+from crawlfleet.backends.frontier.shelf import FolderShelf
 from crawlfleet.backends.frontier.sqlite import stored_receipts
 from crawlfleet.backends.machine import Machine
 from crawlfleet.backends.output_folder import OutputFolder
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 log = logger(Component.MASTER)
 BUILT_IN_TASK_TYPES: Final = ("extract", "http_fetch", "python", "sleep", "web_crawl")
 STOP_DEADLINE_S: Final = 3
+FRONTIERS: Final = "frontiers"
+"""The folder of crawls' frontiers, beside their output."""
 
 
 def open_store(url: str) -> Store:
@@ -101,6 +104,7 @@ def control_plane(
         admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),
+        shelf=FolderShelf(config.output_dir(settings) / FRONTIERS),
         prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
         origins=origins,
         name=name,

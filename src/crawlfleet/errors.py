@@ -86,6 +86,10 @@ class FrontierLost(StoreUnavailable):
     retryable = False
 
 
+class FrontierRefused(CrawlfleetError):
+    """The master does not do what was asked of a frontier; the message says why."""
+
+
 class SinkUnusable(CrawlfleetError):
     """Output cannot go where it should; the message names the place and the remedy."""
 

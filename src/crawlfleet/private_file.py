@@ -8,6 +8,10 @@ from typing import BinaryIO
 from crawlfleet.errors import ConfigError
 
 
+class InUse(ConfigError):
+    """Another process has the file."""
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Replace the file durably; a reader sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -23,7 +27,7 @@ def write_private(path: Path, content: bytes) -> None:
 def hold(path: Path, *, busy: str) -> BinaryIO:
     """Take a file for this process until it is closed, or the process ends, however it does.
 
-    Raises `ConfigError` with the message `busy` when another process has it.
+    Raises `InUse` with the message `busy` when another process has it.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = path.open("ab")
@@ -31,5 +35,5 @@ def hold(path: Path, *, busy: str) -> BinaryIO:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         lock.close()
-        raise ConfigError(busy) from error
+        raise InUse(busy) from error
     return lock

@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from plain_http import Master, started
 
+from crawlfleet.core import talk
+from crawlfleet.model.frontier_talk import FrontierCall, Open, Talk
 from crawlfleet.model.key import Role
 from crawlfleet.model.log import Gap, LogLine, Progress
 from crawlfleet.model.messages import (
@@ -246,6 +248,33 @@ def record_crawl(master: Master) -> list[dict[str, Any]]:
     return to.exchanges
 
 
+def record_frontier(master: Master) -> list[dict[str, Any]]:
+    """A node that asks for the frontier of a crawl."""
+    to = Recorder(master)
+    registration = Registration(
+        name="asking", resources={"slots": 1.0}, task_types=("web_crawl",), protocol=PROTOCOL
+    )
+    to.say("register to ask", "join", "/api/v1/nodes:register", registration)
+    node = "/api/v1/nodes/{node_id}"
+    task = {"task_type": "web_crawl", "parameters": {"url": "https://shop.example/"}}
+    to.say("submit (frontier)", "admin", "/api/v1/tasks", task)
+    request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
+    (work,) = to.say("lease (frontier)", "node", f"{node}:lease", request)["assignments"]
+    call = FrontierCall(
+        session_id=to.ids["session_id"],
+        execution_id=to.ids["execution_id"],
+        token=work["token"],
+        data=talk.written(Talk(asks=[Open()])),
+    )
+    to.say("ask the frontier", "node", f"{node}:frontier", call)
+    stale = msgspec.structs.replace(call, token=work["token"] + 1)
+    to.say("ask the frontier when it is stale", "node", f"{node}:frontier", stale)
+    end = Departure(session_id=to.ids["session_id"])
+    to.say("cancel (frontier)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
+    to.say("leave (frontier)", "node", f"{node}:unregister", end)
+    return to.exchanges
+
+
 def record_leaving(master: Master) -> list[dict[str, Any]]:
     """A node that advertises its health endpoint, tells its time, and drains itself."""
     to = Recorder(master)
@@ -278,6 +307,7 @@ def main() -> None:
     for suffix, record_part in {
         "": record,
         "-crawls": record_crawl,
+        "-frontier": record_frontier,
         "-leaving": record_leaving,
     }.items():
         file = FOLDER / f"node-protocol-{PROTOCOL}{suffix}.json"

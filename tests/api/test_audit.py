@@ -11,7 +11,15 @@ from crawlfleet.model.key import Role
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api audit")]
 
-NOT_IN_IT: Final = {"heartbeat", "lease", "report", "note", "keep_segment", "device_heartbeat"}
+NOT_IN_IT: Final = {
+    "heartbeat",
+    "lease",
+    "report",
+    "note",
+    "keep_segment",
+    "ask_frontier",
+    "device_heartbeat",
+}
 """What nodes say of their work."""
 
 

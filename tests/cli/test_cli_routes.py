@@ -89,6 +89,7 @@ REASONS = {
     "report": "said by `worker`",
     "note": "said by `worker`",
     "keep_segment": "said by `worker`",
+    "ask_frontier": "said by `worker`",
     "renew_node_token": "said by `worker`",
     "get_key": "`keys list` shows all that there is to a key",
     "open_session": "for a browser; a command shows its key",

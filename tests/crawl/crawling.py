@@ -15,8 +15,9 @@ import msgspec
 
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
 from crawlfleet.core.canonical import fingerprint
+from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl.local import local_crawl
-from crawlfleet.crawl.run import Summary, rules_of
+from crawlfleet.crawl.run import Summary
 from crawlfleet.model.crawl import FAST, CrawlParameters, Fetching, Politeness, Scope, SinkSpec
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.testing.known_site import ServedSite, SiteSpec

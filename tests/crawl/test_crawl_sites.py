@@ -12,10 +12,11 @@ import pytest
 from crawling import HASTY, POLITE, OddSite, crawl, odd_site, parameters_for, records
 
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
+from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl import admittance
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.local import local_crawl
-from crawlfleet.crawl.run import Crawl, rules_of
+from crawlfleet.crawl.run import Crawl
 from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Outcome, Scope

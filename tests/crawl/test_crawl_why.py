@@ -10,7 +10,8 @@ import pytest
 from crawling import POLITE, Command, Crawled, OddSite, crawl, odd_site
 
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
-from crawlfleet.crawl.run import Explanation, explain, rules_of
+from crawlfleet.core.shared_crawl import rules_of
+from crawlfleet.crawl.run import Explanation, explain
 from crawlfleet.model.crawl import Limits, Scope
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.testing.zoo.animal import reply

@@ -170,7 +170,7 @@ def check_commands(fleet: LocalFleet, id: str, folder: Path) -> None:
     assert len(command(fleet, "download", id).stdout.splitlines()) >= 480
     refused = command(fleet, "stop", id)
     assert (refused.returncode, "is completed" in refused.stderr) == (1, True)
-    assert "is completed" in command(fleet, "why", id, "http://127.0.0.1/").stderr
+    assert "within" in command(fleet, "why", id, "http://127.0.0.1/").stdout
 
 
 async def download(client: Client, id: str, format: str = "jsonl") -> bytes:
@@ -218,8 +218,10 @@ def test_a_crawl_is_watched_steered_and_downloaded(tmp_path: Path) -> None:
             assert ended.figures.known == ended.figures.done == 120 + ended.figures.failed
             assert sum(ended.figures.depths) == ended.figures.known
             await check_everywhere(client, id)
-            with pytest.raises(Conflict, match="completed"):
-                await client.explain_url(id, site.url)
+            visited = await client.explain_url(id, site.url)
+            assert visited.record is not None
+            assert visited.record.outcome == "ok"
+            assert (await client.explain_url(id, "https://elsewhere.example/")).refused_by
             with pytest.raises(Conflict, match="completed"):
                 await client.steer(id, "pause")
             assert [crawl.task_id async for crawl in client.crawls()] == [id]

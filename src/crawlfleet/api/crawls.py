@@ -21,7 +21,8 @@ from crawlfleet.api.selecting import (
 )
 from crawlfleet.control.crawls import CRAWL, CrawlVerb
 from crawlfleet.core.orders import Order, Verb
-from crawlfleet.errors import Conflict, InvalidRequest
+from crawlfleet.errors import Conflict, InvalidRequest, NotFound
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.crawl_views import (
     CrawlItem,
     CrawlItemPage,
@@ -141,7 +142,21 @@ async def output(call: Call) -> Response:
 
 
 async def explain_url(call: Call) -> UrlExplanation:
-    return await call.control.crawls.explain(await _task(call), call.query.url)
+    task = await _task(call)
+    if task.status is TaskStatus.PROCESSING:
+        return await call.control.crawls.explain(task, call.query.url)
+    from crawlfleet.crawl.run import explained  # a master that nobody asks need not know how
+
+    try:
+        async with call.control.frontiers.reading(task) as frontier:
+            parameters = msgspec.json.decode(task.parameters, type=CrawlParameters)
+            told = await explained(parameters, frontier, call.query.url)
+    except NotFound:
+        raise Conflict(
+            f"{task.id} is {task.status}, and its books were on its node: only while it runs "
+            "can it tell"
+        ) from None
+    return msgspec.convert(msgspec.to_builtins(told), UrlExplanation)
 
 
 def _ordering(verb: CrawlVerb) -> Handler:
@@ -373,9 +388,9 @@ ROUTES: Final[tuple[Route, ...]] = (
         scope=Scope.PATH,
         handler=explain_url,
         summary="What became of a URL in a crawl",
-        details="Asked of the node that runs the crawl: whether the URL was found, where and "
-        "when, how its visit ended, or which rule keeps it out. A crawl that is over has put "
-        "its books away (409).",
+        details="Whether the URL was found, where and when, how its visit ended, or which rule "
+        "keeps it out. Asked of the node while the crawl runs, and of its books afterwards; those "
+        "of a crawl with `frontier: node`, or with `sinks` of its own, went with it (409).",
         query=UrlQuery,
         response=UrlExplanation,
         conflicts=True,

@@ -105,3 +105,13 @@ SEGMENT: Final[dict[str, Any]] = {
     "data": "eJyLViooyk8pTS4pVtKpVirJLMlJVbJS8k4tATFqY7kAunIK7A==",
 }
 SEGMENT_REPLY: Final[dict[str, Any]] = {"verdict": "kept"}
+FRONTIER_CALL: Final[dict[str, Any]] = {
+    "session_id": "session-06f6vn2kd3yyqj4p3m4p7d2w10",
+    "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+    "token": 1,
+    "data": "AIGkYXNrc5GBo2Fza6RvcGVu",
+}
+FRONTIER_REPLY: Final[dict[str, Any]] = {
+    "standing": "done",
+    "data": "AIWkbGlmZQGmY291bnRzhaVrbm93bgCnd2FpdGluZwCmbGVhc2VkAKRkb25lAKVwYWdlcwA=",
+}

@@ -163,6 +163,8 @@ class OutputFolder:
         """The run to read, after those that it goes on from; each as far as it counts."""
         found = self._found(task_id, stream)
         paths = {execution_id: path for _, execution_id, path in found}
+        if shared := self._shared(found, task_id):
+            return shared
         newest: Chain = []
         for _, _, path in reversed(found):
             chain = self._chain_to(path, paths, task_id)
@@ -171,6 +173,29 @@ class OutputFolder:
                 return chain
             newest = newest or chain
         return newest
+
+    def _shared(self, found: list[tuple[int, str, Path]], task_id: str) -> Chain:
+        """All runs of a crawl that several executions work for; none where the newest is not one
+        of those. Each counts as far as it says itself, or as another says of it."""
+        runs: dict[str, tuple[RunFile, list[Frame]]] = {}
+        is_shared = False
+        for _, execution_id, path in found:
+            run = self._run(path)
+            frames = run.through(None)
+            if run.first is not None:
+                is_shared = run.first.shared
+                if is_shared:
+                    runs[execution_id] = run, frames
+        if not is_shared:
+            return []
+        counted = {id: frames[-1].segment.counted for id, (_, frames) in runs.items()}
+        for _, frames in runs.values():
+            for told in (each for frame in frames for each in frame.segment.earlier):
+                if told.execution_id not in runs and told.items:
+                    raise _missing(task_id, told.execution_id)
+                known = counted.get(told.execution_id, 0)
+                counted[told.execution_id] = max(known, told.last)
+        return [(run, run.through(counted[id])) for id, (run, _) in runs.items()]
 
     def _chain_to(self, path: Path, paths: Mapping[str, Path], task_id: str) -> Chain:
         """One run, and before it those that it goes on from."""
@@ -181,10 +206,7 @@ class OutputFolder:
         chain = [(last, frames)]
         for earlier in reversed(last.first.earlier):
             if earlier.execution_id not in paths:
-                raise OutputUnavailable(
-                    f"a part of the output of {task_id} is missing: "
-                    f"the run of {earlier.execution_id}; put it back"
-                )
+                raise _missing(task_id, earlier.execution_id)
             run = self._run(paths[earlier.execution_id])
             chain.insert(0, (run, run.through(earlier.last)))
         return chain
@@ -223,6 +245,12 @@ async def _next(pieces: Generator[bytes, None, None]) -> bytes | None:
         while not step.done():  # to be cancelled again changes nothing
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([step])
+
+
+def _missing(task_id: str, execution_id: str) -> OutputUnavailable:
+    return OutputUnavailable(
+        f"a part of the output of {task_id} is missing: the run of {execution_id}; put it back"
+    )
 
 
 def _is_ours(folder: Path) -> bool:

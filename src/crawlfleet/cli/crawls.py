@@ -135,7 +135,7 @@ async def why(
     id: Id,
     address: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
 ) -> None:
-    """Say what became of a URL in a crawl that runs."""
+    """Say what became of a URL in a crawl."""
     explanation = await desk.fleet.explain_url(id, address)
     desk.output.show(explanation, lambda: draw_explanation(explanation))
 

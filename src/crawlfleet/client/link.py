@@ -14,6 +14,7 @@ from crawlfleet.errors import (
     Refused,
     Unauthenticated,
 )
+from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
 from crawlfleet.model.messages import (
     Departure,
     DrainOrder,
@@ -95,6 +96,9 @@ class HttpControlLink:
     async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
         return await self._send(node_id, "keep", upload, SegmentReply)
 
+    async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
+        return await self._send(node_id, "frontier", call, FrontierReply, matter="frontier")
+
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(node_id, "drain", DrainOrder(deadline_s=deadline_s), NodeView)
 
@@ -113,21 +117,31 @@ class HttpControlLink:
             log.info("the token was renewed", node_id=node_id)
 
     async def _send(
-        self, node_id: str, verb: str, body: object, type: type[T], *, wait_s: float = 0.0
+        self,
+        node_id: str,
+        verb: str,
+        body: object,
+        type: type[T],
+        *,
+        wait_s: float = 0.0,
+        matter: str = "",
     ) -> T:
+        path = f"/api/v1/nodes/{node_id}:{verb}"
         try:
-            return await self._with_token(f"/api/v1/nodes/{node_id}:{verb}", body, type, wait_s)
+            return await self._with_token(path, body, type, wait_s, matter)
         except (Unauthenticated, NotFound, InvalidRequest, Conflict) as error:
             raise Refused(str(error)) from error
         except Busy as error:
             raise _later(error) from error
 
-    async def _with_token(self, path: str, body: object, type: type[T], wait_s: float) -> T:
+    async def _with_token(
+        self, path: str, body: object, type: type[T], wait_s: float, matter: str
+    ) -> T:
         """Ask with the newest token; also when it was renewed while the question was on its way."""
 
         async def ask(token: str) -> T:
             return await self._transport.call(
-                "POST", path, type, key=token, body=body, wait_s=wait_s
+                "POST", path, type, key=token, body=body, wait_s=wait_s, matter=matter
             )
 
         used = self._node_token

@@ -68,7 +68,8 @@ class Transport:
 
     def __init__(self, url: str, trust: Trust = Trust()) -> None:  # noqa: B008 (frozen)
         self._addresses = addresses_in(url)
-        self._at = 0
+        self._at: dict[str, int] = {}
+        """Which address is asked next, for each matter that keeps a place of its own."""
         self._trust = trust
         self._trusted: tuple[tuple[Any, ...], ssl.SSLContext] | None = None
         """The files as they were when they were read, and what was read."""
@@ -94,13 +95,16 @@ class Transport:
     @property
     def address(self) -> str:
         """The master that is asked next."""
-        return self._addresses[self._at]
+        return self._address()
+
+    def _address(self, matter: str = "") -> str:
+        return self._addresses[self._at.get(matter, 0)]
 
     def use(self, addresses: Sequence[str]) -> None:
         """Ask these masters from now on; the present one first, if it is among them."""
         present = self.address
         self._addresses = tuple(addresses) or self._addresses
-        self._at = self._addresses.index(present) if present in self._addresses else 0
+        self._at = {"": self._addresses.index(present) if present in self._addresses else 0}
 
     async def call(
         self,
@@ -113,10 +117,12 @@ class Transport:
         query: dict[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
+        matter: str = "",
     ) -> T:
         """The answer as `type`; waits `wait_s` longer than usual for a long poll.
 
-        What is not JSON is asked for as `str`.
+        What is not JSON is asked for as `str`. A `matter` that not every master can deal with
+        finds its own: where it was turned away has no bearing on the other calls.
         """
         content = None if body is None else msgspec.json.encode(body)
         sent = {"Authorization": f"Bearer {key}", **(headers or {})}
@@ -126,9 +132,9 @@ class Transport:
             total=ANSWER_TIMEOUT_S + wait_s, sock_connect=CONNECT_TIMEOUT_S
         )
         for others in reversed(range(len(self._addresses))):
-            packed, how = self._packed(content, address := self.address)
+            packed, how = self._packed(content, address := self._address(matter))
             try:
-                with self._reaching(address, is_long=wait_s > 0):
+                with self._reaching(address, is_long=wait_s > 0, matter=matter):
                     async with self._opened().request(
                         method,
                         address + path,
@@ -204,22 +210,22 @@ class Transport:
                 await _pause()
 
     @contextmanager
-    def _reaching(self, address: str, *, is_long: bool) -> Iterator[None]:
+    def _reaching(self, address: str, *, is_long: bool, matter: str = "") -> Iterator[None]:
         """Raise what trouble with the connection means, and ask another master next time."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
             yield
         except MasterUnreachable:
-            self._leave(address)
+            self._leave(address, matter)
             raise
         except asyncio.CancelledError:
             # The caller has waited long enough for what should be quick.
             if not is_long and loop.time() - begun > SLOW_S:
-                self._leave(address)
+                self._leave(address, matter)
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._leave(address)
+            self._leave(address, matter)
             detail = str(error) or error.__class__.__name__
             if isinstance(error, aiohttp.ClientSSLError):
                 detail = (
@@ -232,11 +238,11 @@ class Transport:
             kind = _NotSent if not_sent else MasterUnreachable
             raise kind(f"{address} did not answer: {detail}") from error
 
-    def _leave(self, address: str) -> None:
+    def _leave(self, address: str, matter: str) -> None:
         self._doubts = True
         # Of several calls that fail at once, the first decides.
-        if address == self.address:
-            self._at = (self._at + 1) % len(self._addresses)
+        if address == self._address(matter):
+            self._at[matter] = (self._at.get(matter, 0) + 1) % len(self._addresses)
 
     def _packed(
         self, content: bytes | None, address: str

@@ -12,8 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.control.errands import Errands
+from crawlfleet.control.frontiers import Frontiers
+from crawlfleet.control.holding import Holding
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
+from crawlfleet.core.shared_crawl import crawl_of
 from crawlfleet.errors import Conflict, NotFound, OutputUnavailable, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.crawl_views import UrlExplanation
@@ -21,7 +24,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.messages import NoteBatch, NoteReply
 from crawlfleet.model.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
-from crawlfleet.model.task import Execution, Task, TaskStatus
+from crawlfleet.model.task import Task, TaskStatus
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -61,8 +64,12 @@ class Crawls:
         system: System,
         tasks: Tasks,
         errands: Errands,
+        holding: Holding,
+        frontiers: Frontiers,
         output: OutputStore | None,
     ) -> None:
+        self._holding = holding
+        self._frontiers = frontiers
         self._store = store
         self._state = state
         self._system = system
@@ -81,8 +88,13 @@ class Crawls:
 
     async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
         """Keep a segment of an execution that the node holds; the same again changes nothing."""
-        execution = await self._held(node_id, upload)
-        if execution is None:
+        lease = await self._holding.lease(
+            node_id,
+            session_id=upload.session_id,
+            execution_id=upload.execution_id,
+            token=upload.token,
+        )
+        if lease is None:
             return SegmentReply(
                 verdict=Verdict.STALE, message=f"{upload.execution_id} is not held by {node_id}"
             )
@@ -92,9 +104,10 @@ class Crawls:
                 message=f"a segment may have {MOST_SEGMENT_BYTES:,} bytes, this one has "
                 f"{len(upload.data):,}",
             )
+        execution = lease.execution
         try:
             await self.output.append(
-                execution.task_id,
+                crawl_of(lease.task),
                 execution.token,
                 execution.id,
                 upload.stream,
@@ -173,8 +186,9 @@ class Crawls:
         return await self._errands.ask(lease.execution, name, arguments)
 
     async def sweep(self) -> int:
-        """Remove the output of tasks that are gone, and what does not count of those that have
-        completed; how many tasks are gone."""
+        """Remove the output and the frontiers of tasks that are gone, and what does not count of
+        those that have completed; how many tasks are gone."""
+        await self._sweep_frontiers()
         if self._output is None:
             return 0
         kept = await self._output.tasks()
@@ -188,6 +202,15 @@ class Crawls:
                 except OutputUnavailable as error:  # of this one; the others can be tidied
                     log.warning("output is not swept", task_id=task_id, error=str(error))
         return gone
+
+    async def _sweep_frontiers(self) -> None:
+        kept = await self._frontiers.tasks()
+        for begin in range(0, len(kept), PORTION):
+            portion = kept[begin : begin + PORTION]
+            known = {task.id for task in await self._store.tasks(portion)}
+            for task_id in portion:
+                if task_id not in known:
+                    await self._frontiers.remove(task_id)
 
     async def _tidy(self, output: OutputStore, task_id: str, task: Task | None) -> bool:
         """Whether the task is gone."""
@@ -207,23 +230,6 @@ class Crawls:
                     log.info("output of removed crawls is gone", crawls=gone)
             except (StoreUnavailable, OutputUnavailable) as error:
                 log.warning("output is not swept", error=str(error))
-
-    async def _held(self, node_id: str, upload: SegmentUpload) -> Execution | None:
-        """The execution, if it is this node's to write for."""
-        if upload.session_id not in self._state.sessions:
-            await self._state.renewal.nodes([node_id])
-        if upload.execution_id not in self._state.leases:
-            # Another master may have assigned it a moment ago.
-            found = await self._store.execution(upload.execution_id)
-            if found is None:
-                return None
-            await self._state.renewal.tasks([found.task_id], [found.id])
-        lease = self._state.leases.get(upload.execution_id)
-        if lease is None or upload.session_id not in self._state.sessions:
-            return None
-        execution = lease.execution
-        mine = execution.node_id == node_id and execution.session_id == upload.session_id
-        return execution if mine and execution.token == upload.token else None
 
     async def _take_figures(self, execution_id: str, told: dict[str, Any]) -> None:
         try:

@@ -22,8 +22,10 @@ from crawlfleet.control.errands import Errands
 from crawlfleet.control.events import Broadcast, Events
 from crawlfleet.control.following import Following
 from crawlfleet.control.gathering import Gathering
+from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
+from crawlfleet.control.holding import Holding
 from crawlfleet.control.keys import Keys, Principal
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.logs import Logs
@@ -48,6 +50,7 @@ from crawlfleet.core.rules import Rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.bus import EventSink
+from crawlfleet.ports.kept_frontier import FrontierShelf
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.probe import Prober
 from crawlfleet.ports.store import Lead, Leadership, Store
@@ -77,9 +80,11 @@ class ControlPlane:
         name: str = "master",
         origins: Mapping[str, str] | None = None,
         output: OutputStore | None = None,
+        shelf: FrontierShelf | None = None,
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`output` is where crawls' output is kept; without it, crawls need sinks of their own.
+        `shelf` is where their frontiers are; without it, they stay on the nodes.
         `disk_free` is the free share of the disk with the master's data."""
         self._store = store
         self._system = system
@@ -138,12 +143,16 @@ class ControlPlane:
             store=store, state=state, system=system, rules=admission, settings=settings.tasks
         )
         self.orders = Orders(store=store, state=state, system=system)
+        holding = Holding(store=store, state=state)
+        self.frontiers = Frontiers(state=state, holding=holding, shelf=shelf)
         self.crawls = Crawls(
             store=store,
             state=state,
             system=system,
             tasks=self.tasks,
             errands=errands,
+            holding=holding,
+            frontiers=self.frontiers,
             output=output,
         )
         self.queries = Queries(
@@ -327,6 +336,7 @@ class ControlPlane:
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self._gathering.run(), name="gathering")
                 group.create_task(self.crawls.run(), name="crawls")
+                group.create_task(self.frontiers.run(), name="frontiers")
                 if self._probing is not None:
                     group.create_task(self._probing.run(), name="probing")
         except* (LeadershipLost, StoreUnavailable) as trouble:

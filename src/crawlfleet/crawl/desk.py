@@ -1,7 +1,7 @@
 """Where an engine gets its work and hands in what came of it; near (`crawl.office`) or far."""
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -54,6 +54,12 @@ class Handed(msgspec.Struct, kw_only=True):
     widened: list[str] = []
     """Where redirects of seeds led that the scope alone would not have allowed."""
 
+    def leave_out(self, hosts: Collection[str]) -> None:
+        """Without what came of these hosts."""
+        ids = {visit.id for part in self.hosts if part.host in hosts for visit in part.visits}
+        self.hosts = [part for part in self.hosts if part.host not in hosts]
+        self.pages = [page for page in self.pages if page.id not in ids]
+
 
 class Leased(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine gets to do."""
@@ -61,6 +67,8 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     leases: Sequence[HostLease] = ()
     widened: Sequence[str] = ()
     """All that any engine of the crawl found, in any of its lives; see `Handed`."""
+    surplus: int = 0
+    """So many hosts to give back: others work for the crawl, and have less than their share."""
 
 
 class Desk(Protocol):

@@ -21,7 +21,7 @@ from crawlfleet.crawl.admittance import LONG_PAUSE_S, Admittance
 from crawlfleet.crawl.cookies import CookieJar
 from crawlfleet.crawl.desk import Desk, Handed, HostMeasure, Leased, Pausing
 from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.hosts import VisitedHost, name_of
+from crawlfleet.crawl.hosts import VisitedHost, fullest, name_of
 from crawlfleet.crawl.judgement import Judge, Judged, asked_to_wait, disallowed, wanted_types
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.neighbourhood import Neighbourhood
@@ -154,9 +154,11 @@ class Engine:
             self._widen(leased)
             for lease in leased.leases:
                 self._take(lease)
+            for host in fullest(self._hosts.values(), leased.surplus):
+                self._release(host)
             for name in held:
-                if host := self._hosts.get(name):
-                    host.wanted = not host.queue
+                if asking := self._hosts.get(name):
+                    asking.wanted = not asking.queue
             self._hand_in_if_starved()
             await asyncio.sleep(ASK_EVERY_S)
 
@@ -167,6 +169,8 @@ class Engine:
 
     def _take(self, lease: HostLease) -> None:
         host = self._hosts.get(lease.host)
+        if host is None and lease.state is None:
+            return  # more of a host that was released meanwhile: with that it waits again
         if host is None:
             self._hosts[lease.host] = host = VisitedHost(lease, self._politeness, self._began)
             self._admittance.welcome(host)
@@ -436,9 +440,7 @@ class Engine:
         for name in gone:
             if host := self._hosts.pop(name, None):
                 host.queue.clear()
-        ids = {visit.id for part in handed.hosts if part.host in gone for visit in part.visits}
-        handed.hosts = [part for part in handed.hosts if part.host not in gone]
-        handed.pages = [page for page in handed.pages if page.id not in ids]
+        handed.leave_out(gone)
         await self._desk.hand_in(handed)
 
 

@@ -1,6 +1,7 @@
 """A host while this process visits it: its queue, its clock, its rules, and what happened."""
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -89,3 +90,9 @@ class VisitedHost:
         )
         self.visits, self.retries, self.returned = [], [], []
         return commit
+
+
+def fullest(hosts: Iterable[VisitedHost], most: int) -> list[VisitedHost]:
+    """So many hosts to be left to others: those with the most to do, which help them most."""
+    ready = [host for host in hosts if host.ready] if most else []
+    return sorted(ready, key=lambda host: -len(host.queue))[:most]

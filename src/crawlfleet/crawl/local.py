@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from crawlfleet import plugins
+from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl.assembly import checked
-from crawlfleet.crawl.run import Crawl, rules_of
+from crawlfleet.crawl.run import Crawl
 from crawlfleet.crawl.sinks import name_of, open_sink
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.ports.frontier import Frontier

@@ -7,8 +7,8 @@ for a step that is refused is cut off again.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,15 +26,49 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
     """What is true of all lives of a crawl, and in no table of the frontier."""
 
     items: int = 0
-    """Of this round."""
+    """Of this round, as are `pages` and `urls`."""
+    pages: int = 0
+    """Those that count towards `max_pages`."""
+    urls: int = 0
+    """Finished with."""
     widened: tuple[str, ...] = ()
     round: int = 1
+    task_id: str = ""
+    """Whose execution noted this, where several work for a crawl."""
+
+
+class Member(NamedTuple):
+    """One of the executions that work, or have worked, for a crawl on one frontier."""
+
+    execution_id: str
+    task_id: str
+    is_shard: bool = False
+    """Whether there may be others at the same time; what it tells of itself is its own part."""
+    surplus: Callable[[], int] = lambda: 0
+    """How many hosts to give back, so that the others have their share."""
+
+
+def marked(name: str, execution_id: str) -> str:
+    """What a receipt is called on a frontier that several executions work on, each with its own."""
+    return f"{name}@{execution_id}" if execution_id else name
 
 
 class Office:
     """Takes in what engines bring, one step after another."""
 
-    def __init__(self, frontier: Frontier, sinks: Mapping[str, Sink], *, round: int = 1) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        sinks: Mapping[str, Sink],
+        *,
+        round: int = 1,
+        member: Member | None = None,
+    ) -> None:
+        """With a `member`, others may work on the same frontier: receipts and notes are kept under
+        the id of the execution, and what is true of the whole crawl is told by all of them."""
+        self._member = member or Member("", "")
+        self.surplus = self._member.surplus
+        self._mark = self._member.execution_id
         self._frontier = frontier
         self._round = round
         self._sinks = sinks
@@ -43,23 +77,37 @@ class Office:
         self._steps: set[asyncio.Task[Sequence[str]]] = set()
         self._broken: BaseException | None = None
         self.notes = Notes()
+        self._earlier = Notes()
+        """Of those that tried the same task before."""
+        self._others = Notes()
+        """Of all others that work, or have worked, for the crawl."""
+        self.widened: list[str] = []
+        """What any execution of the crawl has found, in any of its lives; grows at its end."""
         self.figures = Figures()
 
     async def open(self) -> None:
         """Go on where the last life ended, or begin."""
         receipts = await self._frontier.open()
-        self.notes = msgspec.convert(receipts.get(NOTES) or {}, Notes)
+        self.notes = msgspec.convert(receipts.get(marked(NOTES, self._mark)) or {}, Notes)
+        self._widen(self.notes.widened)
+        self._take_others(receipts)
         if self.notes.round != self._round:
             await self._frontier.begin_round(self._round)
             self.notes = Notes(widened=self.notes.widened, round=self._round)
+        kept = {name: receipts.get(marked(name, self._mark)) for name in self._sinks}
         for name, sink in self._sinks.items():
-            await sink.open(receipts.get(name))
-        self._receipts = {name: receipts[name] for name in self._sinks if name in receipts}
-        if new := [name for name in self._sinks if name not in receipts]:
+            await sink.open(kept[name])
+        self._receipts = {name: each for name, each in kept.items() if each is not None}
+        if new := [name for name, each in kept.items() if each is None]:
             # From now on there is a receipt to go back to: what was staged before the first commit
             # would be taken for somebody else's.
             self._receipts |= {name: await self._stage(name, ()) for name in new}
-            await self._frontier.commit("", Commit(hosts=(), receipts=self._receipts))
+            await self._frontier.commit("", Commit(hosts=(), receipts=self._marked(self._receipts)))
+
+    async def look(self) -> None:
+        """Know what the others who work for the crawl have found out."""
+        if self._mark:
+            self._take_others(await self._frontier.open())
 
     async def close(self) -> None:
         """Finish the steps that were begun, and let go."""
@@ -73,6 +121,12 @@ class Office:
         else."""
         if self._steps:
             await asyncio.wait(self._steps)
+
+    @property
+    def total(self) -> Notes:
+        """What was done for the task, or by all for the crawl, as far as is known."""
+        mine = _sum([self.notes, self._earlier])
+        return mine if self._member.is_shard else _sum([mine, self._others])
 
     def desk(self, worker: str) -> "LocalDesk":
         return LocalDesk(self._frontier, self, worker)
@@ -104,7 +158,7 @@ class Office:
             receipts = {name: await self._stage(name, handed.pages) for name in self._sinks}
         notes = self._noted(handed)
         kept = {} if notes == self.notes else {NOTES: msgspec.to_builtins(notes)}
-        commit = Commit(hosts=handed.hosts, receipts={**receipts, **kept})
+        commit = Commit(hosts=handed.hosts, receipts=self._marked({**receipts, **kept}))
         refused = await self._frontier.commit(worker, commit)
         if refused:
             for name in receipts:
@@ -112,6 +166,7 @@ class Office:
             return refused
         self._receipts |= receipts
         self.notes = notes
+        self._widen(notes.widened)
         self.figures.count(handed)
         return ()
 
@@ -124,16 +179,52 @@ class Office:
                 "and start the same crawl again: it goes on from here"
             ) from error
 
+    def _marked(self, receipts: Mapping[str, Any]) -> dict[str, Any]:
+        return {marked(name, self._mark): receipt for name, receipt in receipts.items()}
+
+    def _take_others(self, receipts: Mapping[str, Any]) -> None:
+        mine = marked(NOTES, self._mark)
+        told = [
+            msgspec.convert(receipt, Notes)
+            for name, receipt in receipts.items()
+            if name.startswith(f"{NOTES}@") and name != mine
+        ]
+        task_id = self._member.task_id
+        self._earlier = _sum([each for each in told if each.task_id == task_id])
+        self._others = _sum([each for each in told if each.task_id != task_id])
+        for each in told:
+            self._widen(each.widened)
+
+    def _widen(self, found: Iterable[str]) -> None:
+        self.widened += [url for url in dict.fromkeys(found) if url not in self.widened]
+
     def _noted(self, handed: Handed) -> Notes:
         known = self.notes.widened
         new = tuple(url for url in dict.fromkeys(handed.widened) if url not in known)
-        items = sum(len(page.items) for page in handed.pages)
-        return Notes(items=self.notes.items + items, widened=known + new, round=self.notes.round)
+        visits = [visit for host in handed.hosts for visit in host.visits]
+        return Notes(
+            items=self.notes.items + sum(len(page.items) for page in handed.pages),
+            pages=self.notes.pages + sum(visit.counts for visit in visits),
+            urls=self.notes.urls + len(visits),
+            widened=known + new,
+            round=self.notes.round,
+            task_id=self._member.task_id,
+        )
 
     def _stepped(self, step: asyncio.Task[Sequence[str]]) -> None:
         self._steps.discard(step)
         if not step.cancelled():
             step.exception()  # is told to whoever waits, and to all who come later
+
+
+def _sum(notes: Iterable[Notes]) -> Notes:
+    """What several have done."""
+    done = [*notes]
+    return Notes(
+        items=sum(each.items for each in done),
+        pages=sum(each.pages for each in done),
+        urls=sum(each.urls for each in done),
+    )
 
 
 class LocalDesk:
@@ -148,7 +239,11 @@ class LocalDesk:
         leases = await self._frontier.lease(
             self._worker, hosts=hosts, urls=urls, held=held, now=now
         )
-        return Leased(leases=leases, widened=self._office.notes.widened)
+        return Leased(
+            leases=leases,
+            widened=tuple(self._office.widened),
+            surplus=self._office.surplus(),
+        )
 
     async def hand_in(self, handed: Handed) -> Sequence[str]:
         return await self._office.take_in(self._worker, handed)

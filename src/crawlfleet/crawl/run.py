@@ -15,14 +15,12 @@ from crawlfleet.core.scope import Refusal
 from crawlfleet.crawl.assembly import checked, engine_of, fetcher_of, links_of
 from crawlfleet.crawl.crew import Crew
 from crawlfleet.crawl.desk import Figures
-from crawlfleet.crawl.office import Office
+from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import (
     FrontierCounts,
-    FrontierRules,
     HostFigures,
-    Link,
     UrlRecord,
 )
 from crawlfleet.ports.frontier import Frontier
@@ -59,7 +57,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing is left to do; else the same crawl can go on from here."""
     why: str
     pages: int
-    """Over all lives of the crawl, as are `urls`, `outcomes` and `items`."""
+    """Over all lives of the crawl, as are `urls`, `outcomes` and `items`. Of a shard, `pages`,
+    `urls` and `items` are its own part."""
     urls: int
     waiting: int
     outcomes: dict[str, int]
@@ -75,17 +74,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
     output: dict[str, Mapping[str, Any]]
     """What each sink says of itself."""
-
-
-def rules_of(parameters: CrawlParameters) -> FrontierRules:
-    """What a crawl demands of its frontier."""
-    return FrontierRules(
-        max_depth=parameters.depth,
-        max_pages=parameters.limits.max_pages,
-        max_per_host=parameters.limits.max_per_host,
-        dedup=parameters.dedup,
-        dedup_capacity=parameters.dedup_capacity,
-    )
+    is_barren: bool = False
+    """Whether the crawl is finished, and has no page at all."""
 
 
 class Crawl:
@@ -102,12 +92,16 @@ class Crawl:
         now: Callable[[], float] = time.time,
         reins: Reins | None = None,
         goes_on: bool = True,
+        member: Member | None = None,
     ) -> None:
         """`allow_private` is what the node allows and the crawl asks for, both. In a later `round`
         all that was visited before is visited again, and asked for with conditions; the sinks
         get what has changed, and which pages are gone. Unless it `goes_on` some day, the output is
-        finished also when a limit ended it."""
+        finished also when a limit ended it. As a `member` it is one of those that work on the
+        frontier, or have worked on it before."""
         self._goes_on = goes_on
+        self._member = member
+        self._worker = member.execution_id if member else "local"
         self._reins = reins or Reins()
         self._held_s = 0.0
         self._parameters = parameters
@@ -119,7 +113,7 @@ class Crawl:
         self._keep_bodies = any(sink.wants_bodies for sink in sinks.values())
         self._allow_private = allow_private
         self._round = round
-        self._office = Office(frontier, sinks, round=round)
+        self._office = Office(frontier, sinks, round=round, member=member)
 
     async def run(self, stop: asyncio.Event) -> Summary:
         """Crawl until nothing is left, a limit is reached, or `stop` is set."""
@@ -130,8 +124,9 @@ class Crawl:
             counts = await self._frontier.counts()
             finished = self._is_finished(counts)
             output = {}
+            await self._office.settle()
+            await self._office.look()
             if finished or self._reins.is_ending or not self._goes_on:
-                await self._office.settle()
                 told = {name: await sink.finish() for name, sink in self._sinks.items()}
                 output = {name: each for name, each in told.items() if each}
             return self._summary(counts, output, finished=finished, why=why)
@@ -140,20 +135,23 @@ class Crawl:
 
     async def progress(self) -> Progress:
         """How far it has got; only while it runs."""
+        counts = await self._frontier.counts()
+        if self._member is not None and self._member.is_shard:
+            counts = msgspec.structs.replace(counts, pages=self._office.total.pages)
         return Progress(
-            counts=await self._frontier.counts(),
+            counts=counts,
             figures=self._office.figures,
             elapsed_s=self._now() - self._began,
         )
 
     async def explain(self, address: str) -> Explanation:
         """What the running crawl knows of an address, or why it does not visit it."""
-        return await _explained(self._parameters, self._seeds, self._frontier, address)
+        return await explained(self._parameters, self._frontier, address)
 
     @property
     def items(self) -> int:
-        """How many it has found, over all its lives."""
-        return self._office.notes.items
+        """How many it has found, over all its lives; those of a shard alone."""
+        return self._office.total.items
 
     async def hosts(self, limit: int) -> Sequence[HostFigures]:
         """The hosts with the most waiting URLs; only while it runs."""
@@ -220,7 +218,7 @@ class Crawl:
         fetcher = fetcher_of(parameters, allow_private=self._allow_private)
         engine = engine_of(
             parameters,
-            desk=self._office.desk("local"),
+            desk=self._office.desk(self._worker),
             fetcher=fetcher,
             keep_bodies=self._keep_bodies,
             revisiting=self._round > 1,
@@ -230,6 +228,8 @@ class Crawl:
             await engine.run(over)
         finally:
             await fetcher.close()
+        # What it was given when it was told to end it has never seen.
+        await self._frontier.forget(self._worker)
 
     def _is_finished(self, counts: FrontierCounts) -> bool:
         most = self._parameters.limits.max_pages
@@ -243,16 +243,17 @@ class Crawl:
         finished: bool,
         why: str,
     ) -> Summary:
-        figures = self._office.figures
+        figures, total = self._office.figures, self._office.total
+        is_shard = self._member is not None and self._member.is_shard
         return Summary(
             finished=finished,
             why=why,
-            pages=counts.pages,
-            urls=counts.known,
+            pages=total.pages if is_shard else counts.pages,
+            urls=total.urls if is_shard else counts.known,
             waiting=counts.outstanding,
             outcomes=dict(counts.outcomes),
             depths=dict(counts.depths),
-            items=self._office.notes.items,
+            items=total.items,
             requests=figures.requests,
             bytes=figures.bytes,
             retries=figures.retries,
@@ -260,22 +261,22 @@ class Crawl:
             slowest=dict(figures.slowest(10)),
             elapsed_s=self._now() - self._began,
             output=output,
+            is_barren=finished and not counts.pages,
         )
 
 
 async def explain(parameters: CrawlParameters, frontier: Frontier, address: str) -> Explanation:
     """What a crawl that is not running knows of an address, or why it would not visit it."""
-    seeds, _ = checked(parameters)
     await frontier.open()
     try:
-        return await _explained(parameters, seeds, frontier, address)
+        return await explained(parameters, frontier, address)
     finally:
         await frontier.close()
 
 
-async def _explained(
-    parameters: CrawlParameters, seeds: Sequence[Link], frontier: Frontier, address: str
-) -> Explanation:
+async def explained(parameters: CrawlParameters, frontier: Frontier, address: str) -> Explanation:
+    """The same by a frontier that is open."""
+    seeds, _ = checked(parameters)
     links = links_of(parameters, now=time.time())
     asked = links.seed(address)
     if isinstance(asked, Refusal):

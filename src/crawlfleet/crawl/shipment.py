@@ -6,7 +6,7 @@ used again, also when it is taken back: a copy that comes late can replace nothi
 
 import asyncio
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -48,6 +48,12 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs count, and how far; the last one may still grow."""
 
     runs: tuple[Run, ...] = ()
+
+
+def runs_in(receipts: Mapping[str, Any], sink: str) -> tuple[Run, ...]:
+    """What the receipts of all executions of a crawl say of a stream; see `crawl.office.marked`."""
+    told = [receipt for name, receipt in receipts.items() if name.startswith(f"{sink}@")]
+    return tuple(run for receipt in told for run in _read(receipt).runs)
 
 
 class Format(Protocol):
@@ -92,8 +98,12 @@ class Shipment:
         *,
         columns: Sequence[str] = (),
         kinds: bool = False,
+        others: Callable[[], Awaitable[tuple[Run, ...]]] | None = None,
     ) -> None:
-        """`columns` are the fields that items can have, `kinds` tells whether of several kinds."""
+        """`columns` are the fields that items can have, `kinds` tells whether of several kinds.
+        With `others`, which tells how far the runs of a crawl count that several executions work
+        for, this is one of those."""
+        self._others = others
         self.wants_bodies = format.wants_bodies
         self._stream = stream
         self._format = format
@@ -115,7 +125,8 @@ class Shipment:
         """Send the first segment, which says what the run goes on from: after `open`, and before
         anything else is done. Raises `SinkUnusable` where nobody takes output."""
         head = self._format.head(f"crawl-{self._context.task_id}")
-        await self._ship([*cut([head] if head else [])], items=0)
+        known = self._earlier if self._others is None else await self._others()
+        await self._ship([*cut([head] if head else [])], items=0, known=known)
         self._begun = self._run
 
     async def stage(self, pages: Sequence[PageRecord]) -> Any:
@@ -128,13 +139,16 @@ class Shipment:
 
     async def finish(self) -> Mapping[str, Any]:
         """Say that all is committed: a last segment, with nothing in it."""
-        await self._ship([Piece(b"", 0, is_part=False)])
+        known = () if self._others is None else await self._others()
+        await self._ship([Piece(b"", 0, is_part=False)], known=known)
         return {"items": sum(run.items for run in (*self._earlier, self._run))}
 
     async def close(self) -> None: ...
 
-    async def _ship(self, pieces: Sequence["Piece"], *, items: int | None = None) -> None:
-        """`items` where it is not how many units end in a piece."""
+    async def _ship(
+        self, pieces: Sequence["Piece"], *, items: int | None = None, known: tuple[Run, ...] = ()
+    ) -> None:
+        """`items` where it is not how many units end in a piece; `known` of other runs."""
         counted, first = self._run.last, self._sequence + 1
         for piece in pieces:
             begins = self._sequence == 0
@@ -145,10 +159,12 @@ class Shipment:
                 counted=counted,
                 items=piece.items if items is None else items,
                 is_part=piece.is_part,
-                earlier=self._earlier if begins else (),
+                earlier=known,
                 columns=self._columns if begins else (),
                 kinds=self._kinds if begins else False,
+                shared=begins and self._others is not None,
             )
+            known = ()
             await self._context.keep(self._stream, segment, await _packed(piece.data))
         self._run = Run(
             execution_id=self._run.execution_id,

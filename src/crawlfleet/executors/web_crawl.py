@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, cast
 
@@ -16,9 +16,11 @@ import msgspec
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.fates import fates_of_seeds, in_words
 from crawlfleet.crawl.local import local_frontier
+from crawlfleet.crawl.office import Member
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary
-from crawlfleet.crawl.shipment import ItemLines, Shipment, stream_of
+from crawlfleet.crawl.served_frontier import ServedFrontier
+from crawlfleet.crawl.shipment import ItemLines, Shipment, runs_in, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
 from crawlfleet.errors import (
@@ -31,6 +33,7 @@ from crawlfleet.errors import (
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
+from crawlfleet.model.output import Run
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
@@ -142,12 +145,14 @@ class WebCrawl:
         """Without sinks, items go to the master's storage, and into the result if they fit."""
         reins, teller = Reins(), Teller()
         watched = _watched(context)
+        keeper = _keeper(parameters, watched)
         async with (
             _scratch(context.task_id, lasting=bool(parameters.sinks)) as folder,
-            _frontier(parameters, folder) as (frontier, receipts),
+            _frontier(parameters, folder, keeper) as (frontier, receipts, keeper),
         ):
-            sinks, inline = await self._sinks(parameters, context, receipts)
-            crawl = self._crawl(parameters, sinks, reins, frontier)
+            shared = None if keeper is None else frontier
+            sinks, inline = await self._sinks(parameters, context, receipts, shared)
+            crawl = self._crawl(parameters, sinks, reins, frontier, keeper)
             if watched is not None:
                 watched.obey(_orders(crawl, reins))
             telling = asyncio.create_task(_tell(crawl, context, teller, reins), name="tell")
@@ -156,8 +161,12 @@ class WebCrawl:
             finally:
                 telling.cancel()
                 await asyncio.wait([telling])
-            barren = summary.finished and not summary.pages and not reins.is_ending
+            barren = summary.is_barren and not reins.is_ending
             fates = await fates_of_seeds(parameters, frontier) if barren else []
+            if barren and isinstance(frontier, ServedFrontier):
+                # The next attempt asks the site again.
+                await frontier.open()
+                await frontier.discard()
         await context.progress(summary.pages, summary.urls)
         if watched is not None:
             await watched.figures(teller.final(summary, time.time()))
@@ -171,10 +180,14 @@ class WebCrawl:
         return Measured(data=data, metrics=_metrics(summary))
 
     async def _sinks(
-        self, parameters: CrawlParameters, context: Context, receipts: Mapping[str, Any]
+        self,
+        parameters: CrawlParameters,
+        context: Context,
+        receipts: Mapping[str, Any],
+        shared: Frontier | None,
     ) -> tuple[dict[str, Sink], Inline | None]:
         """Where the output goes, and what of it goes into the result. `receipts` are those of an
-        attempt that this one goes on from."""
+        attempt that this one goes on from; on a `shared` frontier, those of all executions."""
         with _explaining():
             _, plan = checked(parameters)
             own = [spec for spec in parameters.sinks if not spec.url.startswith(FLEET)]
@@ -188,8 +201,18 @@ class WebCrawl:
         if master is None and kept:
             raise BadCrawl("this node hands over no output: name other `sinks` than `fleet:` ones")
         inline = Inline(alone=master is None)
+        is_shard = master is not None and master.parent_id is not None
+        if shared is not None and (is_shard or any(r.items for r in runs_in(receipts, STORED))):
+            inline.fits = False  # others find something, too, so that it would not be whole
         if master is not None:
-            items = Shipment(master, "items", ItemLines(), columns=whole.columns, kinds=whole.kinds)
+            items = Shipment(
+                master,
+                "items",
+                ItemLines(),
+                columns=whole.columns,
+                kinds=whole.kinds,
+                others=_others(shared, STORED),
+            )
             await items.open(receipts.get(STORED))
             try:
                 await items.begin()
@@ -201,7 +224,9 @@ class WebCrawl:
             else:
                 sinks[STORED] = items
                 if "pages" in kept.values():
-                    sinks[PAGES] = Shipment(master, "pages", archive.format)
+                    sinks[PAGES] = Shipment(
+                        master, "pages", archive.format, others=_others(shared, PAGES)
+                    )
         return (sinks, None) if own else ({INLINE: inline, **sinks}, inline)
 
     def _crawl(
@@ -210,6 +235,7 @@ class WebCrawl:
         sinks: Mapping[str, Sink],
         reins: Reins,
         frontier: Frontier,
+        keeper: CrawlContext | None,
     ) -> Crawl:
         with _explaining():
             return Crawl(
@@ -219,6 +245,7 @@ class WebCrawl:
                 allow_private=self._allow_private and parameters.fetching.allow_private,
                 reins=reins,
                 goes_on=False,
+                member=None if keeper is None else _member(keeper, frontier),
             )
 
 
@@ -288,15 +315,64 @@ def _locked(folder: Path) -> int | None:
     return None
 
 
+def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlContext | None:
+    """Who has the frontier kept by the master; `None` when it is kept here."""
+    own = any(not spec.url.startswith(FLEET) for spec in parameters.sinks)
+    if parameters.frontier == "master":
+        if own:
+            raise BadCrawl(
+                "`frontier` is `master`, so that the crawl can go on elsewhere, but what it has "
+                "found so far would not be there: use `fleet:` sinks, or leave `frontier` out"
+            )
+        if watched is None or not watched.keeps_frontiers:
+            raise BadCrawl("this node passes nothing on to a frontier at the master; update it")
+    if own or parameters.frontier == "node" or watched is None or not watched.keeps_frontiers:
+        return None
+    return watched
+
+
+def _member(keeper: CrawlContext, frontier: Frontier) -> Member:
+    return Member(
+        keeper.execution_id,
+        keeper.task_id,
+        is_shard=keeper.parent_id is not None,
+        surplus=getattr(frontier, "take_surplus", lambda: 0),
+    )
+
+
+def _others(shared: Frontier | None, sink: str) -> Callable[[], Awaitable[tuple[Run, ...]]] | None:
+    if shared is None:
+        return None
+
+    async def told() -> tuple[Run, ...]:
+        return runs_in(await shared.open(), sink)
+
+    return told
+
+
 @contextlib.asynccontextmanager
 async def _frontier(
-    parameters: CrawlParameters, folder: Path
-) -> AsyncIterator[tuple[Frontier, Mapping[str, Any]]]:
-    """The open frontier, with the receipts of the attempt that this one goes on from. They are
-    known before anything goes out: the first segment names the runs that it goes on from."""
-    frontier = local_frontier(parameters, folder / "frontier.db")
+    parameters: CrawlParameters, folder: Path, keeper: CrawlContext | None
+) -> AsyncIterator[tuple[Frontier, Mapping[str, Any], CrawlContext | None]]:
+    """The open frontier, with the receipts of the attempt that this one goes on from, and who keeps
+    it, if not this node. They are known before anything goes out: the first segment names the runs
+    that it goes on from."""
+    frontier: Frontier | None = None
+    receipts: Mapping[str, Any] = {}
+    if keeper is not None:
+        frontier = ServedFrontier(keeper.ask_frontier)
+        try:
+            receipts = await frontier.open()
+        except StoreUnavailable:
+            # A master of an earlier version does not know what is asked of it.
+            if parameters.frontier == "master":
+                raise
+            frontier = keeper = None
+    if frontier is None:
+        frontier = local_frontier(parameters, folder / "frontier.db")
+        receipts = await frontier.open()
     try:
-        yield frontier, await frontier.open()
+        yield frontier, receipts, keeper
     finally:
         await frontier.close()
 
@@ -351,7 +427,8 @@ def _result(inline: Inline | None, summary: Summary, context: Context) -> Mappin
         return {"sinks": summary.output}
     if inline.fits:
         return inline.items
-    return {"items": summary.items, "output": f"/api/v1/crawls/{context.task_id}/output"}
+    crawl_id = getattr(context, "parent_id", None) or context.task_id
+    return {"items": summary.items, "output": f"/api/v1/crawls/{crawl_id}/output"}
 
 
 def _metrics(summary: Summary) -> dict[str, float]:

@@ -200,6 +200,10 @@ class CrawlParameters(Part, frozen=True, kw_only=True):
     """For `bloom`: so many URLs are expected; more make it grow."""
     sinks: tuple[SinkSpec, ...] = ()
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    frontier: Literal["master", "node"] | None = None
+    """Where a crawl on a fleet keeps its books: at the master, so that it goes on elsewhere when
+    its node is gone, or on the node. By default at the master, unless its output goes to `sinks`
+    of its own."""
 
     @property
     def seeds(self) -> tuple[str, ...]:

@@ -162,6 +162,15 @@ class FrontierCounts(msgspec.Struct, frozen=True, kw_only=True):
         return self.waiting + self.leased
 
 
+class Holdings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the hosts that have something to visit are shared among workers."""
+
+    free: int
+    """Those that nobody has; also where nothing may be asked for yet."""
+    lent: Mapping[str, int]
+    """By worker."""
+
+
 class HostFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One host in the frontier's books."""
 

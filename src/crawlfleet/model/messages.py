@@ -128,6 +128,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     timeout_s: float | None = None
     allocation: Resources = NOTHING
     attempt: int = 1
+    parent_id: str | None = None
+    """The task that it is a part of."""
 
 
 class ExecutionOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,8 @@ Output travels in segments. An attempt writes its segments in one run, numbered 
 gaps, so that a copy that comes late, and a segment that is missing, are known for what they are.
 A step of the crawl stages one or several segments and then commits; each segment says through
 which number all was committed when it was staged. So a reader needs nothing but the run itself to
-know what counts.
+know what counts. Several executions may work for one crawl, at once or one after another; then all
+of their runs count, each as far as it says itself, or as another run says of it, whichever is more.
 """
 
 from enum import StrEnum
@@ -43,11 +44,14 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_part: bool = False
     """Whether its last line goes on in the next segment."""
     earlier: tuple[Run, ...] = ()
-    """Only of the first one: the runs of earlier attempts that this one goes on from."""
+    """Only of the first one: the runs of earlier attempts that this one goes on from. Of a run that
+    is `shared`, what the first and the last segment know of other runs."""
     columns: Annotated[tuple[str, ...], Meta(max_length=MOST_COLUMNS)] = ()
     """Only of the first one: every field that an item can have, in order."""
     kinds: bool = False
     """Only of the first one: whether the crawl has items of several kinds."""
+    shared: bool = False
+    """Only of the first one: whether other runs of the crawl count beside this one."""
 
 
 class SegmentUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

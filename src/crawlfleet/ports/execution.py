@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
     Assignment,
@@ -49,6 +50,8 @@ class CrawlContext(Context, Protocol):
     """What a crawl may ask beyond that, where its node and master offer it."""
 
     execution_id: str
+    parent_id: str | None
+    """The task that this one is a part of; they work for one crawl."""
     keeps_output: bool
     """Whether the node takes segments; without it the others here do nothing either."""
 
@@ -63,6 +66,14 @@ class CrawlContext(Context, Protocol):
     async def keep(self, stream: Stream, segment: Segment, data: bytes) -> None:
         """Have a piece of output kept by the master; durable there when this returns, however
         long that takes. Raises `SinkUnusable` when it is not taken."""
+        ...
+
+    keeps_frontiers: bool
+    """Whether the node passes on what is asked of a frontier."""
+
+    async def ask_frontier(self, data: bytes) -> bytes:
+        """What the master that keeps the frontier of this crawl answers, however long that takes.
+        Raises `FrontierRefused` when it will not."""
         ...
 
 
@@ -117,6 +128,11 @@ class Observer(Protocol):
         """What it answered to an order."""
         ...
 
+    def asks(self, number: int, data: bytes) -> bool:
+        """Something is asked of the frontier that the master keeps; whether it is on its way
+        there. The answer is told by `ExecutorPool.answer`."""
+        ...
+
     def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
         """A piece of output that the master is to keep; whether it is on its way there. What
         became of it is told by `ExecutorPool.confirm`."""
@@ -162,6 +178,10 @@ class ExecutorPool(Protocol):
         """Say that a segment is kept, or why it is not taken; nobody may be there to hear it."""
         ...
 
+    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
+        """What came of something that was asked of a frontier; nobody may be there to hear it."""
+        ...
+
     async def close(self) -> None:
         """Stop all executors, by force if need be. May be called twice."""
         ...
@@ -198,6 +218,10 @@ class ControlLink(Protocol):
 
     async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
         """Hand over output; a master that is older raises `Refused`."""
+        ...
+
+    async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
+        """Ask the frontier that the master keeps of a crawl; an older master raises `Refused`."""
         ...
 
     async def drain(self, node_id: str, deadline_s: float) -> None:

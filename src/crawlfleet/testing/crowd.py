@@ -114,6 +114,9 @@ class SleepingPool:
     def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
         """Nothing here has output."""
 
+    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
+        """Nothing here has a frontier."""
+
     async def close(self) -> None:
         """Nothing to close."""
 

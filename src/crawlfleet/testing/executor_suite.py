@@ -83,6 +83,9 @@ class Watch:
     def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
         return False
 
+    def asks(self, number: int, data: bytes) -> bool:
+        return False
+
 
 class ExecutorSuite:
     """Inherit, set the attributes, and let pytest collect the class."""

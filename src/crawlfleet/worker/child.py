@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet import plugins
-from crawlfleet.errors import CrawlfleetError, PluginError, SinkUnusable
+from crawlfleet.errors import CrawlfleetError, FrontierRefused, PluginError, SinkUnusable
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.output import Segment, Stream
 from crawlfleet.model.settings import WorkerSettings
@@ -69,7 +69,9 @@ class ChildContext:
     def __init__(self, start: pipe.Start, replies: Replies, *, takes: Sequence[str] = ()) -> None:
         """`takes` names what the node understands beyond the first messages."""
         self.keeps_output = pipe.SEGMENTS in takes
+        self.keeps_frontiers = pipe.FRONTIER in takes
         self.task_id = start.task_id
+        self.parent_id = start.parent_id
         self.attempt = start.attempt
         self.execution_id = self._execution_id = start.execution_id
         self._replies = replies
@@ -77,6 +79,8 @@ class ChildContext:
         self._obey: Obey = _refuse_orders
         self._obeyed: set[int] = set()
         self._kept: dict[tuple[Stream, int], asyncio.Future[str]] = {}
+        self._asked: dict[int, asyncio.Future[pipe.Told]] = {}
+        self._questions = 0
 
     async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         self._replies.send(
@@ -127,6 +131,42 @@ class ChildContext:
         answer = self._kept.get((kept.stream, kept.sequence))
         if answer is not None and not answer.done():
             answer.set_result(kept.refusal)
+
+    async def ask_frontier(self, data: bytes) -> bytes:
+        if not self.keeps_frontiers:
+            raise FrontierRefused("the node passes nothing on; install a newer crawlfleet there")
+        if len(data) > pipe.MAX_ASKED_BYTES:
+            raise FrontierRefused(
+                f"{len(data):,} bytes are too many to be said at once; {pipe.MAX_ASKED_BYTES:,} "
+                "can be. Use `frontier: node`, or fewer links a page (`limits.max_body_bytes`)"
+            )
+        self._questions += 1
+        number = self._questions
+        answer: asyncio.Future[pipe.Told] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        try:
+            for start in range(0, len(data) or 1, pipe.MAX_QUERY_BYTES):
+                end = start + pipe.MAX_QUERY_BYTES
+                self._replies.send(
+                    pipe.Query(
+                        execution_id=self._execution_id,
+                        number=number,
+                        data=data[start:end],
+                        more=end < len(data),
+                    )
+                )
+            told = await answer
+        finally:
+            del self._asked[number]
+        if told.refusal:
+            raise FrontierRefused(told.refusal)
+        return told.data
+
+    def hear_told(self, told: pipe.Told) -> None:
+        """What came of something that was asked of the frontier."""
+        answer = self._asked.get(told.number)
+        if answer is not None and not answer.done():
+            answer.set_result(told)
 
     async def carry_out(self, order: pipe.Obey) -> None:
         """Obey, once, and answer."""
@@ -224,6 +264,8 @@ class Host:
                 self._replies.flush()
             case pipe.Kept() if self._concerns(order.execution_id) and self._context:
                 self._context.hear(order)
+            case pipe.Told() if self._concerns(order.execution_id) and self._context:
+                self._context.hear_told(order)
             case pipe.Obey() if self._concerns(order.execution_id) and self._context:
                 errand = asyncio.get_running_loop().create_task(self._context.carry_out(order))
                 self._errands.add(errand)

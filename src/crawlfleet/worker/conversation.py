@@ -1,16 +1,19 @@
-"""Between the master and what runs here: orders go in, and the output of crawls goes out.
+"""Between the master and what runs here: orders go in, the output of crawls goes out, and what they
+ask of their frontiers goes there and back.
 
 An execution has one piece of a stream under way, and hears when it is durable at the master: so
 a slow master slows the crawl down, and the node holds little in memory. While the master is away,
-or has no room, a piece is sent again and again; nothing is lost, and people are told.
+or has no room, a piece is sent again and again; nothing is lost, and people are told. What is asked
+of a frontier is treated in the same way.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.model.frontier_talk import FrontierCall, Standing
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment, ExecutionOrder, OrderAnswer
 from crawlfleet.model.output import Segment, SegmentUpload, Stream, Verdict
@@ -36,8 +39,9 @@ class Conversation:
 
     def listen(self, to: Assignment, begin: Callable[[], None]) -> Heard:
         """Who hears an execution; `begin` is called when its work begins."""
-        ship = partial(self._ship, to)
-        heard = self._ears[to.execution_id] = self._notes.observe(to.execution_id, begin, ship)
+        heard = self._ears[to.execution_id] = self._notes.observe(
+            to.execution_id, begin, partial(self._ship, to), partial(self._inquire, to)
+        )
         return heard
 
     def end(self, execution_id: str) -> None:
@@ -65,37 +69,77 @@ class Conversation:
             segment=segment,
             data=data,
         )
-        trip = asyncio.create_task(self._deliver(upload, heard), name="segment")
-        trips = self._under_way.setdefault(about.execution_id, set())
+        self._send(about.execution_id, self._deliver(upload, heard))
+
+    def _inquire(self, about: Assignment, heard: Heard, number: int, data: bytes) -> None:
+        call = FrontierCall(
+            session_id=self._notes.session_id,
+            execution_id=about.execution_id,
+            token=about.token,
+            data=data,
+        )
+        self._send(about.execution_id, self._ask(call, heard, number))
+
+    def _send(self, execution_id: str, errand: Coroutine[Any, Any, None]) -> None:
+        trip = asyncio.create_task(errand, name="errand to the master")
+        trips = self._under_way.setdefault(execution_id, set())
         trips.add(trip)
         trip.add_done_callback(trips.discard)
 
     async def _deliver(self, upload: SegmentUpload, heard: Heard) -> None:
-        refusal = await self._refusal(upload, heard)
+        answer = await self._insist(
+            partial(self._keep, upload), heard, "the crawl waits to hand over its output"
+        )
         sequence = upload.segment.sequence
-        self._pool.confirm(upload.execution_id, upload.stream, sequence, refusal)
+        self._pool.confirm(upload.execution_id, upload.stream, sequence, answer.refusal)
 
-    async def _refusal(self, upload: SegmentUpload, heard: Heard) -> str:
-        """Send it until it is kept; why it is not taken, if that is so."""
+    async def _ask(self, call: FrontierCall, heard: Heard, number: int) -> None:
+        answer = await self._insist(
+            partial(self._frontier, call), heard, "the crawl waits for its frontier"
+        )
+        self._pool.answer(call.execution_id, number, answer.data, answer.refusal)
+
+    async def _keep(self, upload: SegmentUpload) -> "_Answer | str":
+        reply = await self._link.keep(self._notes.node_id, upload)
+        if reply.verdict is Verdict.KEPT:
+            return _Answer()
+        if reply.verdict is Verdict.STALE:
+            return _Answer(refusal=f"the master does not take output: {reply.message}")
+        return reply.message
+
+    async def _frontier(self, call: FrontierCall) -> "_Answer | str":
+        reply = await self._link.frontier(self._notes.node_id, call)
+        if reply.standing is Standing.DONE:
+            return _Answer(data=reply.data)
+        return _Answer(refusal=f"the master does not do this: {reply.message}")
+
+    async def _insist(
+        self, try_it: Callable[[], Awaitable["_Answer | str"]], heard: Heard, waiting: str
+    ) -> "_Answer":
+        """Try until there is an answer; a text is trouble that may pass."""
         loop = asyncio.get_running_loop()
         pause_s, told_at = FIRST_PAUSE_S, float("-inf")
         while True:
             try:
-                reply = await self._link.keep(self._notes.node_id, upload)
+                answer = await try_it()
             except Refused as error:
-                return f"the master does not take output: {error}"
+                return _Answer(refusal=f"the master does not do this: {error}")
             except MasterUnreachable as error:
                 trouble = str(error)
             else:
-                if reply.verdict is Verdict.KEPT:
-                    return ""
-                if reply.verdict is Verdict.STALE:
-                    return f"the master does not take output: {reply.message}"
-                trouble = reply.message
+                if isinstance(answer, _Answer):
+                    return answer
+                trouble = answer
             if loop.time() - told_at >= TELL_EVERY_S:
                 told_at = loop.time()
-                log.warning("output waits", execution_id=upload.execution_id, error=trouble)
-                fields = {"why": trouble}
-                heard.log("the crawl waits to hand over its output", LogLevel.WARNING, fields)
+                log.warning("a crawl waits", execution_id=heard.execution_id, error=trouble)
+                heard.log(waiting, LogLevel.WARNING, {"why": trouble})
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+class _Answer(NamedTuple):
+    """What the master said at last."""
+
+    data: bytes = b""
+    refusal: str = ""

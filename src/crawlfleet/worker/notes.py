@@ -22,6 +22,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.WORKER)
 Ship = Callable[["Heard", Stream, Segment, bytes], None]
+Inquire = Callable[["Heard", int, bytes], None]
 LOG_BYTES: Final = 1_000_000
 GATHER_S: Final = 0.1
 """Lines that come within it travel together, and it lies between one batch and the next."""
@@ -42,6 +43,7 @@ class Heard:
 
     __slots__ = (
         "_begin",
+        "_inquire",
         "_notes",
         "_ship",
         "answers",
@@ -53,7 +55,12 @@ class Heard:
     )
 
     def __init__(
-        self, notes: "Notes", execution_id: str, begin: Callable[[], None], ship: Ship | None
+        self,
+        notes: "Notes",
+        execution_id: str,
+        begin: Callable[[], None],
+        ship: Ship | None,
+        inquire: Inquire | None,
     ) -> None:
         self.execution_id = execution_id
         self.book: Notebook | None = None
@@ -66,6 +73,7 @@ class Heard:
         self._notes = notes
         self._begin = begin
         self._ship = ship
+        self._inquire = inquire
 
     def started(self) -> None:
         self._begin()
@@ -95,6 +103,12 @@ class Heard:
         if self._ship is None:
             return False
         self._ship(self, stream, segment, data)
+        return True
+
+    def asks(self, number: int, data: bytes) -> bool:
+        if self._inquire is None:
+            return False
+        self._inquire(self, number, data)
         return True
 
     def metrics(self) -> dict[str, float]:
@@ -133,11 +147,15 @@ class Notes:
         self._refused = False
 
     def observe(
-        self, execution_id: str, begin: Callable[[], None], ship: Ship | None = None
+        self,
+        execution_id: str,
+        begin: Callable[[], None],
+        ship: Ship | None = None,
+        inquire: Inquire | None = None,
     ) -> Heard:
         """Who hears an execution; `begin` is called when its work begins, `ship` takes its
-        output on."""
-        return Heard(self, execution_id, begin, ship)
+        output on, and `inquire` what it asks of its frontier."""
+        return Heard(self, execution_id, begin, ship, inquire)
 
     def put(
         self, heard: Heard, *, size: int = 0, progress: bool = False, figures: bool = False

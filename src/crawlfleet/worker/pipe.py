@@ -24,6 +24,10 @@ MAX_REPLY_BYTES: Final = 2 * MAX_RESULT_BYTES
 """A process that sends a longer line is stopped; nobody keeps reading to see how long it gets."""
 MAX_ORDER_BYTES: Final = 32_000_000
 """Twice what the master accepts as a request, so that no parameters are ever too long."""
+MAX_QUERY_BYTES: Final = 1_000_000
+"""Of one `query`, before base64; what is longer is sent in several."""
+MAX_ASKED_BYTES: Final = 11_000_000
+"""Of all that belong together: more does not fit into a request to the master."""
 MAX_AHEAD: Final = 64
 """How many executions beyond the present one a node sends to a process that can queue them."""
 MAX_MESSAGE_CHARS: Final = 2_000
@@ -54,7 +58,8 @@ class Hello(Order, frozen=True, kw_only=True):
     python_modules: tuple[str, ...] = ()
     allow_private: bool = False
     takes: tuple[str, ...] = ()
-    """Kinds of messages beyond the first ones that the node understands: `segments`."""
+    """Kinds of messages beyond the first ones that the node understands: `segments`, and
+    `frontier` for `query`."""
     ahead: int = MAX_AHEAD
     """So many executions may be sent ahead, if the process says that it can queue them."""
 
@@ -68,6 +73,7 @@ class Start(Order, frozen=True, kw_only=True):
     task_type: str
     timeout_s: float | None = None
     allocation: Resources = NOTHING
+    parent_id: str | None = None
     parameters: msgspec.Raw = EMPTY_OBJECT
 
 
@@ -92,6 +98,15 @@ class Kept(Order, frozen=True, kw_only=True):
     execution_id: str
     stream: Stream
     sequence: int
+    refusal: str = ""
+
+
+class Told(Order, frozen=True, kw_only=True):
+    """The answer to a `query`, unless a refusal says why there is none."""
+
+    execution_id: str
+    number: int
+    data: bytes = b""
     refusal: str = ""
 
 
@@ -151,6 +166,16 @@ class Segment(Reply, frozen=True, kw_only=True):
     data: bytes = b""
 
 
+class Query(Reply, frozen=True, kw_only=True):
+    """Something asked of the frontier that the master keeps; `told` answers it."""
+
+    execution_id: str
+    number: int
+    data: bytes = b""
+    more: bool = False
+    """Whether it goes on in the next one of this number."""
+
+
 class Output(Reply, frozen=True, kw_only=True):
     """What the work printed: exactly whose it is, as what comes by stderr cannot be."""
 
@@ -187,13 +212,14 @@ class Returned(Reply, frozen=True, kw_only=True):
     execution_id: str
 
 
-AnyOrder = Hello | Start | Cancel | Obey | Kept
+AnyOrder = Hello | Start | Cancel | Obey | Kept | Told
 Ending = Result | Error | Stopped | Returned
-Aside = Progress | Log | Output | Figures | Answer | Segment
+Aside = Progress | Log | Output | Figures | Answer | Segment | Query
 """What an execution may say at any time."""
 AnyReply = Ready | Started | Aside | Ending
 ORDERS: Final = "orders"
 SEGMENTS: Final = "segments"
+FRONTIER: Final = "frontier"
 
 _orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
 _replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
@@ -206,7 +232,7 @@ def hello_of(settings: WorkerSettings) -> Hello:
         python_allow=settings.python_allow,
         python_modules=settings.python_modules,
         allow_private=settings.allow_private,
-        takes=(SEGMENTS,),
+        takes=(SEGMENTS, FRONTIER),
     )
 
 

@@ -125,6 +125,13 @@ class ProcessPool:
                 )
             )
 
+    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
+        child = self._at_work.get(execution_id)
+        if child is not None:
+            child.tell(
+                pipe.Told(execution_id=execution_id, number=number, data=data, refusal=refusal)
+            )
+
     async def close(self) -> None:
         self._closed = True
         self._idle.clear()
@@ -270,6 +277,7 @@ def _start(assignment: Assignment) -> pipe.Start:
         task_type=assignment.task_type,
         timeout_s=assignment.timeout_s,
         allocation=assignment.allocation,
+        parent_id=assignment.parent_id,
         parameters=assignment.parameters,
     )
 

@@ -158,7 +158,7 @@ class Child(asyncio.SubprocessProtocol):
         self._send(start)
         return talk
 
-    def tell(self, order: pipe.Obey | pipe.Kept) -> bool:
+    def tell(self, order: pipe.Obey | pipe.Kept | pipe.Told) -> bool:
         """Send something about the present execution; whether it is that one."""
         first = self._talks.first
         present = first is not None and first.has_begun and first.id == order.execution_id
@@ -235,7 +235,16 @@ class Child(asyncio.SubprocessProtocol):
         if stdin and not stdin.is_closing():
             cast("asyncio.WriteTransport", stdin).write(orders)
 
-    def _refuse(self, piece: pipe.Segment) -> None:
+    def _refuse(self, piece: pipe.Segment | pipe.Query) -> None:
+        if isinstance(piece, pipe.Query):
+            self.tell(
+                pipe.Told(
+                    execution_id=piece.execution_id,
+                    number=piece.number,
+                    refusal="nobody keeps frontiers here",
+                )
+            )
+            return
         self.tell(
             pipe.Kept(
                 execution_id=piece.execution_id,

@@ -28,6 +28,7 @@ class Turn:
     __slots__ = (
         "_limit",
         "_limit_s",
+        "asked",
         "ended",
         "ending",
         "has_begun",
@@ -44,6 +45,8 @@ class Turn:
         self.has_begun = False
         self.ending: pipe.Ending | None = None
         self.is_told_to_stop = False
+        self.asked = b""
+        """What of a question has come so far."""
         self.turn_at = 0.0
         """When it became the first, by the loop's clock: its time runs from then on."""
         self.took_s = 0.0
@@ -92,9 +95,9 @@ class Turns:
         output: Output,
         *,
         on_end: Callable[[Turn], None],
-        refuse: Callable[[pipe.Segment], None],
+        refuse: Callable[[pipe.Segment | pipe.Query], None],
     ) -> None:
-        """`refuse` answers a piece of output that nobody keeps."""
+        """`refuse` answers a piece of output that nobody keeps, or what nobody can be asked."""
         self._open: dict[str, Turn] = {}
         self._output = output
         self._crossed: set[str] = set()
@@ -193,9 +196,20 @@ class Turns:
             case pipe.Answer():
                 answer = OrderAnswer(number=note.number, data=note.data, error=note.error)
                 turn.observer.answer(answer)
+            case pipe.Query():
+                self._take_query(turn, note)
             case pipe.Segment():
                 if not turn.observer.segment(note.stream, note.segment, note.data):
                     self._refuse(note)
+
+    def _take_query(self, turn: Turn, query: pipe.Query) -> None:
+        asked, turn.asked = turn.asked + query.data, b""
+        if len(asked) > pipe.MAX_ASKED_BYTES:
+            raise pipe.Malformed(f"a `query` of more than {pipe.MAX_ASKED_BYTES:,} bytes")
+        if query.more:
+            turn.asked = asked
+        elif not turn.observer.asks(query.number, asked):
+            self._refuse(query)
 
 
 def _out_of_turn(reply: pipe.AnyReply) -> pipe.Malformed:

@@ -20,6 +20,7 @@ from crawlfleet.model.frontier import (
     Commit,
     FrontierCounts,
     FrontierRules,
+    Holdings,
     HostCommit,
     HostFigures,
     HostLease,
@@ -61,8 +62,8 @@ class Books:
         self._now = 0.0
         self._seen: Seen = FewSeen()
         self._next_place = 0
-        life, tally, self._filtered, self._round = tables.begin_life()
-        self._last_token = life << LIFE_SHIFT
+        self.life, tally, self._filtered, self._round = tables.begin_life()
+        self._last_token = self.life << LIFE_SHIFT
         self._tally = msgspec.json.decode(tally, type=Tally)
         self._load()
 
@@ -138,6 +139,28 @@ class Books:
     def forget(self, worker: str) -> None:
         for host in self._lent.pop(worker, ()):
             self._take_back(host)
+
+    def reclaim(self, worker: str, name: str, ids: Sequence[int]) -> int | None:
+        host, wanted = self._hosts.get(name), {*ids}
+        if host is None:
+            return None
+        if host.worker is not None:
+            has_all = host.worker == worker and wanted <= (host.leased or {}).keys()
+            return host.token if has_all else None
+        entries = self._tables.waiting(host.number, wanted)
+        if len(entries) != len(wanted):
+            return None
+        self._last_token += 1
+        self._schedule.remove(host)
+        host.lend(worker, self._last_token)
+        host.leased = {entry.id: entry for entry in entries}
+        self._leased += len(entries)
+        self._lent.setdefault(worker, set()).add(host)
+        return host.token
+
+    def holdings(self) -> Holdings:
+        lent = {worker: len(hosts) for worker, hosts in self._lent.items() if hosts}
+        return Holdings(free=self._schedule.standing, lent=lent)
 
     def counts(self) -> FrontierCounts:
         tally, now = self._tally, self._now

@@ -129,6 +129,13 @@ class Schedule:
         self._later: list[tuple[float, int, Host]] = []
         self._turn = 0
         self._now = 0.0
+        self.standing = 0
+        """How many hosts stand here."""
+
+    def remove(self, host: Host) -> None:
+        """It is leased out of turn."""
+        self.standing -= host.when is not None
+        host.when = None
 
     def place(self, host: Host) -> None:
         """Put the host where it belongs now; not if it is leased."""
@@ -136,8 +143,9 @@ class Schedule:
         if host.worker is not None or when == host.when:
             return
         if when == NEVER:
-            host.when = None
+            self.remove(host)
             return
+        self.standing += host.when is None
         host.when = when
         self._turn += 1
         heappush(self._ready if when <= self._now else self._later, (when, self._turn, host))
@@ -151,7 +159,7 @@ class Schedule:
         while ready and ready[0][0] <= now:
             when, _, host = heappop(ready)
             if host.when == when:
-                host.when = None
+                self.remove(host)
                 yield host
 
     def next_time(self) -> float:

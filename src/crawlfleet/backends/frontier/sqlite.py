@@ -23,6 +23,7 @@ from crawlfleet.model.frontier import (
     Commit,
     FrontierCounts,
     FrontierRules,
+    Holdings,
     HostFigures,
     HostLease,
     Link,
@@ -99,7 +100,8 @@ class _Opened:
 
 
 class SqliteFrontier:
-    """Implements `crawlfleet.ports.frontier.Frontier` in one file, for one process at a time.
+    """Implements `crawlfleet.ports.kept_frontier.KeptFrontier` in one file, for one process at a
+    time.
 
     `open` raises `ConfigError` when another process has the file, or the file is that of a crawl
     with other rules.
@@ -169,6 +171,20 @@ class SqliteFrontier:
 
     async def forget(self, worker: str) -> None:
         await self._ask(partial(Books.forget, worker=worker))
+
+    @property
+    def life(self) -> int:
+        return 0 if self._opened is None else self._opened.books.life
+
+    async def reclaim(self, worker: str, host: str, ids: Sequence[int]) -> int | None:
+        token: int | None = await self._ask(
+            partial(Books.reclaim, worker=worker, name=host, ids=ids)
+        )
+        return token
+
+    async def holdings(self) -> Holdings:
+        holdings: Holdings = await self._ask(Books.holdings)
+        return holdings
 
     async def counts(self) -> FrontierCounts:
         counts: FrontierCounts = await self._ask(Books.counts)

@@ -79,6 +79,13 @@ SELECT key, place, id, url, depth, hops, attempts, validator, due
 FROM delayed JOIN urls USING (place) LEFT JOIN earlier USING (place)
 WHERE delayed.host = ? AND due <= ? AND (due, place) > (?, ?) ORDER BY due, place LIMIT ?"""
 NEXT_DUE: Final = "SELECT min(due) FROM delayed WHERE host = ? AND (due, place) > (?, ?)"
+WAITING: Final = f"""
+SELECT key, urls.place, id, url, depth, hops, 0, validator FROM queue
+JOIN urls ON urls.place = key & {PLACE} LEFT JOIN earlier ON earlier.place = urls.place
+WHERE key >= ? AND key < ? AND id IN (SELECT value FROM json_each(?))
+UNION ALL SELECT key, place, id, url, depth, hops, attempts, validator
+FROM delayed JOIN urls USING (place) LEFT JOIN earlier USING (place)
+WHERE delayed.host = ? AND id IN (SELECT value FROM json_each(?))"""
 UNQUEUE: Final = "DELETE FROM queue WHERE key IN (SELECT value FROM json_each(?))"
 REMOVE_DELAYED: Final = "DELETE FROM delayed WHERE place IN (SELECT value FROM json_each(?))"
 REVISIT: Final = (
@@ -203,6 +210,12 @@ class Tables:
         """The next delayed ones of the host whose time has come, and that time."""
         rows = self.execute(DUE, (host, now, *after, limit)).fetchall()
         return [(Entry._make(row[:8]), row[8]) for row in rows]
+
+    def waiting(self, host: int, ids: Iterable[int]) -> list[Entry]:
+        """Those of the host that are not done; looks at all of its queue."""
+        listed = _listed(ids)
+        values = (*host_range(host), listed, host, listed)
+        return list(map(Entry._make, self.execute(WAITING, values)))
 
     def next_due(self, host: int, after: tuple[float, int]) -> float:
         """When the first delayed one behind `after` is due; `NEVER` when there is none."""

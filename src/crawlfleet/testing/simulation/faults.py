@@ -17,6 +17,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.model.administration import ClusterPatch, ClusterSettingsPatch
 from crawlfleet.model.change import Change
+from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
     Assignment,
@@ -205,6 +206,9 @@ class FaultyLink:
     async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
         return await self._send(lambda master: master.crawls.keep(node_id, upload))
 
+    async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
+        return await self._send(lambda master: master.frontiers.ask(node_id, call))
+
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(
             lambda master: master.node_orders.drain(node_id, by="itself", deadline_s=deadline_s)
@@ -342,6 +346,9 @@ class SimulatedPool:
 
     def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
         """Nothing here has output."""
+
+    def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
+        """Nothing here has a frontier."""
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -1,0 +1,345 @@
+"""The frontiers of crawls that run on nodes, kept by the master and asked over HTTP.
+
+The master that leads has them, each open for as long as somebody asks; with the lead they go to
+the next. Who asks must hold a living lease of a task of the crawl, as who hands over output must.
+Leases of URLs live in memory: those of an execution end when the lease of its task does, and are
+had again (`Reclaim`) from a master that was away. A step counts once, however often it is said.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.control.holding import Holding
+from crawlfleet.control.state import FleetState
+from crawlfleet.core import talk
+from crawlfleet.core.shared_crawl import crawl_of, rules_of, share_of
+from crawlfleet.errors import Busy, ConfigError, NotFound, Refused, StoreUnavailable
+from crawlfleet.model import frontier_talk as said
+from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.frontier import FrontierRules, HostLease
+from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply, Standing, Talk, Told
+from crawlfleet.model.task import Task
+from crawlfleet.ports.kept_frontier import FrontierShelf, KeptFrontier
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+IDLE_S: Final = 30.0
+"""A frontier that nobody has asked for so long is closed."""
+LOOK_EVERY_S: Final = 5.0
+MOST_HOSTS: Final = 1_000_000
+RECLAIM_S: Final = 10.0
+"""For so long after it was opened a frontier waits for those who had leases to say so, before it
+gives their hosts to others."""
+
+
+class Frontiers:
+    """Serves one frontier for each crawl."""
+
+    def __init__(self, *, state: FleetState, holding: Holding, shelf: FrontierShelf | None) -> None:
+        self._state = state
+        self._holding = holding
+        self._shelf = shelf
+        self._served: dict[str, _Served] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._leads = False
+
+    async def ask(self, node_id: str, call: FrontierCall) -> FrontierReply:
+        """Do what an execution of the node asks. Raises `Busy` while another master leads, and
+        `StoreUnavailable` when the disk does not do what it should: then ask again."""
+        lease = await self._holding.lease(
+            node_id,
+            session_id=call.session_id,
+            execution_id=call.execution_id,
+            token=call.token,
+        )
+        if lease is None:
+            return _stale(call.execution_id, node_id)
+        try:
+            asked = talk.talk_in(call.data)
+            async with self._using(lease.task) as served:
+                told = await served.answer(call.execution_id, asked)
+            if any(isinstance(each, said.Discard) for each in asked.asks):
+                await self._discard(crawl_of(lease.task), call.execution_id)
+        except (talk.Unreadable, ConfigError, Refused) as error:
+            return FrontierReply(standing=Standing.REFUSED, message=str(error))
+        except _Gone:
+            return _stale(call.execution_id, node_id)
+        return FrontierReply(standing=Standing.DONE, data=talk.written(told))
+
+    @asynccontextmanager
+    async def reading(self, task: Task) -> AsyncIterator[KeptFrontier]:
+        """The frontier of a crawl, whether it runs or not; raises `NotFound` when there is none,
+        and `Busy` while another master leads."""
+        if self._shelf is None or not await self._shelf.has(crawl_of(task)):
+            raise NotFound("frontier", crawl_of(task))
+        try:
+            async with self._using(task) as served:
+                yield served.frontier
+        except ConfigError as error:
+            raise NotFound("frontier", crawl_of(task)) from error
+
+    async def run(self) -> None:
+        """Have frontiers, for as long as this master leads."""
+        self._leads = True
+        try:
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                now = asyncio.get_running_loop().time()
+                for crawl_id, served in [*self._served.items()]:
+                    if not served.users and now - served.asked_at > IDLE_S:
+                        await self._close(crawl_id)
+        finally:
+            self._leads = False
+            async with AsyncExitStack() as stack:
+                for crawl_id in self._served:
+                    stack.push_async_callback(self._close, crawl_id)
+
+    async def tasks(self) -> Sequence[str]:
+        """Whose frontiers are kept."""
+        return () if self._shelf is None else await self._shelf.tasks()
+
+    async def remove(self, crawl_id: str) -> None:
+        """The crawl is gone, and so is its frontier."""
+        if self._shelf is not None:
+            await self._close(crawl_id)
+            await self._shelf.remove(crawl_id)
+
+    async def _discard(self, crawl_id: str, execution_id: str) -> None:
+        """Whoever works for the crawl next begins anew; not while others do."""
+        if self._living(crawl_id) <= {execution_id}:
+            await self.remove(crawl_id)
+
+    @asynccontextmanager
+    async def _using(self, task: Task) -> AsyncIterator["_Served"]:
+        crawl_id = crawl_of(task)
+        served = self._served.get(crawl_id)
+        if served is None:
+            async with self._opening.setdefault(crawl_id, asyncio.Lock()):
+                served = self._served.get(crawl_id) or await self._open(crawl_id, task)
+        served.users += 1
+        try:
+            yield served
+        finally:
+            served.users -= 1
+            served.asked_at = asyncio.get_running_loop().time()
+
+    async def _open(self, crawl_id: str, task: Task) -> "_Served":
+        if self._shelf is None:
+            raise Refused("this master keeps no frontiers; say `frontier: node` in the crawl")
+        if not self._leads:
+            raise Busy("another master leads, and has the frontiers of crawls; ask that one")
+        frontier = self._shelf.frontier(crawl_id, _rules(task))
+        receipts = await frontier.open()
+        steps = {
+            name.removeprefix(said.STEP): int(number)
+            for name, number in receipts.items()
+            if name.startswith(said.STEP)
+        }
+        if not self._leads:
+            await frontier.close()
+            raise Busy("another master leads now; ask that one")
+        log.info("frontier opened", task_id=crawl_id, life=frontier.life)
+        served = self._served[crawl_id] = _Served(
+            frontier,
+            steps=steps,
+            is_living=lambda id: id in self._state.leases,
+            living=lambda: self._living(crawl_id),
+            awaited=self._living(crawl_id) & steps.keys(),
+        )
+        return served
+
+    def _living(self, crawl_id: str) -> set[str]:
+        """The executions that work for a crawl now."""
+        leases = self._state.leases.items()
+        return {id for id, lease in leases if crawl_of(lease.task) == crawl_id}
+
+    async def _close(self, crawl_id: str) -> None:
+        served = self._served.pop(crawl_id, None)
+        self._opening.pop(crawl_id, None)
+        if served is not None:
+            try:
+                await served.frontier.close()
+            except StoreUnavailable as error:
+                log.warning("frontier not closed in order", task_id=crawl_id, error=str(error))
+
+
+class _Gone(Exception):
+    """The execution has ended while it was being answered."""
+
+
+class _Served:
+    """One open frontier, and who has leases of it."""
+
+    def __init__(
+        self,
+        frontier: KeptFrontier,
+        *,
+        steps: dict[str, int],
+        is_living: Callable[[str], bool],
+        living: Callable[[], set[str]],
+        awaited: set[str],
+    ) -> None:
+        self.frontier = frontier
+        self.users = 0
+        self.asked_at = asyncio.get_running_loop().time()
+        self._steps = steps
+        """The number of the last step of each execution."""
+        self._is_living = is_living
+        self._living = living
+        self._surplus: dict[str, int] = {}
+        """So many hosts an execution should give back."""
+        self._workers: dict[str, set[str]] = {}
+        """Executions that may have leases, and under which names."""
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._given: dict[str, tuple[int, list[HostLease]]] = {}
+        """What each worker was given last, should the answer get lost."""
+        self._added: dict[str, tuple[int, int]] = {}
+        """The same of what each execution added."""
+        self._awaited = awaited
+        """Executions that may want back what they had."""
+        self._awaited_until = self.asked_at + RECLAIM_S
+
+    async def answer(self, execution_id: str, asked: Talk) -> Told:
+        """Do what is asked, in order. What an execution says twice at once is done in turn."""
+        async with self._turns.setdefault(execution_id, asyncio.Lock()):
+            await self._forget_the_dead()
+            answers = None
+            is_reclaim = all(isinstance(each, said.Reclaim) for each in asked.asks)
+            if asked.life in (0, self.frontier.life) or is_reclaim:
+                self._awaited.discard(execution_id)
+                answers = []
+                for each in asked.asks:
+                    if not self._is_living(execution_id):
+                        raise _Gone
+                    answers.append(talk.raw(await self._do(execution_id, each)))
+            counts = await self.frontier.counts()
+            return Told(
+                life=self.frontier.life,
+                counts=counts,
+                step=self._steps.get(execution_id, 0),
+                surplus=self._surplus.pop(execution_id, 0),
+                answers=answers,
+            )
+
+    async def _do(self, execution_id: str, ask: said.AnyAsk) -> Any:
+        frontier = self.frontier
+        match ask:
+            case said.Open():
+                receipts = await frontier.open()
+                return {
+                    name: receipt
+                    for name, receipt in receipts.items()
+                    if not name.startswith(said.STEP)
+                }
+            case said.Add():
+                return await self._add(execution_id, ask)
+            case said.Round():
+                return await frontier.begin_round(ask.round)
+            case said.Lease():
+                return await self._lease(execution_id, ask)
+            case said.Step():
+                return await self._step(execution_id, ask)
+            case said.Forget():
+                worker = self._worker(execution_id, ask.worker)
+                self._given.pop(worker, None)
+                return await frontier.forget(worker)
+            case said.Busiest():
+                return await frontier.busiest(ask.limit)
+            case said.Record():
+                return await frontier.record(ask.id)
+            case said.Discard():
+                return None
+            case said.Reclaim():
+                return await self._reclaim(execution_id, ask)
+
+    async def _add(self, execution_id: str, ask: said.Add) -> int:
+        number, new = self._added.get(execution_id, (0, 0))
+        if number != ask.number:
+            new = await self.frontier.add(ask.seeds, ask.at)
+            self._added[execution_id] = ask.number, new
+        return new
+
+    async def _reclaim(self, execution_id: str, ask: said.Reclaim) -> dict[str, int]:
+        tokens = {}
+        for host, ids in ask.hosts.items():
+            if not self._is_living(execution_id):
+                raise _Gone
+            worker = self._worker(execution_id, ask.worker)
+            token = await self.frontier.reclaim(worker, host, ids)
+            if token is not None:
+                tokens[host] = token
+        return tokens
+
+    async def _lease(self, execution_id: str, ask: said.Lease) -> Sequence[HostLease]:
+        worker = self._worker(execution_id, ask.worker)
+        number, given = self._given.get(worker, (0, []))
+        if ask.number <= number:
+            return given if ask.number == number else ()
+        hosts = min(ask.hosts, await self._fair(execution_id))
+        if not self._is_living(execution_id):
+            raise _Gone
+        if self._awaited and asyncio.get_running_loop().time() < self._awaited_until:
+            hosts = 0
+        worker = self._worker(execution_id, ask.worker)
+        given = await self.frontier.lease(
+            worker, hosts=hosts, urls=ask.urls, held=ask.held, now=ask.now
+        )
+        self._given[worker] = ask.number, given
+        return given
+
+    async def _fair(self, execution_id: str) -> int:
+        """How many further hosts an execution may lease beside the others of its crawl."""
+        living = self._living()
+        if len(living) < 2:
+            return MOST_HOSTS
+        holdings = await self.frontier.holdings()
+        held = dict.fromkeys(living, 0)
+        for worker, hosts in holdings.lent.items():
+            owner = worker.partition("/")[0]
+            if owner in held:
+                held[owner] += hosts
+        share = share_of(execution_id, held, holdings.free)
+        self._surplus[execution_id] = share.surplus
+        return share.more
+
+    async def _step(self, execution_id: str, ask: said.Step) -> Sequence[str]:
+        if ask.number <= self._steps.get(execution_id, 0):
+            return ()
+        worker = self._worker(execution_id, ask.worker)
+        numbered = {**ask.commit.receipts, f"{said.STEP}{execution_id}": ask.number}
+        commit = msgspec.structs.replace(ask.commit, receipts=numbered)
+        refused = await self.frontier.commit(worker, commit)
+        if not refused:
+            self._steps[execution_id] = ask.number
+        return refused
+
+    def _worker(self, execution_id: str, name: str) -> str:
+        self._workers.setdefault(execution_id, set()).add(name)
+        return f"{execution_id}/{name}"
+
+    async def _forget_the_dead(self) -> None:
+        """The leases of executions that are over end: what they held waits again."""
+        for execution_id in [id for id in self._workers if not self._is_living(id)]:
+            for name in self._workers.pop(execution_id, ()):
+                worker = f"{execution_id}/{name}"
+                self._given.pop(worker, None)
+                await self.frontier.forget(worker)
+            self._turns.pop(execution_id, None)
+        self._awaited = {id for id in self._awaited if self._is_living(id)}
+
+
+def _rules(task: Task) -> FrontierRules:
+    try:
+        return rules_of(msgspec.json.decode(task.parameters, type=CrawlParameters))
+    except msgspec.DecodeError as error:
+        raise Refused(f"the parameters of {task.id} are not those of a crawl: {error}") from error
+
+
+def _stale(execution_id: str, node_id: str) -> FrontierReply:
+    return FrontierReply(
+        standing=Standing.STALE, message=f"{execution_id} is not held by {node_id}"
+    )

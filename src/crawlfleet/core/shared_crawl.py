@@ -1,0 +1,59 @@
+"""What all who work for one crawl have in common: its id, and the rules of its frontier."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.frontier import FrontierRules
+from crawlfleet.model.task import Task
+
+
+def rules_of(parameters: CrawlParameters) -> FrontierRules:
+    """What a crawl demands of its frontier."""
+    return FrontierRules(
+        max_depth=parameters.depth,
+        max_pages=parameters.limits.max_pages,
+        max_per_host=parameters.limits.max_per_host,
+        dedup=parameters.dedup,
+        dedup_capacity=parameters.dedup_capacity,
+    )
+
+
+def crawl_of(task: Task) -> str:
+    """The id under which the output and the frontier of a crawl are kept: that of the task that
+    was submitted, also for those that it was split into."""
+    return parent_of(task) or task.id
+
+
+def parent_of(task: Task) -> str | None:
+    """The task that this one is a part of."""
+    return getattr(task, "parent_id", None)
+
+
+def is_parent(task: Task) -> bool:
+    """Whether others do its work, and it waits for them."""
+    return bool(getattr(task, "is_parent", False))
+
+
+class Share(NamedTuple):
+    """How many hosts an execution may have."""
+
+    more: int
+    """So many it may lease."""
+    surplus: int
+    """So many it should give back, since others have less than their share."""
+
+
+def share_of(execution_id: str, held: Mapping[str, int], free: int) -> Share:
+    """What is due to one of those that work for a crawl.
+
+    `held` says how many hosts each of them has, 0 for one that has none, and `free` how many
+    nobody has. Nobody gets more than its part, rounded up; who has more gives back what the others
+    lack to theirs, rounded down. So nothing moves to and fro, and when one more comes each of the
+    others gives a part of its own.
+    """
+    hosts, workers = sum(held.values()) + free, len(held)
+    most, least = -(-hosts // workers), hosts // workers
+    mine = held[execution_id]
+    lacking = sum(max(least - each, 0) for each in held.values()) - free
+    return Share(max(most - mine, 0), max(min(mine - most, lacking), 0))

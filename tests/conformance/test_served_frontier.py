@@ -1,0 +1,371 @@
+"""A frontier that the master serves does what every frontier must: also when answers get lost, and
+when the master is restarted all the time."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from crawlfleet.backends.frontier.shelf import FolderShelf
+from crawlfleet.control.frontiers import Frontiers
+from crawlfleet.core import talk
+from crawlfleet.core.attempts import Lease
+from crawlfleet.crawl.served_frontier import ServedFrontier
+from crawlfleet.errors import FrontierRefused, StoreUnavailable
+from crawlfleet.model import ids
+from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit
+from crawlfleet.model.frontier_talk import Add, FrontierCall, Standing
+from crawlfleet.model.task import Execution, Task
+from crawlfleet.ports.frontier import Frontier
+from crawlfleet.testing.frontier_suite import BloomFrontierSuite, FrontierSuite
+from crawlfleet.testing.frontier_suite.harness import (
+    ME,
+    NOW,
+    A,
+    B,
+    commit,
+    lease,
+    link,
+    links,
+    paths,
+    visit,
+)
+
+SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
+Ask = Callable[[bytes], Awaitable[bytes]]
+
+
+def parameters(rules: FrontierRules) -> dict[str, Any]:
+    """The parameters of a crawl with these rules."""
+    limits = {"max_pages": rules.max_pages, "max_per_host": rules.max_per_host}
+    return {
+        "url": "https://a.example/",
+        "depth": rules.max_depth,
+        "limits": limits,
+        "dedup": rules.dedup,
+        "dedup_capacity": rules.dedup_capacity,
+    }
+
+
+class PlayedMaster:
+    """The frontiers of a master, and executions that live while the test says so."""
+
+    def __init__(self, folder: Path, rules: FrontierRules) -> None:
+        self.leases: dict[str, Lease] = {}
+        task_id = f"{ids.TASK}-{ids.ALPHABET[0] * ids.BODY_LENGTH}"
+        self.task = Task(
+            id=task_id,
+            project_id="default",
+            task_type="web_crawl",
+            created_at=0.0,
+            updated_at=0.0,
+            parameters=msgspec.Raw(msgspec.json.encode(parameters(rules))),
+        )
+        self._numbers = itertools.count(1)
+        self._shelf = FolderShelf(folder / "frontiers")
+        self.start()
+
+    def start(self) -> None:
+        state: Any = SimpleNamespace(leases=self.leases)
+        self.frontiers = Frontiers(state=state, holding=self, shelf=self._shelf)  # type: ignore[arg-type]
+        self.frontiers._leads = True
+
+    async def lease(self, node_id: str, *, execution_id: str, **_: Any) -> Lease | None:
+        return self.leases.get(execution_id)
+
+    async def restart(self) -> None:
+        """What was in memory is gone."""
+        await self.frontiers._close(self.task.id)
+        self.start()
+
+    def begin(self) -> str:
+        execution = Execution(
+            id=f"exec-{next(self._numbers)}",
+            task_id=self.task.id,
+            node_id="node",
+            session_id="session",
+            token=1,
+            start_time=0.0,
+        )
+        self.leases[execution.id] = Lease(self.task, execution)
+        return execution.id
+
+    async def ask(self, execution_id: str, data: bytes) -> bytes:
+        call = FrontierCall(session_id="session", execution_id=execution_id, token=1, data=data)
+        reply = await self.frontiers.ask("node", call)
+        if reply.standing is not Standing.DONE:
+            raise FrontierRefused(f"{reply.standing}: {reply.message}")
+        return reply.data
+
+
+class PlayedExecution(ServedFrontier):
+    """An execution from the first `open` to `close`."""
+
+    def __init__(self, master: PlayedMaster, through: Callable[[PlayedMaster, Ask], Ask]) -> None:
+        self.master = master
+        self.id = ""
+        super().__init__(through(master, lambda data: master.ask(self.id, data)))
+
+    async def open(self) -> Mapping[str, Any]:
+        if not self.id:
+            self.id = self.master.begin()
+        return await super().open()
+
+    async def close(self) -> None:
+        await super().close()
+        if self.id:
+            del self.master.leases[self.id]
+            self.id = ""
+            self.__init__(self.master, lambda master, ask: self._ask)  # type: ignore[misc]
+        if not self.master.leases:
+            await self.master.frontiers._close(self.master.task.id)
+
+
+def plainly(master: PlayedMaster, ask: Ask) -> Ask:
+    return ask
+
+
+def losing_answers(master: PlayedMaster, ask: Ask) -> Ask:
+    """Every other answer is lost, and the same is asked again."""
+    turns = itertools.count()
+
+    async def asked(data: bytes) -> bytes:
+        answer = await ask(data)
+        return await ask(data) if next(turns) % 2 else answer
+
+    return asked
+
+
+def restarting(master: PlayedMaster, ask: Ask) -> Ask:
+    """The master is restarted all the time: before a question, or between it and its answer. Only
+    how many seeds were new is not known any more then."""
+    turns = itertools.count()
+
+    async def asked(data: bytes) -> bytes:
+        turn = next(turns) % 5
+        asks = talk.talk_in(data).asks
+        if turn == 1 and not any(isinstance(each, Add) for each in asks):
+            await ask(data)
+        if turn in (1, 3):
+            await master.restart()
+        return await ask(data)
+
+    return asked
+
+
+class Served:
+    """What the classes below have in common."""
+
+    THROUGH: ClassVar[Callable[[PlayedMaster, Ask], Ask]] = staticmethod(plainly)
+    masters: ClassVar[dict[Path, PlayedMaster]] = {}
+
+    def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
+        master = self.masters.get(folder)
+        if master is None:
+            master = self.masters[folder] = PlayedMaster(folder, rules)
+        return PlayedExecution(master, self.THROUGH)
+
+
+class TestServedFrontier(Served, FrontierSuite):
+    CRAWLS = 300 if SOAK else 8
+
+
+class TestServedFrontierWithBloom(Served, BloomFrontierSuite): ...
+
+
+class TestServedFrontierWhoseAnswersGetLost(Served, FrontierSuite):
+    THROUGH = staticmethod(losing_answers)
+    CRAWLS = 300 if SOAK else 8
+
+
+class TestServedFrontierThatIsRestarted(Served, FrontierSuite):
+    THROUGH = staticmethod(restarting)
+    CRAWLS = 300 if SOAK else 8
+    # Whose turn it is among hosts of equal times is not written down: a life begins with any.
+    test_hosts_take_turns = None  # type: ignore[assignment]
+
+
+def run(folder: Path, scene: Callable[[PlayedMaster], Awaitable[None]], rules: Any = None) -> None:
+    async def main() -> None:
+        master = PlayedMaster(folder, rules or FrontierRules())
+        async with asyncio.timeout(30):
+            try:
+                await scene(master)
+            finally:
+                await master.frontiers._close(master.task.id)
+
+    asyncio.run(main())
+
+
+def execution(master: PlayedMaster) -> PlayedExecution:
+    return PlayedExecution(master, plainly)
+
+
+def test_leases_of_an_execution_end_with_it_and_not_before(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        first, second = execution(master), execution(master)
+        await first.open()
+        await first.add(links("abc"), NOW)
+        one = (await lease(first, urls=2))[A]
+        await second.open()
+        assert await lease(second) == {}, "opening it ends nobody's lease"
+        assert not await commit(first, one, visit("a"))
+
+        del master.leases[first.id]
+        again = (await lease(second))[A]
+        assert paths(again) == ["b", "c"]
+        with pytest.raises(StoreUnavailable, match="stale"):
+            await commit(first, one, visit("b"))
+        assert not await commit(second, again, visit("b"), visit("c"))
+        assert (await second.counts()).done == 3
+
+    run(tmp_path, scene)
+
+
+def test_receipts_are_each_executions_own(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        first, second = execution(master), execution(master)
+        await first.open()
+        await second.open()
+        for each, name in ((first, "x"), (second, "y")):
+            await each.commit("", Commit(hosts=(), receipts={f"items@{name}": 1}))
+        assert await first.open() == {"items@x": 1, "items@y": 1}
+
+    run(tmp_path, scene)
+
+
+def test_a_host_that_others_got_while_the_master_was_away_is_given_up(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        first, second = execution(master), execution(master)
+        await first.open()
+        await first.add([*links("ab"), link("x", B)], NOW)
+        given = await lease(first, urls=1)
+        await second.open()
+        await master.restart()
+        # The second one has committed nothing, so that nobody waits for the first one either.
+        taken = await lease(second, hosts=1)
+        assert [*taken] == [A]
+        refused = await commit(first, given[A], visit("a"))
+        assert refused == [A]
+        assert not await commit(first, given[B], visit("x", B), release=True)
+        assert not await commit(second, taken[A], visit("a"), visit("b"), release=True)
+        # Nobody has it now, and it can be had again.
+        await second.add(links("c"), NOW)
+        assert paths((await lease(first, hosts=1))[A]) == ["c"]
+
+    run(tmp_path, scene)
+
+
+def test_who_has_committed_is_waited_for_after_a_restart(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        first, second = execution(master), execution(master)
+        await first.open()
+        await first.add([*links("abc"), *links("xy", B)], NOW)
+        given = await lease(first, hosts=1, urls=2)
+        await commit(first, given[A], visit("a"))
+        await second.open()
+        await master.restart()
+        assert await lease(second) == {}
+        assert not await commit(first, given[A], visit("b"))
+        assert [*await lease(second)] == [B]
+
+    run(tmp_path, scene)
+
+
+def test_a_host_that_comes_back_before_its_loss_was_told_is_returned(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        first, second = execution(master), execution(master)
+        await first.open()
+        await first.add(links("ab"), NOW)
+        given = await lease(first, urls=1)
+        await second.open()
+        await master.restart()
+        taken = await lease(second)
+        await commit(second, taken[A], visit("a"), release=True)
+        assert await lease(first) == {}, "the engine believes that it has the host"
+        assert await commit(first, given[A], visit("a")) == [A]
+        assert paths((await lease(first))[A]) == ["b"]
+
+    run(tmp_path, scene)
+
+
+def test_a_step_whose_answer_was_lost_with_the_master_counts_once(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        lost = False
+
+        def losing(master: PlayedMaster, ask: Ask) -> Ask:
+            async def asked(data: bytes) -> bytes:
+                nonlocal lost
+                answer = await ask(data)
+                if lost:
+                    lost = False
+                    await master.restart()
+                    return await ask(data)
+                return answer
+
+            return asked
+
+        first = PlayedExecution(master, losing)
+        await first.open()
+        await first.add([*links("abc"), link("x", B)], NOW)
+        given = await lease(first, urls=2)
+        parts = [
+            HostCommit(host=A, token=given[A].token, visits=[visit("a", links=links("d"))]),
+            HostCommit(host=B, token=given[B].token, visits=[visit("x", B)], release=True),
+        ]
+        lost = True
+        assert not await first.commit(ME, Commit(hosts=parts, receipts={"items@1": 7}))
+        assert not lost
+        counts = await first.counts()
+        assert (counts.done, counts.leased, counts.known) == (2, 1, 5)
+        # What was leased beside what was committed is still there to be committed.
+        assert not await commit(first, given[A], visit("b"))
+
+    run(tmp_path, scene)
+
+
+def test_a_crawl_of_which_nothing_came_begins_anew(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        first, second = execution(master), execution(master)
+        await first.open()
+        await first.add(links("a"), NOW)
+        await second.open()
+        await first.discard()
+        assert (await second.counts()).known == 1, "somebody works for it"
+        await second.close()
+        await first.discard()
+        assert await first.open() == {}
+        assert (await first.counts()).known == 0
+
+    run(tmp_path, scene)
+
+
+def test_a_master_that_does_not_lead_sends_them_on(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        from crawlfleet.errors import Busy
+
+        master.frontiers._leads = False
+        with pytest.raises(Busy, match="another master leads"):
+            await master.ask(master.begin(), b"\0\x80")
+
+    run(tmp_path, scene)
+
+
+def test_two_masters_do_not_have_one_frontier(tmp_path: Path) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        first = execution(master)
+        await first.open()
+        other = PlayedMaster(tmp_path, FrontierRules())
+        with pytest.raises(StoreUnavailable, match="another master has"):
+            await other.ask(other.begin(), b"\0\x80")
+        await master.frontiers._close(master.task.id)
+        await other.ask(other.begin(), b"\0\x80")
+        await other.frontiers._close(other.task.id)
+
+    run(tmp_path, scene)
