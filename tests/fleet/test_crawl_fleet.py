@@ -381,7 +381,16 @@ def test_whatever_is_killed_during_a_crawl_each_item_is_there_once(
         asyncio.run(scene(fleet))
 
 
-def test_storage_that_cannot_be_written_is_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("frontier", "words"),
+    [
+        ("node", "the crawl waits to hand over its output"),
+        ("master", "the crawl waits for its frontier"),
+    ],
+)
+def test_storage_that_cannot_be_written_is_waited_for(
+    tmp_path: Path, frontier: str, words: str
+) -> None:
     site = Site(40, pause_s=0.01)
     storage = tmp_path / "storage"
     storage.write_text("a file, where a folder should be")
@@ -389,13 +398,13 @@ def test_storage_that_cannot_be_written_is_waited_for(tmp_path: Path) -> None:
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site)
+            id = await submit(client, site, frontier=frontier)
             lines: list[str] = []
             async with asyncio.timeout(60):
                 while not lines:
                     await asyncio.sleep(0.1)
                     lines = [line.message async for line in client.task_logs(id, level="warning")]
-            assert lines == ["the crawl waits to hand over its output"]
+            assert lines == [words]
             assert (await client.task(id)).status == "processing"
 
             storage.unlink()

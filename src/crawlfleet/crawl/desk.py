@@ -56,9 +56,9 @@ class Handed(msgspec.Struct, kw_only=True):
 
     def leave_out(self, hosts: Collection[str]) -> None:
         """Without what came of these hosts."""
-        ids = {visit.id for part in self.hosts if part.host in hosts for visit in part.visits}
         self.hosts = [part for part in self.hosts if part.host not in hosts]
-        self.pages = [page for page in self.pages if page.id not in ids]
+        visited = {visit.id for part in self.hosts for visit in part.visits}
+        self.pages = [page for page in self.pages if page.id in visited]
 
 
 class Leased(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +79,8 @@ class Desk(Protocol):
         ...
 
     async def hand_in(self, handed: Handed) -> Sequence[str]:
-        """One durable step; or, when some leases were lost, nothing but the names of the hosts."""
+        """A durable step, or one for each partition that it concerns; the names of hosts whose
+        leases were lost, of which nothing counts."""
         ...
 
 

@@ -11,7 +11,7 @@ never more than `MOST_HELD_PAGES` and one for each visitor), and what was in fli
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -215,8 +215,6 @@ class Engine:
         host.give_back()
         self._releasing.append(host)
         self._to_hand_in.set()
-
-    # Visits
 
     async def _prepare(self, host: VisitedHost) -> None:
         """Know robots.txt, then begin; or give the host back for now."""
@@ -426,22 +424,19 @@ class Engine:
         self._measures, self._pauses = {}, []
         refused = await self._desk.hand_in(handed)
         if refused:
-            await self._without(handed, refused)
+            self._forget(refused)
         self._room.set()
         return True
 
     def _news(self, host: VisitedHost, *, release: bool = False) -> HostCommit | None:
         return host.news(self._cookies.dump(name_of(host.name), self._now()), release=release)
 
-    async def _without(self, handed: Handed, lost: Any) -> None:
-        """Some leases are not ours any more: hand in the rest, and forget those hosts."""
-        gone = frozenset(lost)
-        log.warning("leases were lost", hosts=len(gone))
-        for name in gone:
+    def _forget(self, lost: Sequence[str]) -> None:
+        """Their leases are not ours any more."""
+        log.warning("leases were lost", hosts=len(lost))
+        for name in lost:
             if host := self._hosts.pop(name, None):
                 host.queue.clear()
-        handed.leave_out(gone)
-        await self._desk.hand_in(handed)
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

@@ -8,6 +8,7 @@ for a step that is refused is cut off again.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -153,6 +154,31 @@ class Office:
     async def _carry_out(self, worker: str, handed: Handed) -> Sequence[str]:
         if handed.seeds:
             await self._frontier.add(handed.seeds, handed.at)
+        lost: list[str] = []
+        for part in self._parts(handed):
+            while refused := await self._step(worker, part):
+                lost += refused
+                part.leave_out(refused)
+        return lost
+
+    def _parts(self, handed: Handed) -> list[Handed]:
+        """By partition: a commit concerns one, so that what is staged for each is committed before
+        the next is begun. What is true of the whole goes with the first."""
+        frontier = self._frontier
+        numbers = {frontier.partition_of(part.host) for part in handed.hosts}
+        if len(numbers) < 2:
+            return [handed]
+        parts: list[Handed] = []
+        for number in sorted(numbers):
+            others = {h.host for h in handed.hosts if frontier.partition_of(h.host) != number}
+            part = copy(handed) if not parts else Handed(at=handed.at, hosts=handed.hosts)
+            part.pages = handed.pages
+            part.leave_out(others)
+            parts.append(part)
+        return parts
+
+    async def _step(self, worker: str, handed: Handed) -> Sequence[str]:
+        """Stage and commit; or, when leases were lost, nothing but the names of those hosts."""
         receipts = {}
         if handed.pages:
             receipts = {name: await self._stage(name, handed.pages) for name in self._sinks}

@@ -63,6 +63,13 @@ class ServedFrontier:
         self._counted_at = 0.0
         self._surplus = 0
 
+    @property
+    def partitions(self) -> int:
+        return 1
+
+    def partition_of(self, host: str) -> int:
+        return 0
+
     def take_surplus(self) -> int:
         """How many hosts to give back, so that others have their share; says so once."""
         surplus, self._surplus = self._surplus, 0
