@@ -148,7 +148,7 @@ def restarting(master: PlayedMaster, ask: Ask) -> Ask:
     turns = itertools.count()
 
     async def asked(data: bytes) -> bytes:
-        turn = next(turns) % 5
+        turn = next(turns) % 17
         asks = talk.talk_in(data).asks
         if turn == 1 and not any(isinstance(each, Add) for each in asks):
             await ask(data)
@@ -172,18 +172,22 @@ class Served:
         return PlayedExecution(master, self.THROUGH)
 
 
+@pytest.mark.slow
 class TestServedFrontier(Served, FrontierSuite):
     CRAWLS = 300 if SOAK else 8
 
 
+@pytest.mark.slow
 class TestServedFrontierWithBloom(Served, BloomFrontierSuite): ...
 
 
+@pytest.mark.slow
 class TestServedFrontierWhoseAnswersGetLost(Served, FrontierSuite):
     THROUGH = staticmethod(losing_answers)
     CRAWLS = 300 if SOAK else 8
 
 
+@pytest.mark.slow
 class TestServedFrontierThatIsRestarted(Served, FrontierSuite):
     THROUGH = staticmethod(restarting)
     CRAWLS = 300 if SOAK else 8
