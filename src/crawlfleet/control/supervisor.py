@@ -21,8 +21,8 @@ from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.errands import Errands
 from crawlfleet.control.events import Broadcast, Events
 from crawlfleet.control.following import Following
-from crawlfleet.control.gathering import Gathering
 from crawlfleet.control.frontiers import Frontiers
+from crawlfleet.control.gathering import Gathering
 from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.holding import Holding
