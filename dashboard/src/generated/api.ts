@@ -605,7 +605,7 @@ export interface paths {
         };
         /**
          * What became of a URL in a crawl
-         * @description Asked of the node that runs the crawl: whether the URL was found, where and when, how its visit ended, or which rule keeps it out. A crawl that is over has put its books away (409). Role: **viewer** or **operator** or **admin**.
+         * @description Whether the URL was found, where and when, how its visit ended, or which rule keeps it out. Asked of the node while the crawl runs, and of its books afterwards; those of a crawl with `frontier: node`, or with `sinks` of its own, went with it (409). Role: **viewer** or **operator** or **admin**.
          */
         get: operations["explain_crawl_url"];
         put?: never;
@@ -942,6 +942,26 @@ export interface paths {
          * @description What still runs after `deadline_s` seconds is stopped and goes back to the queue; without it the node stays until all is done. Draining anew sets another deadline. A node may drain itself. Role: **operator** or **admin** or the node itself.
          */
         post: operations["drain_node"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node_id}:frontier": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lease URLs of a crawl, and commit what came of them
+         * @description `data` holds several calls at once, packed (crawlfleet's own format; see the node protocol), and so does the answer. `stale`: the execution is not the node's any more. `refused`: it cannot be done. The same may be asked again when no answer came: a lease and a step are done once. Only the master that leads has frontiers, others answer 503. Role: **admin** or the node itself.
+         */
+        post: operations["ask_frontier"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1883,6 +1903,11 @@ export interface components {
             attempt?: number;
             execution_id: string;
             parameters: unknown;
+            /**
+             * @description The task that it is a part of.
+             * @default null
+             */
+            parent_id?: string | null;
             task_id: string;
             task_type: string;
             /** @default null */
@@ -2732,6 +2757,28 @@ export interface components {
             led_by?: string;
             totals: components["schemas"]["Totals"];
             version: string;
+        };
+        /**
+         * FrontierCall
+         * @description A node asks the frontier of a crawl for one of its executions.
+         */
+        FrontierCall: {
+            /** @description A `Talk`. */
+            data: string;
+            execution_id: string;
+            session_id: string;
+            token: number;
+        };
+        /** FrontierReply */
+        FrontierReply: {
+            /**
+             * @description What was told.
+             * @default
+             */
+            data?: string;
+            /** @default  */
+            message?: string;
+            standing: components["schemas"]["Standing"];
         };
         /**
          * Gap
@@ -3727,7 +3774,8 @@ export interface components {
              */
             counted?: number;
             /**
-             * @description Only of the first one: the runs of earlier attempts that this one goes on from.
+             * @description Only of the first one: the runs of earlier attempts that this one goes on from. Of a run that
+             *     is `shared`, what the first and the last segment know of other runs.
              * @default []
              */
             earlier?: components["schemas"]["Run"][];
@@ -3749,6 +3797,11 @@ export interface components {
              */
             kinds?: boolean;
             sequence: number;
+            /**
+             * @description Only of the first one: whether other runs of the crawl count beside this one.
+             * @default false
+             */
+            shared?: boolean;
         };
         /**
          * SegmentReply
@@ -3875,6 +3928,12 @@ export interface components {
              */
             link?: string | null;
         };
+        /**
+         * Standing
+         * @description How the master takes what was asked.
+         * @enum {unknown}
+         */
+        Standing: "done" | "refused" | "stale";
         /**
          * Statistics
          * @description How the fleet does now, and did in the last hour at most.
@@ -4582,6 +4641,8 @@ export type ExecutionView = components['schemas']['ExecutionView'];
 export type Explanation = components['schemas']['Explanation'];
 export type FieldProblem = components['schemas']['FieldProblem'];
 export type FleetStatus = components['schemas']['FleetStatus'];
+export type FrontierCall = components['schemas']['FrontierCall'];
+export type FrontierReply = components['schemas']['FrontierReply'];
 export type Gap = components['schemas']['Gap'];
 export type Heartbeat = components['schemas']['Heartbeat'];
 export type HeartbeatReply = components['schemas']['HeartbeatReply'];
@@ -4654,6 +4715,7 @@ export type SessionView = components['schemas']['SessionView'];
 export type SettingPage = components['schemas']['SettingPage'];
 export type SettingView = components['schemas']['SettingView'];
 export type SignInRequest = components['schemas']['SignInRequest'];
+export type Standing = components['schemas']['Standing'];
 export type Statistics = components['schemas']['Statistics'];
 export type StopOrder = components['schemas']['StopOrder'];
 export type Subject = components['schemas']['Subject'];
@@ -7175,6 +7237,56 @@ export interface operations {
             404: components["responses"]["404"];
             409: components["responses"]["409"];
             412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    ask_frontier: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the node. */
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "session_id": "session-06f6vn2kd3yyqj4p3m4p7d2w10",
+                 *       "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+                 *       "token": 1,
+                 *       "data": "AIGkYXNrc5GBo2Fza6RvcGVu"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FrontierCall"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "standing": "done",
+                     *       "data": "AIWkbGlmZQGmY291bnRzhaVrbm93bgCnd2FpdGluZwCmbGVhc2VkAKRkb25lAKVwYWdlcwA="
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FrontierReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
