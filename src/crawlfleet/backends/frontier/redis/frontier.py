@@ -210,11 +210,8 @@ class RedisFrontier:
         return await counting.counts(self._opened(), self._now)
 
     async def busiest(self, limit: int) -> Sequence[HostFigures]:
-        found: dict[str, bytes] = {}
-        for partition in self._opened():
-            await partition.check()
-            found |= {name: packed async for name, packed in partition.hosts()}
-        figures = (host_figures(name, packed) for name, packed in found.items())
+        found = await asyncio.gather(*(one.busiest(limit) for one in self._opened()))
+        figures = (host_figures(name, packed) for some in found for name, packed in some)
         return nlargest(limit, figures, key=lambda host: host.waiting)
 
     async def record(self, id: int) -> UrlRecord | None:
