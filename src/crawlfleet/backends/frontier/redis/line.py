@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import msgspec
 from redis import asyncio as aio
 from redis import exceptions
+from redis.asyncio.cluster import RedisCluster
 
 from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
 
@@ -27,6 +28,8 @@ SILENCE: Final = (
     exceptions.ConnectionError,
     exceptions.TimeoutError,
     exceptions.BusyLoadingError,
+    exceptions.RedisClusterException,
+    exceptions.ClusterError,
     OSError,
 )
 CONNECT_S: Final = 5.0
@@ -66,22 +69,30 @@ class Line:
     def __init__(self, url: str) -> None:
         self.name = without_secret(url)
         self._url = url
-        self._client: aio.Redis | None = None
+        self._client: aio.Redis | RedisCluster | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Connect, and see that it keeps what it is given. Raises `ConfigError` when not."""
+        options: dict[str, Any] = {
+            "protocol": 2,
+            "socket_timeout": ANSWER_S,
+            "socket_connect_timeout": CONNECT_S,
+        }
         try:
-            self._client = aio.Redis.from_url(
-                self._url,
-                protocol=2,
-                socket_timeout=ANSWER_S,
-                socket_connect_timeout=CONNECT_S,
-            )
+            self._client = aio.Redis.from_url(self._url, **options)
         except ValueError as error:
             raise ConfigError(f"the frontier {self.name} is no URL of a Redis: {error}") from error
         try:
-            await self._check()
+            about = await self._do("INFO")
+            if about.get("cluster_enabled"):
+                await self._client.aclose()
+                self._client = RedisCluster.from_url(self._url, **options)
+                await self._apart(self._initialised(self._client))
+                for node in self._client.get_primaries():
+                    await self._check(await self._do("INFO", target_nodes=node), target_nodes=node)
+            else:
+                await self._check(about)
         except BaseException:
             await self.close()
             raise
@@ -117,11 +128,11 @@ class Line:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    async def _do(self, *words: Any) -> Any:
+    async def _do(self, *words: Any, **options: Any) -> Any:
         if self._client is None:
             raise StoreUnavailable(f"the frontier {self.name} is closed; open it first")
         try:
-            work = self._client.execute_command(*words)  # type: ignore[no-untyped-call]
+            work = self._client.execute_command(*words, **options)
             return await self._apart(work)
         except exceptions.NoScriptError:
             raise
@@ -171,8 +182,10 @@ class Line:
             "(appendonly yes, appendfsync always, no eviction, no failover to a replica)"
         )
 
-    async def _check(self) -> None:
-        about = await self._do("INFO", "server")
+    async def _initialised(self, client: RedisCluster) -> None:
+        await client.initialize()
+
+    async def _check(self, about: Mapping[str, Any], **options: Any) -> None:
         version = tuple(int(part) for part in str(about["redis_version"]).split(".")[:2])
         if version < OLDEST:
             raise ConfigError(
@@ -180,7 +193,7 @@ class Line:
                 "or newer"
             )
         try:
-            settings = await self._settings()
+            settings = await self._settings(**options)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, SILENCE):
                 raise
@@ -204,10 +217,10 @@ class Line:
                 "and write the same into its redis.conf"
             )
 
-    async def _settings(self) -> dict[str, str]:
+    async def _settings(self, **options: Any) -> dict[str, str]:
         found: dict[str, str] = {}
         for name in (*NEEDED, "maxmemory-policy"):
-            answer = await self._do("CONFIG", "GET", name)
+            answer = await self._do("CONFIG", "GET", name, **options)
             if answer:
                 found[name] = answer[1].decode()
         return found
