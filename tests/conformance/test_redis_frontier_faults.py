@@ -5,11 +5,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from crawlfleet.backends.frontier.redis import frontier as frontier_module
+from crawlfleet.backends.frontier.redis import handover
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
 from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
 from crawlfleet.model.frontier import Commit, FrontierRules
@@ -364,10 +366,13 @@ async def two_partitions(frontier: RedisFrontier) -> tuple[str, str]:
     return here, next(name for name in names if frontier.partition_of(name) == 1)
 
 
-def test_links_outlive_a_worker_that_dies_before_it_hands_them_over(
-    redis: RedisServer, crawl: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "name"), [(frontier_module, "hand_over"), (handover, "taken_in")]
+)
+def test_links_outlive_a_worker_that_dies_before_it_has_handed_them_over(
+    redis: RedisServer, crawl: str, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
 ) -> None:
-    async def die(*_: Any) -> None:
+    async def die(*_: Any, **__: Any) -> None:
         raise ConnectionError("killed")
 
     async def scenario(frontier: RedisFrontier) -> None:
@@ -375,7 +380,7 @@ def test_links_outlive_a_worker_that_dies_before_it_hands_them_over(
         await frontier.add([link("a", here)], NOW)
         one = (await lease(frontier))[here]
         with monkeypatch.context() as broken:
-            broken.setattr(frontier_module, "hand_over", die)
+            broken.setattr(module, name, die)
             with pytest.raises(ConnectionError):
                 await commit(frontier, one, visit("a", here, links=[link("x", there)]))
         other = made(redis, crawl, partitions=4)

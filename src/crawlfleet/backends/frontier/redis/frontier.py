@@ -43,7 +43,7 @@ log: Final = structlog.get_logger(__name__)
 
 LEASE_S: Final = 60.0
 """A worker that is not heard of for so long has lost its hosts."""
-MOST_PARTITIONS: Final = 1024
+MOST_PARTITIONS: Final = 256
 SEEDS_AT_ONCE: Final = 1000
 OURS: Final = ("partitions", "lease_s")
 
@@ -73,6 +73,8 @@ class RedisFrontier:
         begin: bool = True,
     ) -> None:
         address, ours = split_url(url, OURS)
+        if "{" in crawl or "}" in crawl:
+            raise ConfigError(f"the crawl {crawl!r} has a brace in its name; Redis hashes by these")
         self._line = Line(address)
         self._crawl = crawl
         self._rules = rules

@@ -33,6 +33,8 @@ SILENCE: Final = (
     OSError,
 )
 CONNECT_S: Final = 5.0
+AT_ONCE: Final = 16
+"""Commands on their way, each on a connection of its own."""
 OLDEST: Final = (6, 2)
 NEEDED: Final = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
 EVICTING: Final = "allkeys"
@@ -70,6 +72,7 @@ class Line:
         self.name = without_secret(url)
         self._url = url
         self._client: aio.Redis | RedisCluster | None = None
+        self._doors = asyncio.Semaphore(AT_ONCE)
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
@@ -129,11 +132,12 @@ class Line:
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     async def _do(self, *words: Any, **options: Any) -> Any:
-        if self._client is None:
+        client = self._client
+        if client is None:
             raise StoreUnavailable(f"the frontier {self.name} is closed; open it first")
         try:
-            work = self._client.execute_command(*words, **options)
-            return await self._apart(work)
+            async with self._doors:
+                return await self._apart(client.execute_command(*words, **options))
         except exceptions.NoScriptError:
             raise
         except exceptions.ResponseError as error:
