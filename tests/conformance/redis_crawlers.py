@@ -183,3 +183,22 @@ async def crawl(
             task.cancel()
         await asyncio.gather(*running.values(), return_exceptions=True)
         await frontier.close()
+
+
+async def check_books(frontier: RedisFrontier, web: Web, journal: Journal) -> None:
+    """All within reach is done, at its distance; what was acknowledged counts once."""
+    receipts = await frontier.open()
+    counts = await frontier.counts()
+    assert counts.outstanding == 0
+    assert counts.done == counts.known == len(web.far)
+    assert sum(counts.depths.values()) == len(web.far)
+    for page, distance in web.far.items():
+        record = await frontier.record(web.links[page].id)
+        assert record is not None
+        assert (record.status, record.depth) == ("done", distance), page
+    await frontier.close()
+    assert set(journal.visited) <= set(web.far)
+    assert max(journal.visited.values()) == 1
+    for worker, commits in journal.commits.items():
+        # A worker may have died between a commit and its answer.
+        assert receipts[f"sink@{worker}"] in (commits, commits + 1)

@@ -5,11 +5,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from crawlfleet.backends.frontier.redis import frontier as frontier_module
+from crawlfleet.backends.frontier.redis import handover
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
 from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
 from crawlfleet.model.frontier import Commit, FrontierRules
@@ -364,10 +366,13 @@ async def two_partitions(frontier: RedisFrontier) -> tuple[str, str]:
     return here, next(name for name in names if frontier.partition_of(name) == 1)
 
 
-def test_links_outlive_a_worker_that_dies_before_it_hands_them_over(
-    redis: RedisServer, crawl: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "name"), [(frontier_module, "hand_over"), (handover, "taken_in")]
+)
+def test_links_outlive_a_worker_that_dies_before_it_has_handed_them_over(
+    redis: RedisServer, crawl: str, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
 ) -> None:
-    async def die(*_: Any) -> None:
+    async def die(*_: Any, **__: Any) -> None:
         raise ConnectionError("killed")
 
     async def scenario(frontier: RedisFrontier) -> None:
@@ -375,7 +380,7 @@ def test_links_outlive_a_worker_that_dies_before_it_hands_them_over(
         await frontier.add([link("a", here)], NOW)
         one = (await lease(frontier))[here]
         with monkeypatch.context() as broken:
-            broken.setattr(frontier_module, "hand_over", die)
+            broken.setattr(module, name, die)
             with pytest.raises(ConnectionError):
                 await commit(frontier, one, visit("a", here, links=[link("x", there)]))
         other = made(redis, crawl, partitions=4)
@@ -386,6 +391,33 @@ def test_links_outlive_a_worker_that_dies_before_it_hands_them_over(
         await other.close()
 
     run(made(redis, crawl, partitions=4), scenario)
+
+
+@PARTITIONS
+def test_links_that_lay_too_deep_come_back_whoever_committed_them(
+    redis: RedisServer, crawl: str, partitions: int
+) -> None:
+    async def scenario(frontier: RedisFrontier) -> None:
+        other = made(redis, crawl, partitions=partitions, max_depth=1)
+        await other.open()
+        hosts = [f"https://{number}.example" for number in range(5)]
+        await frontier.add([link("s", hosts[0])], NOW)
+        seed = (await lease(frontier))[hosts[0]]
+        await commit(frontier, seed, visit("s", hosts[0], links=[link("a", hosts[0])]))
+        await lease(frontier, hosts=0, held={hosts[0]: 1})
+        # This one has not leased it, and cannot know how deep it is.
+        far = [link(f"far {number}", host) for host in hosts for number in range(20)]
+        assert not await commit(other, seed, visit("a", hosts[0], links=far), release=True)
+        assert (await other.counts()).known == 2
+        await other.close()
+        assert await frontier.add([link("a", hosts[0])], NOW) == 0
+        counts = await frontier.counts()
+        assert (counts.known, counts.done, counts.depths) == (102, 2, {0: 2, 1: 100})
+        found = await frontier.record(far[-1].id)
+        assert found is not None
+        assert found.found_on == f"{hosts[0]}/a"
+
+    run(made(redis, crawl, partitions=partitions, max_depth=1), scenario)
 
 
 def test_several_who_hand_over_at_once_lose_and_double_nothing(

@@ -20,7 +20,7 @@ async def counts(partitions: Sequence[Partition], now: float) -> FrontierCounts:
     while True:
         looks = await asyncio.gather(*(one.count(now) for one in partitions))
         found = _sum(looks, now)
-        if found.outstanding or len(partitions) == 1:
+        if found.outstanding:
             return found
         on_the_way = [one for one, look in zip(partitions, looks, strict=True) if look.outgoing]
         if on_the_way:
@@ -32,7 +32,7 @@ async def counts(partitions: Sequence[Partition], now: float) -> FrontierCounts:
             tuple(look.numbers.get(name, 0) for name in ("added", "ended", "handed"))
             for look in looks
         ]
-        if totals == before:
+        if totals == before or len(partitions) == 1:
             return found
         before = totals
 

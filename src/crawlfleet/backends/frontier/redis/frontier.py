@@ -11,7 +11,7 @@ import structlog
 import xxhash
 
 from crawlfleet.backends.frontier.redis import counting, leasing, receipts, rounds
-from crawlfleet.backends.frontier.redis.handover import hand_over, taken_in
+from crawlfleet.backends.frontier.redis.handover import hand_over, pack_links, taken_in
 from crawlfleet.backends.frontier.redis.line import Line, split_url
 from crawlfleet.backends.frontier.redis.partition import INTAKE, Partition
 from crawlfleet.backends.frontier.redis.preparation import prepare
@@ -20,6 +20,7 @@ from crawlfleet.backends.frontier.redis.records import (
     STATUS,
     host_figures,
     id_bytes,
+    id_of,
     id_word,
     link_words,
     read,
@@ -42,7 +43,7 @@ log: Final = structlog.get_logger(__name__)
 
 LEASE_S: Final = 60.0
 """A worker that is not heard of for so long has lost its hosts."""
-MOST_PARTITIONS: Final = 1024
+MOST_PARTITIONS: Final = 256
 SEEDS_AT_ONCE: Final = 1000
 OURS: Final = ("partitions", "lease_s")
 
@@ -72,6 +73,8 @@ class RedisFrontier:
         begin: bool = True,
     ) -> None:
         address, ours = split_url(url, OURS)
+        if "{" in crawl or "}" in crawl:
+            raise ConfigError(f"the crawl {crawl!r} has a brace in its name; Redis hashes by these")
         self._line = Line(address)
         self._crawl = crawl
         self._rules = rules
@@ -83,6 +86,8 @@ class RedisFrontier:
         self._receipts = receipts.Numbers()
         self._now = 0.0
         self._surplus = 0
+        self._deepest: set[int] = set()
+        """Ids that were leased at the greatest depth: their links are kept, but lie too deep."""
         self.epoch = epoch
         """Which beginning of the crawl this is; known once it was opened."""
 
@@ -124,6 +129,7 @@ class RedisFrontier:
 
     async def close(self) -> None:
         self._partitions = []
+        self._deepest.clear()
         await self._line.close()
 
     async def add(self, seeds: Sequence[Link], at: float) -> int:
@@ -176,6 +182,8 @@ class RedisFrontier:
                 mine.setdefault(self.partition_of(host), []).append((host, wanted))
         wish = leasing.Wish(worker, hosts, urls, mine, now, self._rules.max_pages, self._round)
         leases, self._surplus = await leasing.lease(partitions, wish)
+        if (most := self._rules.max_depth) and self._rules.dedup == "exact":
+            self._deepest.update(url.id for one in leases for url in one.urls if url.depth == most)
         return leases
 
     def take_surplus(self) -> int:
@@ -190,13 +198,21 @@ class RedisFrontier:
         if len(numbers) > 1:
             raise ValueError(f"a commit concerns one partition, not {sorted(numbers)}")
         partition = partitions[numbers.pop() if numbers else 0]
-        refused, outgoing, warned = await partition.ask(
-            (*INTAKE, "commit"),
-            nonce=secrets.token_hex(8),
-            worker=worker,
-            parts=[self._part(part) for part in commit.hosts],
-            receipts=self._receipts.next(commit.receipts),
-        )
+        nonce, receipts = secrets.token_hex(8), self._receipts.next(commit.receipts)
+        while True:
+            refused, outgoing, warned, to_pack = await partition.ask(
+                (*INTAKE, "commit"),
+                nonce=nonce,
+                worker=worker,
+                parts=[self._part(part) for part in commit.hosts],
+                receipts=receipts,
+            )
+            if not to_pack:
+                break
+            # Leased by another process, so that it was not known how deep they are.
+            self._deepest.update(map(id_of, to_pack))
+        if self._deepest and not refused:
+            self._deepest.difference_update(v.id for part in commit.hosts for v in part.visits)
         if warned:
             self._warn(partition)
         if outgoing and not refused:
@@ -210,11 +226,8 @@ class RedisFrontier:
         return await counting.counts(self._opened(), self._now)
 
     async def busiest(self, limit: int) -> Sequence[HostFigures]:
-        found: dict[str, bytes] = {}
-        for partition in self._opened():
-            await partition.check()
-            found |= {name: packed async for name, packed in partition.hosts()}
-        figures = (host_figures(name, packed) for name, packed in found.items())
+        found = await asyncio.gather(*(one.busiest(limit) for one in self._opened()))
+        figures = (host_figures(name, packed) for some in found for name, packed in some)
         return nlargest(limit, figures, key=lambda host: host.waiting)
 
     async def record(self, id: int) -> UrlRecord | None:
@@ -285,7 +298,9 @@ class RedisFrontier:
             outcome,
             status,
             at,
-            [self._words(link) for link in links],
+            word(pack_links(map(self._words, links)))
+            if links and id in self._deepest
+            else [self._words(link) for link in links],
             False if redirect is None else self._words(redirect),
             counts,
             False if validator is None else validator,

@@ -5,16 +5,31 @@ counts once. Taking in may let depths fall and so lead to further messages; thes
 too.
 """
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
+import zstandard
 
 from crawlfleet.backends.frontier.redis.partition import INTAKE, Partition
+from crawlfleet.backends.frontier.redis.records import word
 
 AT_ONCE: Final = 1000
 
-_unpack: Final = msgspec.msgpack.Decoder(strict=False)
+PACKED: Final = 0xC1
+"""Begins a message with packed links; msgpack has no such byte."""
+HEAD: Final = struct.Struct(">BHHd8s")
+
+Words = tuple[msgspec.Raw, str, str, int, int]
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(list[tuple[msgspec.Raw, str, str, int, int]]).decode
+
+
+def pack_links(links: Iterable[Words]) -> bytes:
+    """The links of a page that lay too deep, small."""
+    return zstandard.compress(_encode(list(links)), 1)
 
 
 async def taken_in(
@@ -35,17 +50,29 @@ async def hand_over(partitions: Sequence[Partition], first: Partition) -> None:
         partition = waiting.pop()
         gone, messages, count = await partition.outgoing(most=AT_ONCE)
         while messages:
-            by_target: dict[int, list[bytes]] = {}
+            by_target: dict[int, list[Any]] = {}
             for message in messages:
-                by_target.setdefault(_target(message), []).append(message)
+                for number, told in _read(message):
+                    by_target.setdefault(number, []).append(told)
             for number, some in by_target.items():
-                await taken_in(partitions[number], [msgspec.Raw(one) for one in some])
+                for start in range(0, len(some), AT_ONCE):
+                    await taken_in(partitions[number], some[start : start + AT_ONCE])
                 if partitions[number] is not partition:
                     waiting.append(partitions[number])
             gone, messages, count = await partition.outgoing(
                 handed=gone + len(messages), most=AT_ONCE
             )
         assert not count
+
+
+def _read(message: bytes) -> Iterable[tuple[int, Any]]:
+    """What is told to which partitions."""
+    if message[0] != PACKED:
+        yield _target(message), msgspec.Raw(message)
+        return
+    _, source, depth, at, page = HEAD.unpack_from(message)
+    for id, url, host, rank, number in _decode(zstandard.decompress(message[HEAD.size :])):
+        yield number, (number, "L", id, url, host, rank, depth, 0, source, word(page), at)
 
 
 def _target(message: bytes) -> int:

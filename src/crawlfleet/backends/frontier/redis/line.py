@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import msgspec
 from redis import asyncio as aio
 from redis import exceptions
+from redis.asyncio.cluster import RedisCluster
 
 from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
 
@@ -27,9 +28,13 @@ SILENCE: Final = (
     exceptions.ConnectionError,
     exceptions.TimeoutError,
     exceptions.BusyLoadingError,
+    exceptions.RedisClusterException,
+    exceptions.ClusterError,
     OSError,
 )
 CONNECT_S: Final = 5.0
+AT_ONCE: Final = 16
+"""Commands on their way, each on a connection of its own."""
 OLDEST: Final = (6, 2)
 NEEDED: Final = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
 EVICTING: Final = "allkeys"
@@ -66,22 +71,31 @@ class Line:
     def __init__(self, url: str) -> None:
         self.name = without_secret(url)
         self._url = url
-        self._client: aio.Redis | None = None
+        self._client: aio.Redis | RedisCluster | None = None
+        self._doors = asyncio.Semaphore(AT_ONCE)
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Connect, and see that it keeps what it is given. Raises `ConfigError` when not."""
+        options: dict[str, Any] = {
+            "protocol": 2,
+            "socket_timeout": ANSWER_S,
+            "socket_connect_timeout": CONNECT_S,
+        }
         try:
-            self._client = aio.Redis.from_url(
-                self._url,
-                protocol=2,
-                socket_timeout=ANSWER_S,
-                socket_connect_timeout=CONNECT_S,
-            )
+            self._client = aio.Redis.from_url(self._url, **options)
         except ValueError as error:
             raise ConfigError(f"the frontier {self.name} is no URL of a Redis: {error}") from error
         try:
-            await self._check()
+            about = await self._do("INFO")
+            if about.get("cluster_enabled"):
+                await self._client.aclose()
+                self._client = RedisCluster.from_url(self._url, **options)
+                await self._apart(self._initialised(self._client))
+                for node in self._client.get_primaries():
+                    await self._check(await self._do("INFO", target_nodes=node), target_nodes=node)
+            else:
+                await self._check(about)
         except BaseException:
             await self.close()
             raise
@@ -117,12 +131,13 @@ class Line:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    async def _do(self, *words: Any) -> Any:
-        if self._client is None:
+    async def _do(self, *words: Any, **options: Any) -> Any:
+        client = self._client
+        if client is None:
             raise StoreUnavailable(f"the frontier {self.name} is closed; open it first")
         try:
-            work = self._client.execute_command(*words)  # type: ignore[no-untyped-call]
-            return await self._apart(work)
+            async with self._doors:
+                return await self._apart(client.execute_command(*words, **options))
         except exceptions.NoScriptError:
             raise
         except exceptions.ResponseError as error:
@@ -171,8 +186,10 @@ class Line:
             "(appendonly yes, appendfsync always, no eviction, no failover to a replica)"
         )
 
-    async def _check(self) -> None:
-        about = await self._do("INFO", "server")
+    async def _initialised(self, client: RedisCluster) -> None:
+        await client.initialize()
+
+    async def _check(self, about: Mapping[str, Any], **options: Any) -> None:
         version = tuple(int(part) for part in str(about["redis_version"]).split(".")[:2])
         if version < OLDEST:
             raise ConfigError(
@@ -180,7 +197,7 @@ class Line:
                 "or newer"
             )
         try:
-            settings = await self._settings()
+            settings = await self._settings(**options)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, SILENCE):
                 raise
@@ -204,10 +221,10 @@ class Line:
                 "and write the same into its redis.conf"
             )
 
-    async def _settings(self) -> dict[str, str]:
+    async def _settings(self, **options: Any) -> dict[str, str]:
         found: dict[str, str] = {}
         for name in (*NEEDED, "maxmemory-policy"):
-            answer = await self._do("CONFIG", "GET", name)
+            answer = await self._do("CONFIG", "GET", name, **options)
             if answer:
                 found[name] = answer[1].decode()
         return found

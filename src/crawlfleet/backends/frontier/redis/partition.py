@@ -114,7 +114,12 @@ class Partition:
 
     async def check(self) -> None:
         """Raises `FrontierLost` when the books are not what they were."""
-        await self.ask((*BOOKS, "check"))
+        await self.ask((*BOOKS, "check"), busiest=0)
+
+    async def busiest(self, limit: int) -> list[tuple[str, bytes]]:
+        """The hosts with the most waiting, and what is kept of them."""
+        (found,) = await self.ask((*BOOKS, "check"), busiest=limit)
+        return [(name.decode(), packed) for name, packed in found]
 
     async def record(self, id: bytes) -> bytes | None:
         found: bytes | None = await self._line.command("HGET", f"{self.key}:u", id)
@@ -128,15 +133,17 @@ class Partition:
         found: list[bytes] = await self._line.command("LRANGE", f"{self.key}:n", 0, -1)
         return [name.decode() for name in found]
 
-    async def hosts(self) -> AsyncIterator[tuple[str, bytes]]:
-        """All hosts with what is kept of them, some twice."""
-        async for name, packed in self._scan("h"):
-            yield name.decode(), packed
-
     async def records(self) -> AsyncIterator[tuple[bytes, bytes]]:
         """All ids that are not archived with their records, some twice."""
-        async for pair in self._scan("u"):
-            yield pair
+        cursor = 0
+        while True:
+            cursor, found = await self._line.command(
+                "HSCAN", f"{self.key}:u", cursor, "COUNT", AT_ONCE
+            )
+            for pair in found.items():
+                yield pair
+            if not cursor:
+                return
 
     async def archived(self) -> AsyncIterator[tuple[bytes, bytes]]:
         """The same of those that a filter knows and that were visited."""
@@ -149,21 +156,6 @@ class Partition:
             if len(some) < AT_ONCE:
                 return
             start += len(some)
-
-    async def _scan(self, name: str) -> AsyncIterator[tuple[bytes, bytes]]:
-        cursor = "0"
-        while True:
-            answer = await self._line.command(
-                "HSCAN", f"{self.key}:{name}", cursor, "COUNT", AT_ONCE
-            )
-            cursor, found = answer
-            pairs = (
-                found.items() if isinstance(found, dict) else zip(*[iter(found)] * 2, strict=True)
-            )
-            for key, value in pairs:
-                yield key, value
-            if int(cursor) == 0:
-                return
 
 
 def rules_words(rules: FrontierRules) -> str:

@@ -16,7 +16,8 @@ SCRIPT: Final = (*BOOKS, "round")
 
 async def begin(partition: Partition, round: int) -> None:
     """Begin a round in one partition; nothing when it was begun before."""
-    await partition.ask(SCRIPT, step="begin", round=round)
+    if not (await partition.ask(SCRIPT, step="begin", round=round))[0]:
+        return
     while (await partition.ask(SCRIPT, step="fetch", round=round))[0]:
         pass
     visited = set[tuple[int, int, bytes]]()

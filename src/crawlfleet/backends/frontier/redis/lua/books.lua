@@ -9,6 +9,7 @@
 --   :r:<host number>         ids that wait for their retry, by time
 --   :l:<host number>         ids that are leased
 --   :t  hosts that can be leased, by time and turn    :g  leased hosts that have retries, by time
+--   :p  hosts by how much waits there
 --   :w  workers by their deadline    :m:<worker>  hosts that a worker has leased
 --   :c:<worker>  what it was given last, :d:<worker>  its last commits: it may ask again
 --   :o  messages to other partitions :x  receipts     :v  validators for this round
@@ -56,13 +57,13 @@ local function host_of(name, begin)
       name = name, number = number, queued = queued, delayed = delayed, leased = leased,
       done = done, failures = failures, next_at = next_at, next_due = next_due, token = token,
       when = when, turn = turn, worker = worker, ranks = string.sub(packed, at),
-      listed = worker ~= '' and delayed > 0, packed = packed,
+      listed = worker ~= '' and delayed > 0, packed = packed, was_waiting = queued + delayed,
     }
   elseif begin then
     host = {
       name = name, number = num('hosts'), queued = 0, delayed = 0, leased = 0, done = 0,
       failures = 0, next_at = 0, next_due = math.huge, token = 0, when = -1, turn = 0, worker = '',
-      ranks = '', new = true,
+      ranks = '', new = true, was_waiting = 0,
     }
     bump('hosts', 1)
   else
@@ -107,6 +108,14 @@ local function write_host(host)
     call('ZREM', P .. ':g', host.name)
   end
   place_in_line(host)
+  local waiting = host.queued + host.delayed
+  if waiting ~= host.was_waiting then
+    if waiting > 0 then
+      call('ZADD', P .. ':p', waiting, host.name)
+    else
+      call('ZREM', P .. ':p', host.name)
+    end
+  end
   local packed = struct.pack(
     '<I4I4I4I4I4I4ddI6dI6B', host.number, host.queued, host.delayed, host.leased, host.done,
     host.failures, host.next_at, host.next_due, host.token, host.when, host.turn, #host.worker

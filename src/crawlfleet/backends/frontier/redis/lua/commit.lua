@@ -3,7 +3,7 @@
 -- One who did not get the answer asks again, with the same nonce: it was done.
 local MEMO = P .. ':d:' .. A.worker
 for _, nonce in ipairs(call('LRANGE', MEMO, 0, -1)) do
-  if nonce == A.nonce then return {digits(version), {}, call('LLEN', P .. ':o'), 0} end
+  if nonce == A.nonce then return {digits(version), {}, call('LLEN', P .. ':o'), 0, {}} end
 end
 if A.worker ~= '' then expire(A.worker) end
 local refused = {}
@@ -15,11 +15,8 @@ for _, part in ipairs(A.parts) do
 end
 if #refused > 0 then
   if begun then write() end
-  return {digits(version), refused, call('LLEN', P .. ':o'), 0}
+  return {digits(version), refused, call('LLEN', P .. ':o'), 0, {}}
 end
-
-begin()
-if #A.parts > 0 then renew(A.worker) end
 
 -- The record of a URL that is leased from this host, and not spoken of yet.
 local function leased(host, id)
@@ -29,20 +26,11 @@ local function leased(host, id)
   return record
 end
 
-local over = {} -- host number -> ids whose leases end
-
-local function finish(host, id)
-  over[host.number] = over[host.number] or {}
-  table.insert(over[host.number], id)
-  host.leased = host.leased - 1
-  bump('leased', -1)
-end
-
 local ids = {}
 for _, part in ipairs(A.parts) do
   for _, visit in ipairs(part[3]) do
     ids[#ids + 1] = visit[1]
-    if R.exact then
+    if R.exact and type(visit[5]) == 'table' then
       for _, link in ipairs(visit[5]) do
         if link[5] == A.partition then ids[#ids + 1] = link[1] end
       end
@@ -52,6 +40,33 @@ for _, part in ipairs(A.parts) do
   for _, id in ipairs(part[5]) do ids[#ids + 1] = id end
 end
 fetch(ids)
+
+-- Pages whose links have to be packed first: then nothing is done yet.
+local to_pack = {}
+if stores_links then
+  for _, part in ipairs(A.parts) do
+    for _, visit in ipairs(part[3]) do
+      local record = type(visit[5]) == 'table' and #visit[5] > 0 and leased(host_of(part[1]), visit[1])
+      if record and wants_packed(depth_of(record)) then to_pack[#to_pack + 1] = visit[1] end
+    end
+  end
+  if #to_pack > 0 then
+    if begun then write() end
+    return {digits(version), {}, 0, 0, to_pack}
+  end
+end
+
+begin()
+if #A.parts > 0 then renew(A.worker) end
+
+local over = {} -- host number -> ids whose leases end
+
+local function finish(host, id)
+  over[host.number] = over[host.number] or {}
+  table.insert(over[host.number], id)
+  host.leased = host.leased - 1
+  bump('leased', -1)
+end
 
 local done = {}
 for _, part in ipairs(A.parts) do
@@ -127,4 +142,4 @@ for _, receipt in ipairs(A.receipts) do call('HSET', P .. ':x', receipt[1], rece
 call('LPUSH', MEMO, A.nonce)
 call('LTRIM', MEMO, 0, 15)
 write_intake()
-return {digits(version), refused, call('LLEN', P .. ':o'), warned and 1 or 0}
+return {digits(version), refused, call('LLEN', P .. ':o'), warned and 1 or 0, {}}

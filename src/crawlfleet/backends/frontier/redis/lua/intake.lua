@@ -2,7 +2,8 @@
 -- depth falls, and if it was visited already and the crawl is limited in depth, what it links to is
 -- met again. What belongs to another partition becomes a message to it, which stays here until that
 -- partition has it.
--- A link is {id, url, host, rank, partition}.
+-- A link is {id, url, host, rank, partition}. The links of a page that lay too deep come packed by
+-- the worker, in a tenth of the memory; only a worker can unpack them.
 
 local outgoing = {}
 local found_new = 0
@@ -10,6 +11,12 @@ local found_new = 0
 -- {to, kind, …}: 'L' a link that was found, 'D' a URL that may be known there and is nearer now.
 local function tell(message)
   outgoing[#outgoing + 1] = cmsgpack.pack(message)
+end
+
+-- Let a worker unpack links, and tell of each to its partition. No message of the other kinds begins
+-- with this byte.
+local function let_unpack(packed, depth, page, at)
+  outgoing[#outgoing + 1] = struct.pack('>BHHdc8', 193, A.partition, depth, at, page) .. packed
 end
 
 local function taken_in(host)
@@ -61,8 +68,8 @@ local function pass_on(link, depth, hops, page, at)
   return true
 end
 
--- The links of a page, for when its depth falls: those that may be known here or elsewhere by their
--- ids, and in full those that lay too deep.
+-- The links of a page, for when its depth falls: the ids of those here and there whose depth may
+-- fall too; or all of them, packed, where they lay too deep.
 local LINKS = P .. ':k'
 local stored = {}
 
@@ -94,21 +101,12 @@ end
 local function reopen(id, depth, at, falling)
   local links = links_of(id)
   if not links then return end
-  if #links.far > 0 and depth < R.max_depth then
-    for _, link in ipairs(links.far) do
-      if link[5] ~= A.partition then
-        pass_on(link, depth + 1, 0, id, at)
-        links.there[#links.there + 1] = {link[5], link[1]}
-      elseif record_of(link[1]) or meet(link, depth + 1, 0, A.partition, id, at) then
-        links.here[#links.here + 1] = link[1]
-      end
-    end
-    links.far = {}
-    store(id, links)
+  if links.packed then
+    let_unpack(links.packed, depth + 1, id, at)
   else
     for _, pair in ipairs(links.there) do tell({pair[1], 'D', pair[2], depth + 1, at}) end
+    for _, other in ipairs(links.here) do falling[#falling + 1] = {other, depth + 1} end
   end
-  for _, other in ipairs(links.here) do falling[#falling + 1] = {other, depth + 1} end
   if links.moved then
     local to, other = links.moved[1], links.moved[2]
     if to == A.partition then
@@ -138,34 +136,34 @@ lower = function(id, depth, at)
   end
 end
 
--- The links and the redirect of a page that was just visited.
+-- Whether the links of a visited page have to come packed.
+local function wants_packed(depth)
+  return stores_links and depth > 0 and depth >= R.max_depth
+end
+
+-- The links, or all of them packed, and the redirect of a page that was just visited.
 local function follow(id, depth, hops, links, redirect, at)
-  local keeps = stores_links and depth > 0 and (#links > 0 or redirect)
+  local keeps = stores_links and depth > 0
+  local is_packed = type(links) == 'string'
   local too_deep = R.max_depth >= 0 and depth >= R.max_depth
-  local here, there, far = {}, {}, {}
-  for _, link in ipairs(links) do
-    local other = link[1]
-    if too_deep then
-      if keeps then
-        if link[5] == A.partition and record_of(other) then
-          if may_fall(other) then here[#here + 1] = other end
-        else
-          far[#far + 1] = link
-        end
-      end
-    else
+  local here, there = {}, {}
+  if is_packed then
+    -- It may have come nearer since they were packed.
+    if not too_deep then let_unpack(links, depth + 1, id, at) end
+  elseif not too_deep then
+    for _, link in ipairs(links) do
       pass_on(link, depth + 1, 0, id, at)
       if keeps and link[5] ~= A.partition then
-        there[#there + 1] = {link[5], other}
-      elseif keeps and may_fall(other) then
-        here[#here + 1] = other
+        there[#there + 1] = {link[5], link[1]}
+      elseif keeps and may_fall(link[1]) then
+        here[#here + 1] = link[1]
       end
     end
   end
   if redirect then pass_on(redirect, depth, hops + 1, id, at) end
-  if keeps and (#here > 0 or #there > 0 or #far > 0 or redirect) then
+  if keeps and (is_packed or #here > 0 or #there > 0 or redirect) then
     local moved = redirect and {redirect[5], redirect[1]} or false
-    store(id, {here = here, there = there, far = far, moved = moved})
+    store(id, {here = here, there = there, packed = is_packed and links, moved = moved})
   end
 end
 

@@ -4,6 +4,7 @@ local round = A.round
 if num('round') >= round then return {digits(version), 0} end
 local left = 0
 if A.step == 'begin' then
+  left = 1
   if num('beginning') < round then
     set('beginning', round)
     write()
