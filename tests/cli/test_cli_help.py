@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import Result
 
 from crawlfleet import __version__
-from crawlfleet.cli.program import create_app
+from crawlfleet.cli.program import PARTS, create_app
 
 Run = Callable[..., Result]
 
@@ -76,6 +76,23 @@ def test_without_a_fleet_commands_say_how_to_start_one(run: Run) -> None:
     result = run("status")
     assert result.exit_code == 3
     assert "crawlfleet up" in result.stderr
+
+
+def commands_for(*words: str) -> set[str]:
+    program: Any = get_command(create_app(words))
+    return set(program.commands)
+
+
+def test_a_command_that_is_named_at_once_comes_with_its_part_alone() -> None:
+    assert commands_for() == {name for names in PARTS.values() for name in names}
+    for names in PARTS.values():
+        for name in names:
+            assert commands_for(name, "--help") == set(names)
+
+
+@pytest.mark.parametrize("words", [("--debug", "crawl"), ("--help",), ("crwl", "crawl")])
+def test_all_commands_are_there_unless_the_first_word_is_one(words: tuple[str, ...]) -> None:
+    assert commands_for(*words) == commands_for()
 
 
 def test_help_needs_no_heavy_module_and_little_time() -> None:

@@ -3,6 +3,8 @@
 
 def main() -> None:
     """The console script."""
+    import sys
+
     from crawlfleet.cli.program import create_app
 
-    create_app()(prog_name="crawlfleet")
+    create_app(sys.argv[1:])(prog_name="crawlfleet")

@@ -1,45 +1,52 @@
 """The program: all commands under one name.
 
 Modules that a command needs only when it runs (the HTTP client, the store, the scheduler) are
-imported by the command, so that `--help` and completion answer at once.
+imported by the command, so that `--help` and completion answer at once. The commands themselves
+are in parts, and whoever names one at once gets its part alone: reading and preparing all of them
+takes as long as many a command runs.
 """
 
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Final
 
 import typer
 
 from crawlfleet import __version__
-from crawlfleet.cli import (
-    audit,
-    backup,
-    clusters,
-    configuration,
-    crawl,
-    crawls,
-    dead_letters,
-    distribute,
-    doctor,
-    events,
-    explain,
-    extract,
-    join_tokens,
-    keys,
-    logs,
-    nodes,
-    opening,
-    operate,
-    projects,
-    reset,
-    status,
-    submit,
-    tasks,
-)
 from crawlfleet.cli.command import examples
 from crawlfleet.cli.trouble import Program
 
+PARTS: Final = {
+    "operate": ("up", "master", "worker"),
+    "opening": ("open",),
+    "distribute": ("distribute",),
+    "crawl": ("crawl",),
+    "status": ("status", "statistics", "attention"),
+    "submit": ("submit",),
+    "tasks": ("tasks",),
+    "crawls": ("crawls",),
+    "explain": ("explain",),
+    "extract": ("extract",),
+    "logs": ("logs",),
+    "dead_letters": ("dead-letters",),
+    "nodes": ("nodes",),
+    "projects": ("projects",),
+    "clusters": ("clusters",),
+    "keys": ("keys",),
+    "join_tokens": ("join-tokens",),
+    "events": ("events",),
+    "audit": ("audit",),
+    "configuration": ("init", "config"),
+    "backup": ("backup", "restore"),
+    "reset": ("reset",),
+    "doctor": ("doctor",),
+}
+"""The modules beside this one that have commands, in the order of the help, and which."""
 
-def create_app() -> typer.Typer:
-    """The program with all its commands."""
+
+def create_app(words: Sequence[str] = ()) -> typer.Typer:
+    """The program with all its commands; or with those that can be meant by the words after its
+    name, where the first of them tells."""
     app = typer.Typer(
         name="crawlfleet",
         cls=Program,
@@ -52,32 +59,9 @@ def create_app() -> typer.Typer:
         ),
     )
     app.callback()(_program)
-    for part in (
-        operate,
-        opening,
-        distribute,
-        crawl,
-        status,
-        submit,
-        tasks,
-        crawls,
-        explain,
-        extract,
-        logs,
-        dead_letters,
-        nodes,
-        projects,
-        clusters,
-        keys,
-        join_tokens,
-        events,
-        audit,
-        configuration,
-        backup,
-        reset,
-        doctor,
-    ):
-        part.register(app)
+    named = [part for part, commands in PARTS.items() if words and words[0] in commands]
+    for part in named or PARTS:
+        import_module(f"crawlfleet.cli.{part}").register(app)
     return app
 
 
