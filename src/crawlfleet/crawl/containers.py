@@ -25,26 +25,23 @@ class Container(NamedTuple):
     """Of each field what belongs to each item."""
 
 
-def choose(fields: Sequence[Field], page: Page, likely: int | None) -> Container:
+def choose(fields: Sequence[Field], page: Page, likely: int) -> Container:
     """Find all fields, and which is around most others; of several, the one that has more
     elements within; then the first by name. The order in which the keys were written means
     nothing, since stores and clients may change it.
 
     `likely` is tried first, and changes no answer.
     """
-    scopes = None if likely is None else fields[likely].elements(page)
-    if likely is not None and scopes and len(scopes) <= FEW:
+    scopes = fields[likely].elements(page)
+    if scopes and len(scopes) <= FEW:
         sorted_ = _search_within(fields, page, likely, scopes)
         if sorted_ is not None:
             found = [scopes if at == likely else [] for at in range(len(fields))]
             return Container(likely, found, sorted_)
-    found = [
-        scopes if scopes is not None and at == likely else field.elements(page)
-        for at, field in enumerate(fields)
-    ]
+    found = [scopes if at == likely else field.elements(page) for at, field in enumerate(fields)]
     if sum(1 for nodes in found if nodes) < 2:
         return Container(None, found, [])
-    if likely is not None and found[likely]:
+    if scopes:
         # Where it is around all others and within none, no other can win.
         sorted_ = _sort(found, likely)
         if _around_all(found, likely, sorted_):

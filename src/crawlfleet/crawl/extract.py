@@ -34,8 +34,9 @@ class Extractor:
         self._groups = tuple(Field(field) for field in plan.groups)
         self._page = tuple(Field(field) for field in plan.page)
         self._structured = plan.structured
-        self._likely: int | None = 0
-        """Where the item was on the last page: what is tried first, and changes no answer."""
+        self._likely = 0
+        """Where the item was on the last page that had any: what is tried first, and changes no
+        answer."""
 
     def items(self, page: Page, document: Any = None) -> list[Item]:
         """What the plan finds on the page; `document` is its body where that is JSON.
@@ -70,13 +71,13 @@ class Extractor:
 
     def _flat_items(self, page: Page) -> list[Item]:
         at, found, sorted_ = choose(self._flat, page, self._likely)
-        self._likely = at
         if at is None:
             fields = {
                 field.name: field.value(nodes, page)
                 for field, nodes in zip(self._flat, found, strict=True)
             }
             return _page_item(page, fields, self._flat)
+        self._likely = at
         scopes = found[at]
         columns = [
             (field.name, [field.value(own, page) for own in each])
