@@ -10,7 +10,8 @@ import psutil
 import pytest
 from crawling import Command, lines, told, truth, visits
 
-from crawlfleet.crawl.engine import HAND_IN_EVERY_S, IN_FLIGHT, MOST_HELD_PAGES
+from crawlfleet.crawl.engine import HAND_IN_EVERY_S, MOST_HELD_PAGES
+from crawlfleet.crawl.neighbourhood import IN_FLIGHT
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -6,7 +6,7 @@ few times a second everything that happened is handed in as one step, and new wo
 was leased and not handed in when the process dies is visited again by the next one: what was
 visited since the last step (those of `HAND_IN_EVERY_S` and of the step that was being written,
 never more than `MOST_HELD_PAGES` and one for each visitor), and what was in flight (at most
-`IN_FLIGHT`).
+`neighbourhood.IN_FLIGHT`).
 """
 
 import asyncio
@@ -38,7 +38,6 @@ HAND_IN_PAGES: Final = 400
 MOST_HELD_PAGES: Final = 4 * HAND_IN_PAGES
 """Visited and not handed in; then visitors wait, so that a slow disk costs no memory."""
 HOSTS: Final = 512
-IN_FLIGHT: Final = 256
 PORTION: Final = 32
 """URLs of a host that are leased at once where each takes a while; more without a delay."""
 LINGER_S: Final = 2.0
@@ -71,7 +70,7 @@ class Engine:
         self._fetcher = fetcher
         self._judge = judge
         self._links = links
-        self._neighbourhood = neighbourhood if neighbourhood.is_bounded else None
+        self._neighbourhood = neighbourhood
         self._now = now
         self._began = now()
         self._content_types = wanted_types(parameters)
@@ -99,7 +98,6 @@ class Engine:
         """Those of others that were taken over."""
         self._held = 0
         """Visits that were not handed in yet."""
-        self._in_flight = asyncio.Semaphore(IN_FLIGHT)
         self._room = asyncio.Event()
         self._room.set()
         self._hungry = asyncio.Event()
@@ -329,12 +327,8 @@ class Engine:
     async def _ask(self, name: str, clock: HostClock, request: FetchRequest) -> Fetched:
         """Fetch with a slot of the clock of that host, and tell the clock how it went."""
         try:
-            if self._neighbourhood is None:
-                async with self._in_flight:
-                    fetched = await self._fetcher.fetch(request)
-            else:
-                async with self._neighbourhood.turn(name), self._in_flight:
-                    fetched = await self._fetcher.fetch(request)
+            async with self._neighbourhood.turn(name):
+                fetched = await self._fetcher.fetch(request)
         except BaseException:
             clock.release()
             raise

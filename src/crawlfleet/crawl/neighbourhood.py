@@ -1,8 +1,9 @@
 """Hosts that are one to somebody: of the same registered domain, or on the same server.
 
 Each host has a clock of its own; what is here bounds all of a domain and all of an address
-together, so that a site with a thousand subdomains is not asked a thousand times a second. Every
-request of an engine comes through here: pages, retries, redirects and robots.txt.
+together, so that a site with a thousand subdomains is not asked a thousand times a second; and
+all that an engine has under way. Every request of it comes through here: pages, retries, redirects
+and robots.txt.
 """
 
 import asyncio
@@ -14,8 +15,11 @@ from urllib.parse import urlsplit
 from crawlfleet.core.politeness import Share, share_of
 from crawlfleet.core.suffixes import Suffixes
 from crawlfleet.crawl.names import MIN_TTL_S
+from crawlfleet.crawl.slots import Slots
 from crawlfleet.model.crawl import Politeness
 
+IN_FLIGHT: Final = 256
+"""Requests of an engine that are under way at once, to whomever."""
 MOST_IDLE: Final = 10_000
 """Domains and addresses that are remembered while nobody asks them."""
 REMEMBERED_S: Final = MIN_TTL_S
@@ -30,7 +34,7 @@ class _Neighbours:
     def __init__(self, share: Share) -> None:
         self.delay_s = share.delay_s
         self.next_at = 0.0
-        self.slots = asyncio.Semaphore(share.concurrency)
+        self.slots = Slots(share.concurrency)
         self.line = asyncio.Lock()
         """Its first waits for `next_at`, the others for the first."""
         self.users = 0
@@ -66,28 +70,27 @@ class Neighbourhood:
         self._shares = len(shares)
         self.has_delays = any(share.delay_s for share in shares)
         """Whether there is more to wait for than a free slot."""
+        self.in_flight = Slots(IN_FLIGHT)
         self._joined: dict[str, tuple[Sequence[_Neighbours], float]] = {}
         """By host key, and until when it is known."""
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether there is any limit to hold to."""
-        return self._domain_share is not None or self._address_share is not None
 
     def turn(self, host: str) -> "_Turn":
         """Entered once one more request to this host key is all right for its neighbours."""
         return _Turn(self, host)
 
+    def known(self, host: str) -> Sequence[_Neighbours] | None:
+        """Those of a host key, as they were found of late; `None` when `of` must find out."""
+        joined, until = self._joined.get(host, _UNKNOWN)
+        return joined if self._now() < until else None
+
     async def of(self, host: str) -> Sequence[_Neighbours]:
         """Those of a host key; the address last, since it has the most to do."""
         now = self._now()
-        joined, until = self._joined.get(host, _UNKNOWN)
-        if now >= until:
-            joined = await self._join(self._name(host))
-            if len(joined) == self._shares:
-                if len(self._joined) >= MOST_IDLE:
-                    self._joined.clear()
-                self._joined[host] = joined, now + REMEMBERED_S
+        joined = await self._join(self._name(host))
+        if len(joined) == self._shares:
+            if len(self._joined) >= MOST_IDLE:
+                self._joined.clear()
+            self._joined[host] = joined, now + REMEMBERED_S
         return joined
 
     async def wait(self, joined: Sequence[_Neighbours]) -> None:
@@ -148,24 +151,34 @@ class Neighbourhood:
 class _Turn:
     """One request among those of its neighbours; by hand, since every page goes through here."""
 
-    __slots__ = ("_host", "_joined", "_neighbourhood", "_taken")
+    __slots__ = ("_host", "_in_flight", "_joined", "_neighbourhood", "_taken")
 
     def __init__(self, neighbourhood: Neighbourhood, host: str) -> None:
         self._neighbourhood = neighbourhood
         self._host = host
         self._joined: Sequence[_Neighbours] = ()
         self._taken = 0
+        self._in_flight = False
 
     async def __aenter__(self) -> None:
-        joined = self._joined = await self._neighbourhood.of(self._host)
+        neighbourhood = self._neighbourhood
+        joined = neighbourhood.known(self._host)
+        if joined is None:
+            joined = await neighbourhood.of(self._host)
+        self._joined = joined
         for neighbours in joined:
             neighbours.users += 1
         try:
             for neighbours in joined:
-                await neighbours.slots.acquire()
+                if not neighbours.slots.take():
+                    await neighbours.slots.wait()
                 self._taken += 1
-            if self._neighbourhood.has_delays:
-                await self._neighbourhood.wait(joined)
+            if neighbourhood.has_delays:
+                await neighbourhood.wait(joined)
+            # Last, so that those who wait for some keep nobody from asking others.
+            if not neighbourhood.in_flight.take():
+                await neighbourhood.in_flight.wait()
+            self._in_flight = True
         except BaseException:
             self._leave()
             raise
@@ -174,7 +187,9 @@ class _Turn:
         self._leave()
 
     def _leave(self) -> None:
+        if self._in_flight:
+            self._neighbourhood.in_flight.give()
         for neighbours in self._joined[: self._taken]:
-            neighbours.slots.release()
+            neighbours.slots.give()
         for neighbours in self._joined:
             neighbours.users -= 1

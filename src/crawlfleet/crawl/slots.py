@@ -1,0 +1,48 @@
+"""So many at once, and the others in line: a semaphore that costs next to nothing when it is free.
+
+Every page takes several of them and hardly ever waits, so that asking is a plain call, and only
+waiting is not: `if not slots.take(): await slots.wait()`.
+"""
+
+import asyncio
+from collections import deque
+
+
+class Slots:
+    """Each that was taken is given back once. Those who wait come in their order."""
+
+    __slots__ = ("_free", "_waiting")
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        """None while anybody waits: whoever gives one back hands it on."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take(self) -> bool:
+        """Take one if there is one."""
+        if self._free:
+            self._free -= 1
+            return True
+        return False
+
+    async def wait(self) -> None:
+        """Take one as soon as it is there."""
+        if self.take():
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():
+                self.give()  # its turn came in the same moment
+            raise
+
+    def give(self) -> None:
+        """Give one back: to the first in line, if anybody waits."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1
