@@ -1,7 +1,7 @@
 """A page as a tree, whatever its mark-up does; parsed once, and searched for all that is wanted."""
 
-from functools import cached_property
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
 
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
@@ -15,6 +15,23 @@ _LEADING: Final = "[href],meta,iframe,frame"
 search: Final = LexborCSSSelector().find  # type: ignore[no-untyped-call]
 """`search(selector, node)` is `node.css(selector)`, for which each tree makes an engine of its own:
 all elements within, and the node itself; once for each alternative that matches."""
+
+
+T = TypeVar("T")
+
+
+class _once(Generic[T]):  # noqa: N801 - a decorator
+    """A property that is worked out when it is first asked for. That of `functools` takes a lock
+    before Python 3.12, which costs more than much of what is looked for."""
+
+    def __init__(self, work_out: "Callable[[Page], T]") -> None:
+        self._work_out = work_out
+        self._name = work_out.__name__
+
+    def __get__(self, page: "Page", _: "type[Page]") -> T:
+        # Found there from now on, before anybody comes here.
+        found = page.__dict__[self._name] = self._work_out(page)
+        return found
 
 
 class Page:
@@ -31,16 +48,16 @@ class Page:
         self.allowance = Allowance()
         self.body = body if end is None else body[:end]
 
-    @cached_property
+    @_once
     def tags(self) -> int:
         """At least as many as there are elements."""
         return self.body.count(b"<")
 
-    @cached_property
+    @_once
     def tree(self) -> LexborHTMLParser:
         return LexborHTMLParser(self.body)
 
-    @cached_property
+    @_once
     def xml(self) -> Any:
         """The tree for XPath; `None` where nothing can be made of the page."""
         from lxml import etree  # takes a while, and few crawls need it
@@ -53,7 +70,7 @@ class Page:
         except (etree.XMLSyntaxError, ValueError, AssertionError):
             return None
 
-    @cached_property
+    @_once
     def base(self) -> str:
         """What the page's links are relative to."""
         for tag, attributes in self.leads:
@@ -67,19 +84,19 @@ class Page:
         root = self.tree.root
         return [] if root is None else search(selector, root)
 
-    @cached_property
+    @_once
     def leads(self) -> list[tuple[str | None, dict[str, str | None]]]:
         """Name and attributes of every element that leads elsewhere, or says where it does not,
         and of some that do neither. A few come twice."""
         return [(node.tag, node.attributes) for node in self.find(_LEADING)]
 
-    @cached_property
+    @_once
     def title(self) -> str:
         """What the page calls itself."""
         node = self.tree.css_first("title")
         return "" if node is None else " ".join(node.text().split())[:1000]
 
-    @cached_property
+    @_once
     def shape(self) -> tuple[int, int]:
         """How deep the tree is, and how many siblings a node has on average."""
         deepest = depth = squares = nodes = 0

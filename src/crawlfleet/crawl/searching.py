@@ -5,6 +5,8 @@ with many elements costs it the cube. Where that could become dear, the parts of
 looked for one after another, and one walk upwards tells which lie within which.
 """
 
+from bisect import bisect_right
+from functools import lru_cache
 from typing import Final
 
 from selectolax.lexbor import LexborNode
@@ -34,8 +36,23 @@ def find(page: Page, selector: str, chains: tuple[css.Chain, ...]) -> list[Lexbo
 
 
 def _is_cheap(page: Page, chains: tuple[css.Chain, ...]) -> bool:
-    tags = page.tags
-    return css.cost(chains, elements=tags, depth=tags, breadth=tags) <= STEPS
+    most = _most_tags(chains)
+    # Counting tags takes longer than many a search, and most pages are small enough for all.
+    return len(page.body) <= most or page.tags <= most
+
+
+@lru_cache(maxsize=1000)
+def _most_tags(chains: tuple[css.Chain, ...]) -> int:
+    """How many tags a page may have so that no nesting of them makes the search dear."""
+    return (
+        bisect_right(
+            range(STEPS + 1),
+            STEPS,
+            lo=1,
+            key=lambda tags: css.cost(chains, elements=tags, depth=tags, breadth=tags),
+        )
+        - 1
+    )
 
 
 def _by_parts(page: Page, selector: str) -> list[LexborNode]:
