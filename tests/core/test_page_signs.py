@@ -98,6 +98,23 @@ def test_a_meta_element_says_what_is_allowed(content: str, directives: tuple[boo
 
 
 @pytest.mark.parametrize(
+    "title",
+    [
+        *("Error 404", "Page not found", "The file was not found", "Item could not be found"),
+        *("Nothing not found", "This page doesn't exist", "That page does not exist"),
+        *("It is no longer available", "It no longer exists", "Just a moment...", "Captcha"),
+        *("Attention required!", "Access denied", "Access to this page has been denied"),
+        *("Are you a human?", "Are you robot", "Robot check", "Security check", "Forbidden"),
+        *("Verify you are one", "Verify that you are", "Pardon our interruption", "Blocked"),
+        *("Request blocked", "Unusual traffic from you", "DDoS protection by us"),
+    ],
+)
+def test_every_title_that_says_something_is_looked_at(title: str) -> None:
+    for spelt in (title, title.upper(), f"{title} \N{EM DASH} 商城"):
+        assert worth_a_look(status=200, title=spelt, size=50_000)
+
+
+@pytest.mark.parametrize(
     ("values", "directives"),
     [
         (["noindex"], (True, False)),

@@ -71,6 +71,12 @@ _WALL_TEXT: Final = re.compile(
     r"|访问过于频繁|请(?:完成|进行|输入).{0,6}验证|人机验证|拖动.{0,4}滑块|您的访问.{0,6}(?:异常|拦截|阻断|受限)|操作太频繁",
     re.IGNORECASE,
 )
+_SIGN_IN_TITLE: Final = re.compile(
+    "404|found|exist|no longer|just a moment|attention required|access|are you|robot|security"
+    "|verify|captcha|pardon|blocked|unusual|ddos|forbidden"
+).search
+"""One of these is in every title in plain letters that one of the long expressions finds; they
+look at each letter of it in a dozen ways."""
 _WALL_HEADERS: Final = {
     "cf-mitigated": "Cloudflare",
     "x-datadome": "DataDome",
@@ -84,12 +90,12 @@ def worth_a_look(*, status: int, title: str, size: int) -> bool:
 
     `size` is that of the whole page in bytes.
     """
-    return (
-        size <= _TINY_BYTES
-        or status != 200
-        or _MISSING_TITLE.search(title[:500]) is not None
-        or _WALL_TITLE.search(title[:500]) is not None
-    )
+    if size <= _TINY_BYTES or status != 200:
+        return True
+    title = title[:500]
+    if title.isascii() and not _SIGN_IN_TITLE(title.lower()):
+        return False
+    return bool(_MISSING_TITLE.search(title) or _WALL_TITLE.search(title))
 
 
 def soft_404(*, status: int, title: str, text: str) -> str | None:
