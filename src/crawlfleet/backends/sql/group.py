@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from crawlfleet.backends.present import Present, rows_by_kind
+from crawlfleet.backends.present import Present, written
 from crawlfleet.backends.sql.rows import AUDIT, CHANGED, CLAIM, EVENT, VERSIONED, RowMap
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.change import Signed
@@ -23,7 +23,8 @@ class Named:
 
     __slots__ = ("claims", "ids", "sessions")
 
-    def __init__(self, batches: Iterable[Changes]) -> None:
+    def __init__(self, batches: Iterable[Changes], *, but_new: bool = False) -> None:
+        """`but_new`: without the tasks and executions that are said to be new."""
         self.ids: tuple[set[str], ...] = tuple(set() for _ in VERSIONED)
         """By kind, in the order of `VERSIONED`."""
         self.claims: set[tuple[str, str]] = set()
@@ -31,9 +32,11 @@ class Named:
         self.sessions: set[str] = set()
         """Those that must be open."""
         for change in chain.from_iterable(batches):
-            for wanted, rows in zip(self.ids, rows_by_kind(change), strict=True):
-                if rows:
-                    wanted.update(row.id for row in rows)
+            for kind, rows in written(change):
+                wanted, passing = self.ids[kind], but_new and VERSIONED[kind] in CHANGED
+                for row in rows:
+                    if not passing or row.version > 1:
+                        wanted.add(row.id)
             if change.claims:
                 self.claims.update((claim.scope, claim.key) for claim in change.claims)
             if change.under is not None:
@@ -43,16 +46,26 @@ class Named:
 class Group:
     """What is to be written for the changes of a group that fit."""
 
-    __slots__ = ("_audit", "_claims", "_events", "_made", "_present", "_rows", "last_seq")
+    __slots__ = (
+        "_audit",
+        "_changed",
+        "_claims",
+        "_events",
+        "_first_seq",
+        "_made",
+        "_present",
+        "last_seq",
+    )
 
     def __init__(self, present: Present, last_seq: int) -> None:
-        self.last_seq = last_seq
+        self._first_seq = self.last_seq = last_seq
         self._present = present
-        self._rows: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
-        self._made: set[str] = set()
-        """Rows that were not there before."""
+        self._made: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        """Rows that were not there before, by kind and id."""
+        self._changed: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        """Rows that were."""
         self._claims: dict[tuple[str, str], Claim] = {}
-        self._events: list[list[Any]] = []
+        self._events: list[Event] = []
         self._audit = Signed()
 
     def take(self, changes: Changes) -> Committed:
@@ -61,45 +74,36 @@ class Group:
             refusal = self._present.accept(change)
             refusals.append(refusal)
             if refusal is None:
-                for newest, rows in zip(self._rows, rows_by_kind(change), strict=True):
+                for kind, rows in written(change):
+                    made = self._made[kind]
                     for row in rows:
-                        newest[row.id] = row
-                        if row.version == 1:
-                            self._made.add(row.id)
+                        new = row.version == 1 or row.id in made
+                        (made if new else self._changed[kind])[row.id] = row
                 for claim in change.claims:
                     self._claims[claim.scope, claim.key] = claim
-                for event in change.events:
-                    self._number(event)
-                self._audit.take(change)
+                self._events += change.events
+                if change.audit is not None:
+                    self._audit.take(change)
+        self.last_seq = self._first_seq + len(self._events)
         return Committed(refusals=tuple(refusals), last_seq=self.last_seq)
 
     def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
         """The rows to write, table by table; tables without a row are left out."""
-        for mapping, newest in zip(VERSIONED, self._rows, strict=True):
-            if not newest:
-                continue
-            changed = CHANGED.get(mapping)
-            if changed is None:
-                yield mapping, [mapping.encode(row) for row in newest.values()]
-                continue
-            made = [mapping.encode(row) for id, row in newest.items() if id in self._made]
+        for mapping, made, changed in zip(VERSIONED, self._made, self._changed, strict=True):
             if made:
-                yield mapping, made
-            if len(made) < len(newest):
-                others = (row for id, row in newest.items() if id not in self._made)
-                yield changed, [changed.encode(row) for row in others]
+                yield mapping, mapping.encode_all(made.values())
+            if changed:
+                mapping = CHANGED.get(mapping, mapping)
+                yield mapping, mapping.encode_all(changed.values())
         if self._claims:
-            yield CLAIM, [CLAIM.encode(claim) for claim in self._claims.values()]
+            yield CLAIM, CLAIM.encode_all(self._claims.values())
         if self._events:
-            yield EVENT, self._events
+            rows = EVENT.encode_all(self._events)
+            for seq, row in enumerate(rows, self._first_seq + 1):
+                row[0] = seq
+            yield EVENT, rows
         if entries := self._audit.entries():
-            yield AUDIT, [AUDIT.encode(entry) for entry in entries]
-
-    def _number(self, event: Event) -> None:
-        self.last_seq += 1
-        row = EVENT.encode(event)
-        row[0] = self.last_seq
-        self._events.append(row)
+            yield AUDIT, AUDIT.encode_all(entries)
 
 
 def unfit(error: Exception, reason: str) -> InvalidRequest:
