@@ -421,7 +421,7 @@ class FleetState:
         self.delays.forget(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
-        if task.status is TaskStatus.COMPLETED and task.assigned_node:
+        if task.content_features and task.status is TaskStatus.COMPLETED and task.assigned_node:
             pairs = sorted_pairs(task.content_features)
             self.fleet.remember_success(task.assigned_node, pairs)
 
