@@ -4,7 +4,7 @@ A group is decided in Python, in order, against the versions and claims that it 
 row that changed is written once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -43,26 +43,36 @@ class Named:
                 self.sessions.add(change.under)
 
 
+Parted = Iterable[tuple[RowMap[Any], Collection[Any]]]
+Part = Callable[[int, Mapping[str, Any]], Parted]
+
+
+def _wholly(kind: int, rows: Mapping[str, Any]) -> Parted:
+    """All that may change of rows of a kind."""
+    mapping = VERSIONED[kind]
+    return [(CHANGED.get(mapping, mapping), rows.values())]
+
+
 class Group:
     """What is to be written for the changes of a group that fit."""
 
     __slots__ = (
         "_audit",
-        "_changed",
         "_claims",
         "_events",
         "_first_seq",
-        "_made",
-        "_present",
+        "changed",
         "last_seq",
+        "made",
+        "present",
     )
 
     def __init__(self, present: Present, last_seq: int) -> None:
         self._first_seq = self.last_seq = last_seq
-        self._present = present
-        self._made: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        self.present = present
+        self.made: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
         """Rows that were not there before, by kind and id."""
-        self._changed: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        self.changed: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
         """Rows that were."""
         self._claims: dict[tuple[str, str], Claim] = {}
         self._events: list[Event] = []
@@ -71,14 +81,14 @@ class Group:
     def take(self, changes: Changes) -> Committed:
         refusals = []
         for change in changes:
-            refusal = self._present.accept(change)
+            refusal = self.present.accept(change)
             refusals.append(refusal)
             if refusal is None:
                 for kind, rows in written(change):
-                    made = self._made[kind]
+                    made = self.made[kind]
                     for row in rows:
                         new = row.version == 1 or row.id in made
-                        (made if new else self._changed[kind])[row.id] = row
+                        (made if new else self.changed[kind])[row.id] = row
                 for claim in change.claims:
                     self._claims[claim.scope, claim.key] = claim
                 self._events += change.events
@@ -87,14 +97,17 @@ class Group:
         self.last_seq = self._first_seq + len(self._events)
         return Committed(refusals=tuple(refusals), last_seq=self.last_seq)
 
-    def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
-        """The rows to write, table by table; tables without a row are left out."""
-        for mapping, made, changed in zip(VERSIONED, self._made, self._changed, strict=True):
-            if made:
+    def encoded(self, part: Part = _wholly) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
+        """The rows to write, table by table; tables without a row are left out.
+
+        `part` says which columns to write of rows that are there.
+        """
+        for kind, mapping in enumerate(VERSIONED):
+            if made := self.made[kind]:
                 yield mapping, mapping.encode_all(made.values())
-            if changed:
-                mapping = CHANGED.get(mapping, mapping)
-                yield mapping, mapping.encode_all(changed.values())
+            if changed := self.changed[kind]:
+                for narrow, rows in part(kind, changed):
+                    yield narrow, narrow.encode_all(rows)
         if self._claims:
             yield CLAIM, CLAIM.encode_all(self._claims.values())
         if self._events:

@@ -22,7 +22,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
-from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task
+from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
 from crawlfleet.ports.store import Claim
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -167,6 +167,25 @@ CHANGED: Final[dict[RowMap[Any], RowMap[Any]]] = {
     EXECUTION: RowMap(Execution, schema.executions, only=("id", *EXECUTION_CHANGES)),
 }
 """How rows are written that are there already, where most of a row never changes."""
+
+
+class TaskPart:
+    """Some of the columns of a task that is there, for when the others stay as they are."""
+
+    def __init__(self, *names: str) -> None:
+        self.mapping = RowMap(Task, schema.tasks, only=("id", *names))
+        self.others = attrgetter(*(name for name in TASK_CHANGES if name not in names))
+        """What must be the same before and after."""
+
+
+_ALWAYS: Final = ("status", "version", "updated_at")
+TASK_PARTS: Final = {
+    TaskStatus.ASSIGNED: TaskPart(
+        *_ALWAYS, "token", "assigned_node", "assigned_at", "execution_id"
+    ),
+    TaskStatus.COMPLETED: TaskPart(*_ALWAYS, "started_at", "completed_at", "result"),
+}
+"""What usually changes on the way to a state: half of the values, and fewer indexes."""
 
 VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     PROJECT,

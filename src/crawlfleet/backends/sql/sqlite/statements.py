@@ -27,7 +27,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
-from crawlfleet.backends.sql.rows import CHANGED, EVENT, RowMap
+from crawlfleet.backends.sql.rows import CHANGED, EVENT, VERSIONED, RowMap
 from crawlfleet.backends.sql.schema import claims, sessions
 from crawlfleet.backends.sql.statements import Core, Statements, Values
 
@@ -97,6 +97,13 @@ def chunk_sizes(count: int) -> Iterator[int]:
         size = min(LARGEST_CHUNK, 1 << (count.bit_length() - 1))
         yield size
         count -= size
+
+
+@cache
+def removes(statement: str) -> bool:
+    """Whether a statement may take away rows that have versions."""
+    tables = (mapping.table.name for mapping in VERSIONED)
+    return any(statement.startswith(f"DELETE FROM {table} ") for table in tables)
 
 
 @cache

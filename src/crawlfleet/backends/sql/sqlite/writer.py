@@ -23,6 +23,7 @@ from crawlfleet.backends.sql.sqlite import statements
 from crawlfleet.backends.sql.sqlite.memory import Memory
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, as_json, bound
 from crawlfleet.backends.sql.sqlite.trouble import explain
+from crawlfleet.ports.store import Committed
 
 Job = Changes | Operation[str]
 
@@ -76,12 +77,11 @@ class Writer:
         return epoch, last_seq
 
     def _transact(self, jobs: Sequence[Job], *, trusting: bool) -> list[Any]:
-        """`trusting` what is remembered, and that new rows are new."""
+        """`trusting` that new rows are new."""
         before = self._epoch, self._last_seq
-        present = Present()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            outcomes = self._do(jobs, present, trusting)
+            outcomes, group = self._do(jobs, trusting)
             self._connection.execute("COMMIT")
         except BaseException:
             self._epoch, self._last_seq = before
@@ -89,26 +89,34 @@ class Writer:
             with suppress(sqlite3.Error):
                 self._connection.rollback()
             raise
-        self._memory.learn(present)
+        if group is not None:
+            self._memory.learn(group)
         return outcomes
 
-    def _do(self, jobs: Sequence[Job], present: Present, trusting: bool) -> list[Any]:
+    def _do(self, jobs: Sequence[Job], trusting: bool) -> tuple[list[Any], Group | None]:
         """Operations first, then all changes together: callers that wait at once have no order."""
         outcomes: list[Any] = [self._operate(job) if callable(job) else None for job in jobs]
         batches = [(index, job) for index, job in enumerate(jobs) if not callable(job)]
         if len(batches) < len(jobs):
             self._epoch, self._last_seq = self._read_leadership()
-            self._memory.forget()
-        if batches:
-            present.epoch = self._epoch
-            self._load(present, Named((batch for _, batch in batches), but_new=trusting))
-            group = Group(present, self._last_seq)
-            for index, batch in batches:
-                outcomes[index] = group.take(batch)
-            for mapping, rows in group.encoded():
-                self._put(mapping, rows)
-            self._last_seq = group.last_seq
-        return outcomes
+        if not batches:
+            return outcomes, None
+        group, answers = self._decide([batch for _, batch in batches], trusting)
+        if trusting and any(any(answer.refusals) for answer in answers):
+            # What stands in the way first, the answer must tell: perhaps a row that is not new.
+            group, answers = self._decide([batch for _, batch in batches], trusting=False)
+        for (index, _), answer in zip(batches, answers, strict=True):
+            outcomes[index] = answer
+        for mapping, rows in group.encoded(self._memory.parted):
+            self._put(mapping, rows)
+        self._last_seq = group.last_seq
+        return outcomes, group
+
+    def _decide(self, batches: Sequence[Changes], trusting: bool) -> tuple[Group, list[Committed]]:
+        present = Present(self._epoch)
+        self._load(present, Named(batches, but_new=trusting))
+        group = Group(present, self._last_seq)
+        return group, [group.take(batch) for batch in batches]
 
     def _operate(self, operation: Operation[str]) -> int:
         steps = operation(STATEMENTS)
@@ -120,6 +128,8 @@ class Writer:
                     step = steps.send(())
                     continue
                 statement, values = step
+                if statements.removes(statement):
+                    self._memory.forget()
                 found = self._connection.execute(statement, bound(values)).fetchall()
                 step = steps.send(found)
         except StopIteration as end:
@@ -131,7 +141,7 @@ class Writer:
             if not wanted:
                 continue
             known = present.versions[kind]
-            known.update(self._memory.versions[kind].recall(wanted))
+            known.update(self._memory.rows[kind].versions(wanted))
             if len(known) < len(wanted):
                 unknown = as_json(wanted - known.keys())
                 found = self._run(statements.versions(VERSIONED[kind].table), ids=unknown)
