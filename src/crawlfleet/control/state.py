@@ -40,7 +40,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 RELOAD_PAUSE_S: Final = 1.0
-REMEMBERED_TASKS: Final = 10_000
+REMEMBERED_TASKS: Final = 30_000
 REMEMBERED_BYTES: Final = 2_000
 """Of parameters: of larger tasks there may be few, but each would weigh more than the rest."""
 
