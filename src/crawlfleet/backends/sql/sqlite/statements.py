@@ -100,10 +100,14 @@ def chunk_sizes(count: int) -> Iterator[int]:
 
 
 @cache
-def removes(statement: str) -> bool:
-    """Whether a statement may take away rows that have versions."""
-    tables = (mapping.table.name for mapping in VERSIONED)
-    return any(statement.startswith(f"DELETE FROM {table} ") for table in tables)  # noqa: S608
+def alters(statement: str) -> bool:
+    """Whether a statement may change or take away rows that have versions."""
+    starts = [
+        f"{verb} {mapping.table.name} "
+        for mapping in VERSIONED
+        for verb in ("UPDATE", "DELETE FROM")
+    ]
+    return statement.startswith(tuple(starts))
 
 
 @cache

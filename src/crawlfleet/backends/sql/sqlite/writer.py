@@ -128,7 +128,7 @@ class Writer:
                     step = steps.send(())
                     continue
                 statement, values = step
-                if statements.removes(statement):
+                if statements.alters(statement):
                     self._memory.forget()
                 found = self._connection.execute(statement, bound(values)).fetchall()
                 step = steps.send(found)
