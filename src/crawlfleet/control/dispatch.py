@@ -91,9 +91,11 @@ class Dispatch:
         if self._state.fleet is not planned_on:
             # Loaded anew meanwhile, after a failure: the plan knew too little of what is taken.
             return len(nodes), 0
-        rooms = Rooms(self._state.fleet)
+        rooms, now = Rooms(self._state.fleet), self._system.now()
         changes = [
-            change for task in tasks if (change := self._assignment(task, nodes[task.id], rooms))
+            change
+            for task in tasks
+            if (change := self._assignment(task, nodes[task.id], rooms, now))
         ]
         refusals = await self._state.commit(changes)
         demand_lead(refusals)
@@ -109,7 +111,7 @@ class Dispatch:
         log.debug("assigned", tasks=len(made), refused=len(behind))
         return len(nodes), len(made)
 
-    def _assignment(self, task: Task, node_id: str, rooms: "Rooms") -> Change | None:
+    def _assignment(self, task: Task, node_id: str, rooms: "Rooms", now: float) -> Change | None:
         node = self._state.nodes.get(node_id)
         if node is None or node.session_id is None:
             return None
@@ -118,10 +120,10 @@ class Dispatch:
             task,
             node_id=node_id,
             session_id=node.session_id,
-            execution_id=make_id(EXECUTION, self._system.now(), self._system.entropy),
+            execution_id=make_id(EXECUTION, now, self._system.entropy),
             reserved=demand,
             allocation=rooms.allocate(node_id, demand, task.capabilities),
-            now=self._system.now(),
+            now=now,
             cause=f"placed by {self._strategy(task)}",
             epoch=self._state.epoch,
         )

@@ -110,9 +110,7 @@ class Leases:
             plan = self._decide(node_id, batch, undecided)
             for place in plan.known:
                 recorded[place] = True
-            refusals = await self._state.commit(
-                [msgspec.structs.replace(c, under=batch.session_id) for c in plan.changes]
-            )
+            refusals = await self._state.commit(plan.changes)
             undecided = []
             for places, refusal in zip(plan.places, refusals, strict=True):
                 for place in places:
@@ -242,13 +240,14 @@ class Leases:
         changes: dict[str, Change] = {}
         groups: dict[str, list[int]] = {}
         known: list[int] = []
+        now = self._system.now()
         for place in places:
             report = batch.reports[place]
             earlier = changes.get(report.execution_id)
             lease = self._current(report, earlier)
             if lease is None or lease.execution.node_id != node_id:
                 continue
-            change = self._change(lease, report)
+            change = self._change(lease, report, now, batch.session_id)
             if change is not None:
                 changes[report.execution_id] = _merged(earlier, change) if earlier else change
                 groups.setdefault(report.execution_id, []).append(place)
@@ -265,44 +264,53 @@ class Leases:
             return lease
         return Lease(pending.tasks[0] if pending.tasks else lease.task, pending.executions[0])
 
-    def _change(self, lease: Lease, report: Report) -> Change | None:
-        now = self._system.now()
+    def _change(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
         if lease.execution.status is ExecutionStatus.STOPPING:
             if report.kind is ReportKind.STARTED:
                 return None
-            return attempts.confirm_stop(lease, now=now)
-        return _DECISIONS[report.kind](self, lease, report, now)
+            return attempts.confirm_stop(lease, now=now, under=under)
+        return _DECISIONS[report.kind](self, lease, report, now, under)
 
-    def _started(self, lease: Lease, report: Report, now: float) -> Change | None:
-        return attempts.start(lease, now=now)
+    def _started(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
+        return attempts.start(lease, now=now, under=under)
 
-    def _succeeded(self, lease: Lease, report: Report, now: float) -> Change | None:
+    def _succeeded(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
         size = len(memoryview(report.data))
         if size > MAX_RESULT_BYTES:
             message = f"the result has {size} bytes; at most {MAX_RESULT_BYTES} are kept"
             error = TaskError(error_class=ErrorClass.ERROR, message=message)
-            return self._failure(lease, error, report, now)
+            return self._failure(lease, error, report, now, under)
         begun_at = attempts.begun_at(lease, report.ran_s, now=now)
-        return attempts.succeed(lease, report.data, report.metrics, now=now, begun_at=begun_at)
+        return attempts.succeed(
+            lease, report.data, report.metrics, now=now, begun_at=begun_at, under=under
+        )
 
-    def _failed(self, lease: Lease, report: Report, now: float) -> Change | None:
+    def _failed(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
         said = report.error or TaskError(
             error_class=ErrorClass.ERROR, message="the node did not say why"
         )
         error = msgspec.structs.replace(
             said, message=said.message[:MAX_MESSAGE], details=said.details[-MAX_DETAILS:]
         )
-        return self._failure(lease, error, report, now)
+        return self._failure(lease, error, report, now, under)
 
-    def _failure(self, lease: Lease, error: TaskError, report: Report, now: float) -> Change | None:
+    def _failure(
+        self, lease: Lease, error: TaskError, report: Report, now: float, under: str
+    ) -> Change | None:
         lease = attempts.begun(lease, attempts.begun_at(lease, report.ran_s, now=now))
         return attempts.fail(
-            lease, error, report.metrics, self._settings, now=now, chance=self._chance()
+            lease,
+            error,
+            report.metrics,
+            self._settings,
+            now=now,
+            chance=self._chance(),
+            under=under,
         )
 
-    def _released(self, lease: Lease, report: Report, now: float) -> Change | None:
+    def _released(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
         lease = attempts.begun(lease, attempts.begun_at(lease, report.ran_s, now=now))
-        return attempts.release(lease, now=now, cause="given back by its node")
+        return attempts.release(lease, now=now, cause="given back by its node", under=under)
 
     def _chance(self) -> float:
         return int.from_bytes(self._system.entropy(4), "big") / 2**32
@@ -319,7 +327,7 @@ class _Decided(NamedTuple):
     """Reports that say what is already known of a living lease."""
 
 
-_Decision = Callable[[Leases, Lease, Report, float], Change | None]
+_Decision = Callable[[Leases, Lease, Report, float, str], Change | None]
 _DECISIONS: dict[ReportKind, _Decision] = {
     ReportKind.STARTED: Leases._started,
     ReportKind.SUCCEEDED: Leases._succeeded,
@@ -368,4 +376,5 @@ def _merged(first: Change, second: Change) -> Change:
         ),
         events=first.events + second.events,
         claims=first.claims + second.claims,
+        under=second.under,
     )

@@ -40,7 +40,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 RELOAD_PAUSE_S: Final = 1.0
-REMEMBERED_TASKS: Final = 10_000
+REMEMBERED_TASKS: Final = 30_000
 REMEMBERED_BYTES: Final = 2_000
 """Of parameters: of larger tasks there may be few, but each would weigh more than the rest."""
 
@@ -421,7 +421,7 @@ class FleetState:
         self.delays.forget(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
-        if task.status is TaskStatus.COMPLETED and task.assigned_node:
+        if task.content_features and task.status is TaskStatus.COMPLETED and task.assigned_node:
             pairs = sorted_pairs(task.content_features)
             self.fleet.remember_success(task.assigned_node, pairs)
 

@@ -199,6 +199,8 @@ def _within(field: str, value: float, low: float, high: float) -> Iterator[Field
 
 def resource_problems(field: str, amounts: Mapping[str, float]) -> Iterator[FieldProblem]:
     """What is wrong with amounts that are asked for or offered."""
+    if not amounts:
+        return
     for name in parse_resources(amounts)[1]:
         yield _problem(
             f"{field}.{name[:LONGEST_NAME]}",

@@ -7,6 +7,7 @@ that it has stopped, or is lost; the task itself is free at once.
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -111,14 +112,17 @@ def assign(
     )
 
 
-def start(lease: Lease, *, now: float) -> Change | None:
-    """The executor has begun; `None` when that was known or is stale."""
+def start(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
+    """The executor has begun; `None` when that was known or is stale.
+
+    Here and below, `under` is the session that says so: it must not have ended.
+    """
     if not lease.owns:
         return None
     task = _move(lease, TaskTrigger.STARTED, now, "the executor has begun", started_at=now)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.STARTED, running_at=now)
+    return _both(lease, task, ExecutionTrigger.STARTED, under, running_at=now)
 
 
 def begun_at(lease: Lease, ran_s: float | None, *, now: float) -> float | None:
@@ -148,6 +152,7 @@ def succeed(
     *,
     now: float,
     begun_at: float | None = None,
+    under: str | None = None,
 ) -> Change | None:
     """The work is done: record its result; `None` when it is stale."""
     if not lease.owns:
@@ -171,6 +176,7 @@ def succeed(
         lease,
         task,
         ExecutionTrigger.SUCCEEDED,
+        under,
         running_at=running_at,
         end_time=now,
         metrics=measured,
@@ -185,6 +191,7 @@ def fail(
     *,
     now: float,
     chance: float,
+    under: str | None = None,
 ) -> Change | None:
     """The attempt did not succeed: back to the queue, or the end; `None` when it is stale.
 
@@ -203,11 +210,11 @@ def fail(
         if not lost:
             return None
         ended = move_execution(lease.execution, trigger, end_time=now, error=error)
-        return None if ended is None else _ended(lease.execution, ended, now, error.message)
+        return None if ended is None else _ended(lease, ended, now, error.message, under)
     task = _recovered(lease, error, metrics, limits, now=now, chance=chance)
     if task is None:
         return None
-    return _both(lease, task, trigger, end_time=now, error=error, metrics=metrics)
+    return _both(lease, task, trigger, under, end_time=now, error=error, metrics=metrics)
 
 
 def overrun(lease: Lease, limits: RecoverySettings, *, now: float, chance: float) -> Change | None:
@@ -221,17 +228,17 @@ def overrun(lease: Lease, limits: RecoverySettings, *, now: float, chance: float
     task = _recovered(lease, error, {}, limits, now=now, chance=chance)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.STOP_ORDERED, error=error)
+    return _both(lease, task, ExecutionTrigger.STOP_ORDERED, None, error=error)
 
 
-def release(lease: Lease, *, now: float, cause: str) -> Change | None:
+def release(lease: Lease, *, now: float, cause: str, under: str | None = None) -> Change | None:
     """The node gives the task back; it costs the task nothing. `None` when it is stale."""
     if not lease.owns:
         return None
     task = _move(lease, TaskTrigger.RETURNED, now, cause, **_UNASSIGNED)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.RELEASED, end_time=now)
+    return _both(lease, task, ExecutionTrigger.RELEASED, under, end_time=now)
 
 
 def recall(lease: Lease, *, now: float, cause: str) -> Change | None:
@@ -244,13 +251,13 @@ def recall(lease: Lease, *, now: float, cause: str) -> Change | None:
     task = _move(lease, TaskTrigger.RETURNED, now, cause, **_UNASSIGNED)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.STOP_ORDERED)
+    return _both(lease, task, ExecutionTrigger.STOP_ORDERED, None)
 
 
-def confirm_stop(lease: Lease, *, now: float) -> Change | None:
+def confirm_stop(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
     """The node has stopped what it was ordered to stop; `None` when no such order stands."""
     ended = move_execution(lease.execution, ExecutionTrigger.STOPPED, end_time=now)
-    return None if ended is None else _ended(lease.execution, ended, now, "its node has stopped it")
+    return None if ended is None else _ended(lease, ended, now, "its node has stopped it", under)
 
 
 def withdraw(
@@ -337,29 +344,43 @@ def _move(
 
 
 def _both(
-    lease: Lease, moved: tuple[Task, Event], trigger: ExecutionTrigger, **fields: Any
+    lease: Lease,
+    moved: tuple[Task, Event],
+    trigger: ExecutionTrigger,
+    under: str | None,
+    **fields: Any,
 ) -> Change | None:
     execution = move_execution(lease.execution, trigger, **fields)
     if execution is None:
         return None
     task, event = moved
     return Change(
-        tasks=(task,), executions=(execution,), events=(event,), claims=closing_claims(task)
+        tasks=(task,),
+        executions=(execution,),
+        events=(event,),
+        claims=closing_claims(task),
+        under=under,
     )
 
 
-def _ended(before: Execution, ended: Execution, now: float, cause: str) -> Change:
+def _ended(lease: Lease, ended: Execution, now: float, cause: str, under: str | None) -> Change:
     """The end of an execution that had lost its task before, so that no task tells of it."""
     event = Event(
         kind=f"execution.{ended.status}",
         subject=ended.id,
         at=now,
         cause=cause,
-        from_state=str(before.status),
+        from_state=str(lease.execution.status),
         to_state=str(ended.status),
         details={"task_id": ended.task_id, "node_id": ended.node_id},
     )
-    return Change(executions=(ended,), events=(event,))
+    return Change(executions=(ended,), events=(event,), under=under)
+
+
+@lru_cache(maxsize=8)
+def _instant(now: float) -> datetime:
+    """The same for all that was reported together."""
+    return datetime.fromtimestamp(now, UTC)
 
 
 def result_of(
@@ -375,6 +396,6 @@ def result_of(
         data=data,
         error=error,
         metrics=metrics,
-        timestamp=datetime.fromtimestamp(now, UTC),
+        timestamp=_instant(now),
     )
     return msgspec.Raw(msgspec.json.encode(result))

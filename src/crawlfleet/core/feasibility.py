@@ -72,6 +72,8 @@ def class_of(node: Node) -> NodeClass:
 
 def sorted_pairs(values: Mapping[str, Any]) -> Pairs:
     """A mapping as something that can be hashed: sorted pairs, lists as sorted tuples."""
+    if not values:
+        return ()
     return tuple(sorted((name, _frozen(value)) for name, value in values.items()))
 
 

@@ -55,6 +55,11 @@ class Fleet:
         self._experience: dict[Any, NDArray[np.bool_]] = {}
         self._last_turn = 0.0
         self._away: dict[str, tuple[Floats, int]] = {}
+        self._unsettled: dict[tuple[str, Resources], int] = {}
+        """How often amounts were reserved on nodes, less how often they were released, since the
+        columns were last looked at: thousands of executions come and go between two plans."""
+        self._taken: dict[str, float] = {}
+        """The last turn of those nodes."""
         self._closed_clusters: frozenset[str] = frozenset()
         self._strategies: dict[str, str] = {}
         self.classes = NodeClasses()
@@ -67,6 +72,7 @@ class Fleet:
 
     def put(self, node: Node) -> None:
         """Insert a node, or take over what is new about it; its reservations stay."""
+        self._settle()
         row = self._row.get(node.id)
         if row is None:
             row = self._new_row(node)
@@ -82,6 +88,7 @@ class Fleet:
 
     def drop(self, node_id: str) -> None:
         """Forget a node; what is reserved on it is kept in case it comes back."""
+        self._settle()
         row = self._row.pop(node_id, None)
         if row is None:
             return
@@ -114,27 +121,41 @@ class Fleet:
 
     def reserve(self, node_id: str, amount: Resources) -> None:
         """An execution was given to the node: this much is taken there until it is released."""
-        row = self._row.get(node_id)
-        if row is None:
-            reserved, active = self._away.get(node_id, (units(NOTHING), 0))
-            self._away[node_id] = (reserved + units(amount), active + 1)
-            return
-        self._reserved[:, row] += units(amount)
-        self._active[row] += 1
+        self._note(node_id, amount, 1)
         self._last_turn += 1
-        self._turn[row] = self._last_turn
+        self._taken[node_id] = self._last_turn
 
     def release(self, node_id: str, amount: Resources) -> None:
         """The execution holds nothing any more; `amount` as it was reserved."""
-        row = self._row.get(node_id)
-        if row is not None:
-            left = np.maximum(self._reserved[:, row] - units(amount), 0.0)
-            self._reserved[:, row] = left
-            self._active[row] = max(self._active[row] - 1, 0)
-        elif node_id in self._away:
-            reserved, active = self._away.pop(node_id)
-            if active > 1:
-                self._away[node_id] = (np.maximum(reserved - units(amount), 0.0), active - 1)
+        self._note(node_id, amount, -1)
+
+    def _note(self, node_id: str, amount: Resources, step: int) -> None:
+        key = node_id, amount
+        count = self._unsettled.pop(key, 0) + step
+        if count:
+            self._unsettled[key] = count
+
+    def _settle(self) -> None:
+        """Bring the columns up to date: before they are read, and before rows move."""
+        for (node_id, amount), count in self._unsettled.items():
+            row = self._row.get(node_id)
+            if row is not None:
+                reserved = self._reserved[:, row] + count * units(amount)
+                self._reserved[:, row] = np.maximum(reserved, 0.0)
+                self._active[row] = max(self._active[row] + count, 0)
+            else:
+                away, active = self._away.get(node_id, (units(NOTHING), 0))
+                if active + count > 0:
+                    left = np.maximum(away + count * units(amount), 0.0)
+                    self._away[node_id] = (left, active + count)
+                else:
+                    self._away.pop(node_id, None)
+        for node_id, turn in self._taken.items():
+            row = self._row.get(node_id)
+            if row is not None:
+                self._turn[row] = turn
+        self._unsettled.clear()
+        self._taken.clear()
 
     def set_cluster(self, cluster_id: str, accepting: bool) -> None:
         """Whether the nodes of a cluster take new work; a cluster never named here does."""
@@ -177,10 +198,12 @@ class Fleet:
 
     def reserved(self, node_id: str) -> Resources:
         """What executions hold on the node; `KeyError` when it is not known."""
+        self._settle()
         return from_units(self._reserved[:, self._row[node_id]])
 
     def free(self, node_id: str) -> Resources:
         """What is left of the node's capacity; `KeyError` when it is not known."""
+        self._settle()
         row = self._row[node_id]
         return from_units(np.maximum(self._capacity[:, row] - self._reserved[:, row], 0.0))
 
@@ -190,6 +213,7 @@ class Fleet:
 
     def count(self, node_id: str) -> int:
         """How many executions the node has; `KeyError` when it is not known."""
+        self._settle()
         return int(self._active[self._row[node_id]])
 
     def node_at(self, row: int) -> Node:
@@ -202,6 +226,7 @@ class Fleet:
 
     def draft(self) -> Draft:
         """A copy of the columns for one plan; valid until the fleet is changed."""
+        self._settle()
         size = len(self._nodes)
         return Draft(
             capacity=self._capacity[:, :size],
@@ -249,6 +274,7 @@ class Fleet:
 
     def _shut(self) -> NDArray[np.int8]:
         """Which early filter closes each node: one that is only busy is open while it is idle."""
+        self._settle()
         size = len(self._nodes)
         closed = self._closed[:size]
         if not (busy := closed == BUSY).any():

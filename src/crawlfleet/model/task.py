@@ -73,7 +73,7 @@ class RetryPolicy(
     )
 
 
-class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True):
     """All that placement needs to know of a task: tasks with equal requirements are one group.
 
     `capabilities` and `content_features` are sorted pairs, so that a requirement can be hashed.

@@ -4,11 +4,11 @@ A group is decided in Python, in order, against the versions and claims that it 
 row that changed is written once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from crawlfleet.backends.present import Present, rows_by_kind
+from crawlfleet.backends.present import Present, written
 from crawlfleet.backends.sql.rows import AUDIT, CHANGED, CLAIM, EVENT, VERSIONED, RowMap
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.change import Signed
@@ -23,7 +23,8 @@ class Named:
 
     __slots__ = ("claims", "ids", "sessions")
 
-    def __init__(self, batches: Iterable[Changes]) -> None:
+    def __init__(self, batches: Iterable[Changes], *, but_new: bool = False) -> None:
+        """`but_new`: without the tasks and executions that are said to be new."""
         self.ids: tuple[set[str], ...] = tuple(set() for _ in VERSIONED)
         """By kind, in the order of `VERSIONED`."""
         self.claims: set[tuple[str, str]] = set()
@@ -31,75 +32,91 @@ class Named:
         self.sessions: set[str] = set()
         """Those that must be open."""
         for change in chain.from_iterable(batches):
-            for wanted, rows in zip(self.ids, rows_by_kind(change), strict=True):
-                if rows:
-                    wanted.update(row.id for row in rows)
+            for kind, rows in written(change):
+                wanted, passing = self.ids[kind], but_new and VERSIONED[kind] in CHANGED
+                for row in rows:
+                    if not passing or row.version > 1:
+                        wanted.add(row.id)
             if change.claims:
                 self.claims.update((claim.scope, claim.key) for claim in change.claims)
             if change.under is not None:
                 self.sessions.add(change.under)
 
 
+Parted = Iterable[tuple[RowMap[Any], Collection[Any]]]
+Part = Callable[[int, Mapping[str, Any]], Parted]
+
+
+def _wholly(kind: int, rows: Mapping[str, Any]) -> Parted:
+    """All that may change of rows of a kind."""
+    mapping = VERSIONED[kind]
+    return [(CHANGED.get(mapping, mapping), rows.values())]
+
+
 class Group:
     """What is to be written for the changes of a group that fit."""
 
-    __slots__ = ("_audit", "_claims", "_events", "_made", "_present", "_rows", "last_seq")
+    __slots__ = (
+        "_audit",
+        "_claims",
+        "_events",
+        "_first_seq",
+        "changed",
+        "last_seq",
+        "made",
+        "present",
+    )
 
     def __init__(self, present: Present, last_seq: int) -> None:
-        self.last_seq = last_seq
-        self._present = present
-        self._rows: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
-        self._made: set[str] = set()
-        """Rows that were not there before."""
+        self._first_seq = self.last_seq = last_seq
+        self.present = present
+        self.made: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        """Rows that were not there before, by kind and id."""
+        self.changed: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        """Rows that were."""
         self._claims: dict[tuple[str, str], Claim] = {}
-        self._events: list[list[Any]] = []
+        self._events: list[Event] = []
         self._audit = Signed()
 
     def take(self, changes: Changes) -> Committed:
         refusals = []
         for change in changes:
-            refusal = self._present.accept(change)
+            refusal = self.present.accept(change)
             refusals.append(refusal)
             if refusal is None:
-                for newest, rows in zip(self._rows, rows_by_kind(change), strict=True):
+                for kind, rows in written(change):
+                    made = self.made[kind]
                     for row in rows:
-                        newest[row.id] = row
-                        if row.version == 1:
-                            self._made.add(row.id)
+                        new = row.version == 1 or row.id in made
+                        (made if new else self.changed[kind])[row.id] = row
                 for claim in change.claims:
                     self._claims[claim.scope, claim.key] = claim
-                for event in change.events:
-                    self._number(event)
-                self._audit.take(change)
+                self._events += change.events
+                if change.audit is not None:
+                    self._audit.take(change)
+        self.last_seq = self._first_seq + len(self._events)
         return Committed(refusals=tuple(refusals), last_seq=self.last_seq)
 
-    def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
-        """The rows to write, table by table; tables without a row are left out."""
-        for mapping, newest in zip(VERSIONED, self._rows, strict=True):
-            if not newest:
-                continue
-            changed = CHANGED.get(mapping)
-            if changed is None:
-                yield mapping, [mapping.encode(row) for row in newest.values()]
-                continue
-            made = [mapping.encode(row) for id, row in newest.items() if id in self._made]
-            if made:
-                yield mapping, made
-            if len(made) < len(newest):
-                others = (row for id, row in newest.items() if id not in self._made)
-                yield changed, [changed.encode(row) for row in others]
-        if self._claims:
-            yield CLAIM, [CLAIM.encode(claim) for claim in self._claims.values()]
-        if self._events:
-            yield EVENT, self._events
-        if entries := self._audit.entries():
-            yield AUDIT, [AUDIT.encode(entry) for entry in entries]
+    def encoded(self, part: Part = _wholly) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
+        """The rows to write, table by table; tables without a row are left out.
 
-    def _number(self, event: Event) -> None:
-        self.last_seq += 1
-        row = EVENT.encode(event)
-        row[0] = self.last_seq
-        self._events.append(row)
+        `part` says which columns to write of rows that are there.
+        """
+        for kind, mapping in enumerate(VERSIONED):
+            if made := self.made[kind]:
+                yield mapping, mapping.encode_all(made.values())
+            if changed := self.changed[kind]:
+                for narrow, rows in part(kind, changed):
+                    yield narrow, narrow.encode_all(rows)
+        if self._claims:
+            yield CLAIM, CLAIM.encode_all(self._claims.values())
+        if self._events:
+            rows = EVENT.encode_all(self._events)
+            for seq, row in enumerate(rows, self._first_seq + 1):
+                row[0] = seq
+            yield EVENT, rows
+        if entries := self._audit.entries():
+            yield AUDIT, AUDIT.encode_all(entries)
 
 
 def unfit(error: Exception, reason: str) -> InvalidRequest:

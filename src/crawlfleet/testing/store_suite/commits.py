@@ -1,9 +1,12 @@
 """Versions, batches, atomic changes, order and epochs."""
 
 import asyncio
+from typing import Final
 
+from msgspec import Raw
 from msgspec.structs import replace
 
+from crawlfleet.model.change import NEVER
 from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, TaskStatus
 from crawlfleet.ports.store import Change, Leadership, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
@@ -34,6 +37,8 @@ from crawlfleet.testing.store_suite.samples import (
     make_session,
     make_task,
 )
+
+RESULT: Final = Raw(b'{"success":true}')
 
 
 class CommitTests(Harness):
@@ -117,11 +122,40 @@ class CommitTests(Harness):
         assert await store.execution(attempt.id) == replace(FULL_EXECUTION, version=2)
 
     @on_store
+    async def test_whatever_else_changes_on_the_usual_way_is_stored(self, store: Store) -> None:
+        for number, name in enumerate(TASK_CHANGES):
+            task = make_task(number)
+            assigned = replace(task, version=2, status=TaskStatus.ASSIGNED, token=1)
+            completed = replace(assigned, version=3, status=TaskStatus.COMPLETED, result=RESULT)
+            if name not in {"status", "version"}:
+                assigned = replace(assigned, **{name: getattr(FULL_TASK, name)})
+                completed = replace(completed, **{name: getattr(FULL_TASK, name)})
+            for each in (task, assigned, replace(completed, updated_at=9.5)):
+                await must(store, Change(tasks=(each,)))
+                assert await store.tasks([task.id]) == [each], name
+            again = replace(task, version=4, status=TaskStatus.ASSIGNED)
+            await must(store, Change(tasks=(again,)))
+            assert await store.tasks([task.id]) == [again], name
+
+    @on_store
     async def test_new_row_with_a_known_id_is_refused(self, store: Store) -> None:
         await must(store, Change(tasks=(make_task(),)))
         refusal = await commit_one(store, Change(tasks=(make_task(priority=9),)))
         assert is_refused(refusal, RefusalKind.VERSION, "task-0001")
         assert await store.tasks(["task-0001"]) == [make_task()]
+
+    @on_store
+    async def test_row_that_is_not_new_is_told_before_the_claim_in_the_way(
+        self, store: Store
+    ) -> None:
+        claim = make_claim("task-0001", expires_at=NEVER)
+        await must(store, Change(tasks=(make_task(1),), claims=(claim,)))
+        await must(store, Change(tasks=(make_task(2),)))
+        late = Change(tasks=(make_task(2),), claims=(make_claim("task-0002"),))
+        good = Change(tasks=(make_task(3),))
+        refusal, made = (await store.commit([late, good])).refusals
+        assert is_refused(refusal, RefusalKind.VERSION, "task-0002")
+        assert made is None
 
     @on_store
     async def test_change_of_a_row_that_does_not_exist_is_refused(self, store: Store) -> None:

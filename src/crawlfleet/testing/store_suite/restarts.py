@@ -63,6 +63,8 @@ class DurableStoreTests(Harness):
 
         async def after(store: Store) -> None:
             assert await commit_one(store, Change(tasks=(make_task(version=2),))) is not None
+            known, new = Change(tasks=(make_task(),)), Change(tasks=(make_task(2),))
+            assert [*map(bool, (await store.commit([known, new])).refusals)] == [True, False]
             committed = await store.commit(
                 [Change(tasks=(make_task(version=3),), events=(make_event(),))]
             )

@@ -70,6 +70,8 @@ class UpkeepTests(Harness):
         assert await store.tasks(["task-0002"]) == [make_task(2)]
         assert len(await store.executions("task-0002")) == 1
         assert [row.id for row in await store.live_executions()] == ["exec-0002"]
+        late = Change(tasks=(make_task(1, version=2),))
+        assert is_refused(await commit_one(store, late), RefusalKind.VERSION, "task-0001")
         await must(store, Change(tasks=(make_task(1),), executions=(make_execution(1),)))
 
     @on_store

@@ -27,7 +27,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
-from crawlfleet.backends.sql.rows import RowMap
+from crawlfleet.backends.sql.rows import CHANGED, EVENT, VERSIONED, RowMap
 from crawlfleet.backends.sql.schema import claims, sessions
 from crawlfleet.backends.sql.statements import Core, Statements, Values
 
@@ -100,13 +100,29 @@ def chunk_sizes(count: int) -> Iterator[int]:
 
 
 @cache
+def alters(statement: str) -> bool:
+    """Whether a statement may change or take away rows that have versions."""
+    starts = [
+        f"{verb} {mapping.table.name} "
+        for mapping in VERSIONED
+        for verb in ("UPDATE", "DELETE FROM")
+    ]
+    return statement.startswith(tuple(starts))
+
+
+@cache
 def put(mapping: RowMap[Any], rows: int = 1) -> str:
     """Write `rows` rows, whose values follow one another in the order of the mapping's columns.
 
     Whole rows are inserted or replaced, others are there and changed. Whether each of them may be
-    written has been decided before.
+    written has been decided before. Rows of which only parts change are inserted when they are
+    new, as events are: that fails when they are there.
     """
-    return _upsert(mapping.table, rows) if mapping.is_whole else _change(mapping, rows)
+    if not mapping.is_whole:
+        return _change(mapping, rows)
+    if mapping in CHANGED or mapping is EVENT:
+        return _insert(mapping.table, rows)
+    return _upsert(mapping.table, rows)
 
 
 def _change(mapping: RowMap[Any], rows: int) -> str:
@@ -124,6 +140,14 @@ def _upsert(table: Table, rows: int) -> str:
     insert = sqlite.insert(table)
     values = {c.key: insert.excluded[c.key] for c in table.columns if not c.primary_key}
     statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+    return _of_rows(statement, table, rows)
+
+
+def _insert(table: Table, rows: int) -> str:
+    return _of_rows(sqlite.insert(table), table, rows)
+
+
+def _of_rows(statement: sqlite.Insert, table: Table, rows: int) -> str:
     row = f"({', '.join('?' * len(table.columns))})"
     head, found, tail = str(statement.compile(dialect=POSITIONAL)).partition(row)
     assert found, f"no row of values in the statement for {table.name}"

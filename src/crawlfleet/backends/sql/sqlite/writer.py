@@ -1,11 +1,13 @@
 """The one writer of a SQLite store: whole groups of requests in one durable transaction.
 
-Everything here runs in the writer's thread. Only this process writes, so the epoch and the last
-event number are kept in memory; versions and claims are read for each group.
+Everything here runs in the writer's thread. Only this process writes, so the epoch, the last
+event number and the versions of rows that were written lately are kept in memory; the rest, and
+claims, are read for each group. A new row is taken to be new: when it was there all the same, the
+group is done once more, and then everything is read.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -18,8 +20,10 @@ from crawlfleet.backends.sql.group import Changes, Group, Named, unfit
 from crawlfleet.backends.sql.operations import Operation, Put
 from crawlfleet.backends.sql.rows import CLAIM, VERSIONED, RowMap
 from crawlfleet.backends.sql.sqlite import statements
+from crawlfleet.backends.sql.sqlite.memory import Memory
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, as_json, bound
 from crawlfleet.backends.sql.sqlite.trouble import explain
+from crawlfleet.ports.store import Committed
 
 Job = Changes | Operation[str]
 
@@ -45,6 +49,7 @@ class Writer:
         self._path = path
         connection.execute(STATEMENTS.start_leadership)
         self._epoch, self._last_seq = self._read_leadership()
+        self._memory = Memory()
 
     def work(self, jobs: Sequence[Job]) -> list[Any]:
         """One outcome for each job; either all of them are durable, or those that raise are not.
@@ -52,7 +57,10 @@ class Writer:
         When a value of one cannot be stored, the others are tried again without it.
         """
         try:
-            return self._transact(jobs)
+            try:
+                return self._transact(jobs, trusting=True)
+            except sqlite3.IntegrityError:
+                return self._transact(jobs, trusting=False)
         except UNFIT as error:
             if len(jobs) > 1:
                 half = len(jobs) // 2
@@ -68,33 +76,47 @@ class Writer:
         epoch, last_seq = self._connection.execute(STATEMENTS.leadership).fetchone()
         return epoch, last_seq
 
-    def _transact(self, jobs: Sequence[Job]) -> list[Any]:
+    def _transact(self, jobs: Sequence[Job], *, trusting: bool) -> list[Any]:
+        """`trusting` that new rows are new."""
         before = self._epoch, self._last_seq
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            outcomes = self._do(jobs)
+            outcomes, group = self._do(jobs, trusting)
             self._connection.execute("COMMIT")
         except BaseException:
             self._epoch, self._last_seq = before
+            self._memory.forget()
             with suppress(sqlite3.Error):
                 self._connection.rollback()
             raise
+        if group is not None:
+            self._memory.learn(group)
         return outcomes
 
-    def _do(self, jobs: Sequence[Job]) -> list[Any]:
+    def _do(self, jobs: Sequence[Job], trusting: bool) -> tuple[list[Any], Group | None]:
         """Operations first, then all changes together: callers that wait at once have no order."""
         outcomes: list[Any] = [self._operate(job) if callable(job) else None for job in jobs]
         batches = [(index, job) for index, job in enumerate(jobs) if not callable(job)]
         if len(batches) < len(jobs):
             self._epoch, self._last_seq = self._read_leadership()
-        if batches:
-            group = Group(self._load(batch for _, batch in batches), self._last_seq)
-            for index, batch in batches:
-                outcomes[index] = group.take(batch)
-            for mapping, rows in group.encoded():
-                self._put(mapping, rows)
-            self._last_seq = group.last_seq
-        return outcomes
+        if not batches:
+            return outcomes, None
+        group, answers = self._decide([batch for _, batch in batches], trusting)
+        if trusting and any(any(answer.refusals) for answer in answers):
+            # What stands in the way first, the answer must tell: perhaps a row that is not new.
+            group, answers = self._decide([batch for _, batch in batches], trusting=False)
+        for (index, _), answer in zip(batches, answers, strict=True):
+            outcomes[index] = answer
+        for mapping, rows in group.encoded(self._memory.parted):
+            self._put(mapping, rows)
+        self._last_seq = group.last_seq
+        return outcomes, group
+
+    def _decide(self, batches: Sequence[Changes], trusting: bool) -> tuple[Group, list[Committed]]:
+        present = Present(self._epoch)
+        self._load(present, Named(batches, but_new=trusting))
+        group = Group(present, self._last_seq)
+        return group, [group.take(batch) for batch in batches]
 
     def _operate(self, operation: Operation[str]) -> int:
         steps = operation(STATEMENTS)
@@ -106,27 +128,35 @@ class Writer:
                     step = steps.send(())
                     continue
                 statement, values = step
+                if statements.alters(statement):
+                    self._memory.forget()
                 found = self._connection.execute(statement, bound(values)).fetchall()
                 step = steps.send(found)
         except StopIteration as end:
             return int(end.value)
 
-    def _load(self, batches: Iterable[Changes]) -> Present:
-        """What is stored of the rows and claims that the batches name."""
-        present = Present(self._epoch)
-        named = Named(batches)
-        for mapping, wanted, known in zip(VERSIONED, named.ids, present.versions, strict=True):
-            if wanted:
-                found = self._run(statements.versions(mapping.table), ids=as_json(wanted))
+    def _load(self, present: Present, named: Named) -> None:
+        """Learn what is stored of the rows and claims that are named."""
+        for kind, wanted in enumerate(named.ids):
+            if not wanted:
+                continue
+            known = present.versions[kind]
+            known.update(self._memory.rows[kind].versions(wanted))
+            if len(known) < len(wanted):
+                unknown = as_json(wanted - known.keys())
+                found = self._run(statements.versions(VERSIONED[kind].table), ids=unknown)
                 known.update(_read_versions(found.fetchone()[0]))
         if named.claims:
             for row in self._run(statements.CLAIMS_NAMED, names=as_json(named.claims)):
                 claim = CLAIM.decode(row)
                 present.claims[claim.scope, claim.key] = claim
         if named.sessions:
-            found = self._run(statements.OPEN_SESSIONS, ids=as_json(named.sessions))
-            present.open_sessions.update((id, True) for (id,) in found)
-        return present
+            known_sessions = named.sessions & self._memory.open_sessions
+            present.open_sessions.update(dict.fromkeys(known_sessions, True))
+            if len(known_sessions) < len(named.sessions):
+                unknown = as_json(named.sessions - known_sessions)
+                found = self._run(statements.OPEN_SESSIONS, ids=unknown)
+                present.open_sessions.update((id, True) for (id,) in found)
 
     def _put(self, mapping: RowMap[Any], rows: list[list[Any]]) -> None:
         start = 0
