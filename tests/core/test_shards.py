@@ -222,6 +222,13 @@ def test_a_result_that_would_be_too_large_names_where_the_rest_is(task_type: str
         assert result["data"] == {"urls": 3, "shards": ["task-a", "task-b", "task-c"]}
 
 
+def test_data_that_is_nested_without_end_hurts_nobody() -> None:
+    deep: Any = 1
+    for _ in range(800):
+        deep = {"a": deep}
+    assert "shards" in merged("http_fetch", deep, deep, deep)["data"]
+
+
 def test_what_does_not_add_up_is_told_one_by_one() -> None:
     assert merging.add_up([{"a": 1, "b": "x"}, {"a": 2.5, "b": "x"}]) == {"a": 3.5, "b": "x"}
     assert merging.add_up([True, False]) == [True, False]

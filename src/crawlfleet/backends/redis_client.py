@@ -66,6 +66,11 @@ async def check_durable(client: Redis, url: str) -> None:
             f"the Redis {shown(url)} forgets at a restart what it has acknowledged; "
             "set `appendonly yes` there"
         )
+    if told.get("maxmemory_policy", "noeviction") != "noeviction":
+        raise ConfigError(
+            f"the Redis {shown(url)} throws away what it has acknowledged when its memory is full "
+            f"(maxmemory-policy is {told['maxmemory_policy']}); set `maxmemory-policy noeviction`"
+        )
 
 
 __all__ = ["Redis", "RedisError", "answer", "check_durable", "connect", "script", "shown"]

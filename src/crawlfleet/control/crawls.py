@@ -209,8 +209,12 @@ class Crawls:
             portion = kept[begin : begin + PORTION]
             known = {task.id for task in await self._store.tasks(portion)}
             for task_id in portion:
-                if task_id not in known:
+                if task_id in known:
+                    continue
+                try:
                     await self._frontiers.remove(task_id)
+                except StoreUnavailable as error:  # of this one; the others can be removed
+                    log.warning("frontier is not removed", task_id=task_id, error=str(error))
 
     async def _tidy(self, output: OutputStore, task_id: str, task: Task | None) -> bool:
         """Whether the task is gone."""

@@ -46,7 +46,9 @@ def divide(
     """The parameters of each shard; nothing when the task stays whole."""
     rule = rules.get(task_type)
     parts = rule(parameters) if rule is not None else ()
-    return parts[:MAX_SHARDS] if len(parts) > 1 else ()
+    if len(parts) > MAX_SHARDS:
+        raise ValueError(f"{task_type}: {len(parts)} shards are more than {MAX_SHARDS}")
+    return parts if len(parts) > 1 else ()
 
 
 def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:

@@ -64,12 +64,19 @@ class Merger:
         """The data of the whole; nothing when no shard completed."""
         if not self._data:
             return None
-        merge = MERGES.get(self._parent.task_type, _by_shard) if self._fits else None
-        merged = merge(self._parent, self._data, self.metrics) if merge else self._elsewhere()
-        encoded = msgspec.json.encode(merged)
-        if len(encoded) > MOST_BYTES:
+        encoded = self._merged() if self._fits else None
+        if encoded is None or len(encoded) > MOST_BYTES:
             encoded = msgspec.json.encode(self._elsewhere())
         return msgspec.Raw(encoded)
+
+    def _merged(self) -> bytes | None:
+        """`None` for data that is nested so deeply that nobody should follow it: it comes from
+        nodes, and must not be able to hurt the master."""
+        merge = MERGES.get(self._parent.task_type, _by_shard)
+        try:
+            return msgspec.json.encode(merge(self._parent, self._data, self.metrics))
+        except RecursionError:
+            return None
 
     def _elsewhere(self) -> Any:
         """Where to look for what is too large."""

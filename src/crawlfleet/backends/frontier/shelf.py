@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
 from crawlfleet.errors import StoreUnavailable
@@ -13,6 +13,7 @@ from crawlfleet.model import ids
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.private_file import InUse, hold
 
+T = TypeVar("T")
 FILE: Final = "frontier.db"
 _TASK: Final = re.compile(rf"{ids.TASK}-[{ids.ALPHABET}]{{{ids.BODY_LENGTH}}}")
 _OURS: Final = re.compile(rf"{re.escape(FILE)}(-wal|-shm|-journal|\.lock)?")
@@ -28,7 +29,7 @@ class FolderShelf:
         return LockedFrontier(path=self._of(task_id) / FILE, rules=rules)
 
     async def has(self, task_id: str) -> bool:
-        return await asyncio.to_thread((self._of(task_id) / FILE).exists)
+        return await self._look((self._of(task_id) / FILE).exists)
 
     async def tasks(self) -> Sequence[str]:
         def names() -> list[str]:
@@ -36,7 +37,7 @@ class FolderShelf:
                 return [each.name for each in self._folder.iterdir() if _TASK.fullmatch(each.name)]
             return []
 
-        return await asyncio.to_thread(names)
+        return await self._look(names)
 
     async def remove(self, task_id: str) -> None:
         folder = self._of(task_id)
@@ -56,6 +57,12 @@ class FolderShelf:
             await asyncio.to_thread(clear)
         except (OSError, InUse) as error:
             raise StoreUnavailable(f"{folder} cannot be removed: {error}") from error
+
+    async def _look(self, look: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(look)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._folder} cannot be read: {error}") from error
 
     def _of(self, task_id: str) -> Path:
         if not _TASK.fullmatch(task_id):

@@ -68,7 +68,8 @@ class RedisLocks:
         return Hold(name=name, holder=holder, token=token, lease_s=lease_s)
 
     async def renew(self, hold: Hold) -> bool:
-        return bool(await self._run("renew", hold.name, hold.holder, hold.token))
+        kept_ms = KEPT_MS + int(hold.lease_s * 1000)
+        return bool(await self._run("renew", hold.name, hold.holder, hold.token, kept_ms))
 
     async def release(self, hold: Hold) -> bool:
         return bool(await self._run("release", hold.name, hold.holder, hold.token))

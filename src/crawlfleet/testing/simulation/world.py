@@ -354,7 +354,9 @@ class _World:
 
     async def _is_settled(self) -> bool:
         await self._resume_all()
-        return all(task.status in TERMINAL for task in self._watch.tasks.values())
+        is_over = all(task.status in TERMINAL for task in self._watch.tasks.values())
+        # An attempt that is stopped outlives its task by a moment.
+        return is_over and not await self._store.live_executions()
 
     async def _check_end(self) -> None:
         for id in self._accepted:
