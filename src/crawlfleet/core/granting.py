@@ -9,13 +9,13 @@ one waits for. A window that nobody gives back ends by itself: requests under wa
 as one can take, unless the engine is known to be gone.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
 from crawlfleet.model.ledger import KeyUse, LedgerAsk, LedgerTold, Refused, Return, Want, Window
+from crawlfleet.model.ledger_entry import Entry, Hold, Turn, User
 
 ALONE_S: Final = 10.0
 """A window of an engine that is alone; the longest that there are."""
@@ -23,79 +23,10 @@ SHARED_S: Final = 2.0
 """The shortest."""
 AHEAD_S: Final = 5.0
 """A window that would begin later than this is not promised."""
-USER_S: Final = 15.0
-"""Who has not asked for so long counts no longer, with the delay that it wanted."""
 QUEUED_S: Final = 5.0
 """Who waits and has not asked for so long has lost its turn."""
 LOOK_AGAIN_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 86_400.0
-
-
-class User(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Who asked for a key lately."""
-
-    name: str
-    asked_at: float
-    delay_s: float
-    concurrency: int
-
-    @property
-    def until(self) -> float:
-        """When it counts no longer, unless it asks again."""
-        return self.asked_at + max(USER_S, 2 * self.delay_s)
-
-
-class Hold(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A window that was granted."""
-
-    name: str
-    until: float
-    permits: int
-    lingers_until: float
-    """Its requests have ended by then, whatever happened to it."""
-    is_returned: bool = False
-    """Whether the last start is known, and counted."""
-
-
-class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Who waits for a key and for the sake of which host, since when, and when it asked last.
-
-    The order is the same for all keys of a want, so that the first of all who wait goes on.
-    """
-
-    since: float
-    name: str
-    host: str
-    asked_at: float
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """All that the ledger knows of a key."""
-
-    users: tuple[User, ...] = ()
-    holds: tuple[Hold, ...] = ()
-    queue: tuple[Turn, ...] = ()
-    next_at: float = 0.0
-    """No request may start before then, by those that have."""
-    last_at: float = -math.inf
-    """When the last one started, as far as that is known."""
-    paused_until: float = 0.0
-    pause: str = ""
-
-    @property
-    def delay_s(self) -> float:
-        return max((user.delay_s for user in self.users), default=0.0)
-
-    @property
-    def concurrency(self) -> int:
-        return min((user.concurrency for user in self.users), default=1)
-
-    @property
-    def over_at(self) -> float:
-        """When there is nothing left to remember."""
-        ends = [hold.lingers_until for hold in self.holds]
-        ends += [user.until for user in self.users]
-        return max(self.paused_until, self.next_at, *ends, 0.0)
 
 
 Living = Callable[[str], bool]
@@ -133,10 +64,10 @@ def exchange(
 ) -> tuple[dict[str, Entry], LedgerTold]:
     """What becomes of the keys that a message is about, and what to answer.
 
-    A ledger knows nothing of what was granted before it was `born`: a key that is new to it is
+    A ledger knows nothing of what was granted until it was `born`: a key that is new to it is
     left alone until such a window must be over, and for its delay after that.
     """
-    fresh = Entry(last_at=born + ALONE_S)
+    fresh = Entry(last_at=born + AHEAD_S + ALONE_S)
     book = {key: entries.get(key, fresh) for key in keys_of(ask)}
     for pause in ask.pauses:
         book[pause.key] = paused(book[pause.key], pause.for_s, pause.why, now)
@@ -279,7 +210,7 @@ def _offer(entry: Entry, name: str, host: str, now: float) -> _Offer | _No:
     active = [hold for hold in others if hold.until > now]
     if delay_s > 0.0 and active:
         last = max(active, key=lambda hold: hold.until)
-        return _No(last.until, f"{last.name} asks it now")
+        return _No(min(last.until, now + SHARED_S), f"{last.name} asks it now")
     free = entry.concurrency - sum(hold.permits for hold in others)
     if free <= 0:
         # By the window's end at the latest something is known; where it is over, any moment.

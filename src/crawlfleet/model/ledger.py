@@ -13,7 +13,7 @@ DOMAIN: Final = "domain:"
 ADDRESS: Final = "address:"
 
 
-class Terms(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Terms(msgspec.Struct, frozen=True, gc=False):
     """How a crawl would treat a key, were it alone."""
 
     key: str
@@ -93,7 +93,7 @@ class LedgerTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refusals: tuple[Refused, ...] = ()
 
 
-class KeyUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KeyUse(msgspec.Struct, frozen=True, kw_only=True):
     """Who uses a key and what it waits for, for people."""
 
     key: str
