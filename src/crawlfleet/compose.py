@@ -57,8 +57,6 @@ BUILT_IN_TASK_TYPES: Final = ("extract", "http_fetch", "python", "sleep", "web_c
 STOP_DEADLINE_S: Final = 3
 FRONTIERS: Final = "frontiers"
 """The folder of crawls' frontiers, beside their output."""
-LOCKS_NAME: Final = "locks.db"
-PAUSES_NAME: Final = "pauses.jsonl"
 
 
 def open_store(url: str) -> Store:
@@ -126,7 +124,7 @@ def open_locks(settings: Settings) -> Locks:
     if not separator:
         raise ConfigError(f"locks: {url!r} is not a URL; use one such as redis://host:6379/0")
     if not settings.locks and (scheme == "sqlite" or scheme not in plugins.names(plugins.LOCKS)):
-        url, scheme = f"sqlite:///{config.data_dir(settings) / LOCKS_NAME}", "sqlite"
+        url, scheme = f"sqlite:///{config.data_dir(settings) / config.LOCKS_NAME}", "sqlite"
     locks: Locks = plugins.load_one(plugins.LOCKS, scheme)(url)
     return locks
 
@@ -145,7 +143,7 @@ def open_ledger(settings: Settings) -> LedgerBook | None:
     if settings.ledger == "off":
         return None
     return MemoryBook(
-        path=config.data_dir(settings) / PAUSES_NAME,
+        path=config.data_dir(settings) / config.PAUSES_NAME,
         is_alone=config.store_url(settings).startswith("sqlite:"),
     )
 
