@@ -19,6 +19,7 @@ import msgspec
 from crawlfleet import config, plugins
 from crawlfleet.backends.frontier.shelf import FolderShelf
 from crawlfleet.backends.frontier.sqlite import stored_receipts
+from crawlfleet.backends.ledger.memory import MemoryBook
 from crawlfleet.backends.machine import Machine
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.control.eventlog import EventLog
@@ -35,6 +36,8 @@ from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
+from crawlfleet.ports.ledger import LedgerBook
+from crawlfleet.ports.lock import Locks
 from crawlfleet.ports.store import Store
 from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
@@ -105,10 +108,43 @@ def control_plane(
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),
         shelf=FolderShelf(config.output_dir(settings) / FRONTIERS),
+        locks=open_locks(settings),
+        ledger=open_ledger(settings),
         prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
         origins=origins,
         name=name,
         disk_free=lambda: _disk_free(config.data_dir(settings)),
+    )
+
+
+def open_locks(settings: Settings) -> Locks:
+    """The locks that the settings name: where they say, or beside the store."""
+    url = settings.locks or config.store_url(settings)
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise ConfigError(f"locks: {url!r} is not a URL; use one such as redis://host:6379/0")
+    if not settings.locks and (scheme == "sqlite" or scheme not in plugins.names(plugins.LOCKS)):
+        url, scheme = f"sqlite:///{config.data_dir(settings) / config.LOCKS_NAME}", "sqlite"
+    locks: Locks = plugins.load_one(plugins.LOCKS, scheme)(url)
+    return locks
+
+
+def open_ledger(settings: Settings) -> LedgerBook | None:
+    """Where the politeness of the whole fleet is kept; `None` where each crawl sees to its own."""
+    scheme, separator, _ = settings.ledger.partition("://")
+    if separator:
+        book: LedgerBook = plugins.load_one(plugins.LEDGERS, scheme)(settings.ledger)
+        return book
+    if settings.ledger not in {"on", "off"}:
+        raise ConfigError(
+            f"ledger: {settings.ledger!r} is neither `on`, `off` nor a URL such as "
+            "redis://host:6379/0"
+        )
+    if settings.ledger == "off":
+        return None
+    return MemoryBook(
+        path=config.data_dir(settings) / config.PAUSES_NAME,
+        is_alone=config.store_url(settings).startswith("sqlite:"),
     )
 
 

@@ -24,6 +24,9 @@ from crawlfleet.model.settings import Settings
 PREFIX: Final = "CRAWLFLEET_"
 FILE_NAME: Final = "crawlfleet.toml"
 STORE_NAME: Final = "crawlfleet.db"
+LOCKS_NAME: Final = "locks.db"
+PAUSES_NAME: Final = "pauses.jsonl"
+"""Of hosts that are left alone."""
 OUTPUT_NAME: Final = "output"
 DEFAULT: Final = "default"
 

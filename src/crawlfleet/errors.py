@@ -118,6 +118,12 @@ class LockLost(CrawlfleetError):
     retryable = True
 
 
+class LedgerUnavailable(CrawlfleetError):
+    """The fleet's politeness ledger did not answer, or is not there at all."""
+
+    retryable = True
+
+
 class Busy(CrawlfleetError):
     """The master does as much of this as it can already."""
 

@@ -15,6 +15,7 @@ STRATEGIES: Final = "crawlfleet.strategies"
 FILTERS: Final = "crawlfleet.filters"
 STORES: Final = "crawlfleet.stores"
 LOCKS: Final = "crawlfleet.locks"
+LEDGERS: Final = "crawlfleet.ledgers"
 FRONTIERS: Final = "crawlfleet.frontiers"
 SINKS: Final = "crawlfleet.sinks"
 

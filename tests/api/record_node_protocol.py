@@ -22,7 +22,19 @@ from plain_http import Master, started
 
 from crawlfleet.core import talk
 from crawlfleet.model.frontier_talk import FrontierCall, Open, Talk
+from crawlfleet.model.inquiry import InquiryCall
 from crawlfleet.model.key import Role
+from crawlfleet.model.ledger import (
+    ADDRESS,
+    DOMAIN,
+    HOST,
+    LedgerAsk,
+    Pause,
+    Return,
+    Terms,
+    Want,
+)
+from crawlfleet.model.lock import LockAsk, LockVerb
 from crawlfleet.model.log import Gap, LogLine, Progress
 from crawlfleet.model.messages import (
     PROTOCOL,
@@ -302,12 +314,52 @@ def record_leaving(master: Master) -> list[dict[str, Any]]:
     return to.exchanges
 
 
+def record_inquiries(master: Master) -> list[dict[str, Any]]:
+    """A node whose execution takes a lock, and asks when hosts may be visited."""
+    to = Recorder(master)
+    registration = Registration(
+        name="inquiring", resources={"slots": 2.0}, task_types=("inquiring",), protocol=PROTOCOL
+    )
+    to.say("register to inquire", "join", "/api/v1/nodes:register", registration)
+    node = "/api/v1/nodes/{node_id}"
+    to.say("submit (inquire)", "admin", "/api/v1/tasks", {"task_type": "inquiring"})
+    request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
+    (work,) = to.say("lease (inquire)", "node", f"{node}:lease", request)["assignments"]
+
+    def inquire(name: str, **asked: Any) -> Any:
+        call = InquiryCall(
+            session_id=to.ids["session_id"],
+            execution_id=to.ids["execution_id"],
+            token=work["token"],
+            **asked,
+        )
+        return to.say(name, "node", f"{node}:inquire", call)
+
+    take = LockAsk(verb=LockVerb.TAKE, name="recorded", number=1, lease_s=60.0)
+    token = inquire("take a lock", lock=take)["lock"]["token"]
+    inquire("take a lock that is held", lock=msgspec.structs.replace(take, number=2))
+    for verb in (LockVerb.RENEW, LockVerb.RELEASE):
+        inquire(f"{verb} a lock", lock=msgspec.structs.replace(take, verb=verb, token=token))
+    terms = tuple(Terms(f"{kind}recorded", 1.0, 2) for kind in (HOST, DOMAIN, ADDRESS))
+    want = Want(host="recorded", keys=terms, waiting=3)
+    inquire("ask for windows", ledger=LedgerAsk(wants=(want,), longest_s=70.0, engine="mate-0-0"))
+    back = Return(key=terms[0].key, started_ago_s=0.5, in_flight=1)
+    pause = Pause(key=terms[0].key, for_s=30.0, why="Retry-After")
+    inquire("pause a host", ledger=LedgerAsk(returns=(back,), pauses=(pause,)))
+    inquire("ask for a host that is left alone", ledger=LedgerAsk(wants=(want,)))
+    to.say("cancel (inquire)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
+    end = Departure(session_id=to.ids["session_id"])
+    to.say("leave (inquire)", "node", f"{node}:unregister", end)
+    return to.exchanges
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for suffix, record_part in {
         "": record,
         "-crawls": record_crawl,
         "-frontier": record_frontier,
+        "-inquiries": record_inquiries,
         "-leaving": record_leaving,
     }.items():
         file = FOLDER / f"node-protocol-{PROTOCOL}{suffix}.json"

@@ -109,13 +109,15 @@ def used(place: Path) -> Path:
     (folder / "output" / "task-1").mkdir(parents=True)
     for name in ("crawlfleet.db", "crawlfleet.db-wal", "crawlfleet.db.lock", "admin.key", "mine"):
         (folder / name).write_text("")
+    for name in ("locks.db", "locks.db-wal", "pauses.jsonl"):
+        (folder / name).write_text("")
     return folder
 
 
 def test_reset_removes_the_store_logs_and_output_but_nothing_else(used: Path, run: Run) -> None:
     result = run("reset", "--data", "fleet", "--yes", "--json")
     assert result.exit_code == 0
-    assert len(json.loads(result.stdout)["removed"]) == 4
+    assert len(json.loads(result.stdout)["removed"]) == 7
     assert {path.name for path in used.iterdir()} == {
         "admin.key",
         "crawlfleet.db.lock",

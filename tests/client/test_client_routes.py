@@ -48,6 +48,7 @@ CALLS: dict[str, Use] = {
     "list_crawl_items": lambda fleet: first(fleet.crawl_items("x", kind="products")),
     "get_crawl_output": lambda fleet: first(fleet.download_crawl("x", format="csv")),
     "explain_crawl_url": lambda fleet: fleet.explain_url("x", "https://shop.example/"),
+    "list_hosts": lambda fleet: fleet.hosts("shop"),
     "pause_crawl": lambda fleet: fleet.steer("x", "pause"),
     "resume_crawl": lambda fleet: fleet.steer("x", "resume"),
     "stop_crawl": lambda fleet: fleet.steer("x", "stop"),

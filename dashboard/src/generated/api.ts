@@ -736,6 +736,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/hosts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * See who visits a host, and what it waits for
+         * @description All hosts, registered domains and IP addresses that crawls of the fleet visit now or lately, in order: which executions may ask them, which wait for their turn, by what delay, and until when a host is left alone and why. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_hosts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/join-tokens": {
         parameters: {
             query?: never;
@@ -982,6 +1002,26 @@ export interface paths {
          * @description `lost_tasks` are those of `active_tasks` that the node does not own (any more); `stop` lists executions to be stopped; `session_lost` means: stop everything and register again. Role: **admin** or the node itself.
          */
         post: operations["heartbeat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node_id}:inquire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for a lock, or when a host may be visited
+         * @description In the name of an execution that the node holds. A lock is taken, renewed or released. Of the ledger, windows are asked for in which requests to hosts, domains and addresses may start; see the node protocol. The same may be asked again when no answer came. `is_passing`: asking again later may help. Only the master that leads has the ledger, unless it is kept in Redis; others answer 503. Role: **admin** or the node itself.
+         */
+        post: operations["inquire"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2739,6 +2779,23 @@ export interface components {
             value?: unknown;
         };
         /**
+         * Finding
+         * @description The answer, of the same kind; or why there is none.
+         */
+        Finding: {
+            /**
+             * @description Whether asking again later may help.
+             * @default false
+             */
+            is_passing?: boolean;
+            /** @default null */
+            ledger?: components["schemas"]["LedgerTold"] | null;
+            /** @default null */
+            lock?: components["schemas"]["LockTold"] | null;
+            /** @default  */
+            refusal?: string;
+        };
+        /**
          * FleetStatus
          * @description The master, and the fleet in a few numbers.
          */
@@ -2884,6 +2941,28 @@ export interface components {
             /** @default  */
             why?: string;
         };
+        /**
+         * HostUses
+         * @description Hosts, registered domains and addresses that the fleet visits.
+         */
+        HostUses: {
+            items: components["schemas"]["KeyUse"][];
+            /** @description How many there are, of which these are the first. */
+            total: number;
+        };
+        /**
+         * InquiryCall
+         * @description The same from a node to the master, in the name of an execution that it holds.
+         */
+        InquiryCall: {
+            execution_id: string;
+            /** @default null */
+            ledger?: components["schemas"]["LedgerAsk"] | null;
+            /** @default null */
+            lock?: components["schemas"]["LockAsk"] | null;
+            session_id: string;
+            token: number;
+        };
         /** JoinTokenPage */
         JoinTokenPage: {
             items: components["schemas"]["JoinTokenView"][];
@@ -2974,6 +3053,39 @@ export interface components {
             role: components["schemas"]["Role"];
         };
         /**
+         * KeyUse
+         * @description Who uses a key and what it waits for, for people.
+         */
+        KeyUse: {
+            /** @default 1 */
+            concurrency?: number;
+            /** @default 0 */
+            delay_s?: number;
+            key: string;
+            /**
+             * @description Before then nobody may ask it, by its rate.
+             * @default 0
+             */
+            next_in_s?: number;
+            /**
+             * @description Why it is left alone.
+             * @default
+             */
+            pause?: string;
+            /** @default 0 */
+            paused_for_s?: number;
+            /**
+             * @description Executions that may send requests now, or have some under way.
+             * @default []
+             */
+            used_by?: string[];
+            /**
+             * @description Executions that wait for their turn, in its order.
+             * @default []
+             */
+            waiting?: string[];
+        };
+        /**
          * KeyView
          * @description A key, without its secret.
          */
@@ -3038,6 +3150,38 @@ export interface components {
             wait_s?: number;
         };
         /**
+         * LedgerAsk
+         * @description All that an engine has to say; returns and pauses count before wants.
+         */
+        LedgerAsk: {
+            /**
+             * @description Which one of an execution that has several.
+             * @default
+             */
+            engine?: string;
+            /**
+             * @description For how long one request of this engine may be under way.
+             * @default 60
+             */
+            longest_s?: number;
+            /** @default [] */
+            pauses?: components["schemas"]["Pause"][];
+            /** @default [] */
+            returns?: components["schemas"]["Return"][];
+            /** @default [] */
+            wants?: components["schemas"]["Want"][];
+        };
+        /**
+         * LedgerTold
+         * @description The answer.
+         */
+        LedgerTold: {
+            /** @default [] */
+            refusals?: components["schemas"]["Refused"][];
+            /** @default [] */
+            windows?: components["schemas"]["Window"][];
+        };
+        /**
          * Liveness
          * @description How the master is.
          */
@@ -3069,6 +3213,45 @@ export interface components {
             latitude: number;
             longitude: number;
         };
+        /**
+         * LockAsk
+         * @description What an execution wants of a lock; may be said again when no answer came.
+         */
+        LockAsk: {
+            /** @default 30 */
+            lease_s?: number;
+            name: string;
+            /** @description Which of its holds; an execution numbers them as it takes them. */
+            number: number;
+            /**
+             * @description Of the hold to renew or release.
+             * @default 0
+             */
+            token?: number;
+            verb: components["schemas"]["LockVerb"];
+        };
+        /**
+         * LockTold
+         * @description What came of it.
+         */
+        LockTold: {
+            /** @description Whether it is held (`take`, `renew`), or was until now (`release`). */
+            done: boolean;
+            /** @default 0 */
+            free_in_s?: number;
+            /**
+             * @description Who has it, where that is somebody else.
+             * @default
+             */
+            holder?: string;
+            /** @default 0 */
+            token?: number;
+        };
+        /**
+         * LockVerb
+         * @enum {unknown}
+         */
+        LockVerb: "release" | "renew" | "take";
         /**
          * LogLevel
          * @description How much a line matters, the least first.
@@ -3423,6 +3606,15 @@ export interface components {
             };
             version: string;
         };
+        /**
+         * Pause
+         * @description A host asked to be left alone, or cannot be reached.
+         */
+        Pause: {
+            for_s: number;
+            key: string;
+            why: string;
+        };
         /** PriorityRequest */
         PriorityRequest: {
             /** @description 1 to 10; 10 is the most urgent. */
@@ -3543,6 +3735,22 @@ export interface components {
         Reason: {
             filter: string;
             message: string;
+        };
+        /**
+         * Refused
+         * @description Not now.
+         */
+        Refused: {
+            again_in_s: number;
+            host: string;
+            /**
+             * @description Whether the host is left alone by everybody until then.
+             * @default false
+             */
+            is_pause?: boolean;
+            /** @description What stands in the way. */
+            key: string;
+            why: string;
         };
         /**
          * RefusedOrder
@@ -3720,6 +3928,23 @@ export interface components {
              *     ]
              */
             on?: components["schemas"]["ErrorClass"][];
+        };
+        /**
+         * Return
+         * @description A key is needed no longer, or its window is over.
+         */
+        Return: {
+            /**
+             * @description Requests that have not ended; say it again when they have.
+             * @default 0
+             */
+            in_flight?: number;
+            key: string;
+            /**
+             * @description When the last request went out; `None` when none did.
+             * @default null
+             */
+            started_ago_s?: number | null;
         };
         /**
          * Role
@@ -4349,6 +4574,17 @@ export interface components {
             workflow_id?: string | null;
         };
         /**
+         * Terms
+         * @description How a crawl would treat a key, were it alone.
+         */
+        Terms: {
+            /** @description Requests at once. */
+            concurrency: number;
+            /** @description Between the starts of two requests. */
+            delay_s: number;
+            key: string;
+        };
+        /**
          * Throughput
          * @description What happened to tasks in a stretch of time that ends now.
          */
@@ -4472,6 +4708,30 @@ export interface components {
          * @enum {unknown}
          */
         Verdict: "full" | "kept" | "stale";
+        /**
+         * Want
+         * @description Requests wait for all of these keys at once.
+         */
+        Want: {
+            host: string;
+            keys: components["schemas"]["Terms"][];
+            /** @default 1 */
+            waiting?: number;
+        };
+        /**
+         * Window
+         * @description Requests to a key may start from then until then, and so many may be under way.
+         */
+        Window: {
+            /** @description Between two starts: what the most careful of those who visit it asks for. */
+            delay_s: number;
+            /** @description Counted from when it was asked for. */
+            end_in_s: number;
+            key: string;
+            permits: number;
+            /** @description Counted from when the answer came. */
+            start_in_s: number;
+        };
     };
     responses: {
         /** @description Not JSON, not UTF-8, or nested too deeply */
@@ -4640,6 +4900,7 @@ export type ExecutionPage = components['schemas']['ExecutionPage'];
 export type ExecutionView = components['schemas']['ExecutionView'];
 export type Explanation = components['schemas']['Explanation'];
 export type FieldProblem = components['schemas']['FieldProblem'];
+export type Finding = components['schemas']['Finding'];
 export type FleetStatus = components['schemas']['FleetStatus'];
 export type FrontierCall = components['schemas']['FrontierCall'];
 export type FrontierReply = components['schemas']['FrontierReply'];
@@ -4647,16 +4908,24 @@ export type Gap = components['schemas']['Gap'];
 export type Heartbeat = components['schemas']['Heartbeat'];
 export type HeartbeatReply = components['schemas']['HeartbeatReply'];
 export type HostReport = components['schemas']['HostReport'];
+export type HostUses = components['schemas']['HostUses'];
+export type InquiryCall = components['schemas']['InquiryCall'];
 export type JoinTokenPage = components['schemas']['JoinTokenPage'];
 export type JoinTokenRequest = components['schemas']['JoinTokenRequest'];
 export type JoinTokenView = components['schemas']['JoinTokenView'];
 export type KeyPage = components['schemas']['KeyPage'];
 export type KeyRequest = components['schemas']['KeyRequest'];
+export type KeyUse = components['schemas']['KeyUse'];
 export type KeyView = components['schemas']['KeyView'];
 export type LeaseReply = components['schemas']['LeaseReply'];
 export type LeaseRequest = components['schemas']['LeaseRequest'];
+export type LedgerAsk = components['schemas']['LedgerAsk'];
+export type LedgerTold = components['schemas']['LedgerTold'];
 export type Liveness = components['schemas']['Liveness'];
 export type Location = components['schemas']['Location'];
+export type LockAsk = components['schemas']['LockAsk'];
+export type LockTold = components['schemas']['LockTold'];
+export type LockVerb = components['schemas']['LockVerb'];
 export type LogLevel = components['schemas']['LogLevel'];
 export type LogLine = components['schemas']['LogLine'];
 export type LogLineView = components['schemas']['LogLineView'];
@@ -4678,6 +4947,7 @@ export type NoteReply = components['schemas']['NoteReply'];
 export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
 export type Overview = components['schemas']['Overview'];
+export type Pause = components['schemas']['Pause'];
 export type PriorityRequest = components['schemas']['PriorityRequest'];
 export type Problem = components['schemas']['Problem'];
 export type Progress = components['schemas']['Progress'];
@@ -4690,6 +4960,7 @@ export type PulledTask = components['schemas']['PulledTask'];
 export type PulledTasks = components['schemas']['PulledTasks'];
 export type Rate = components['schemas']['Rate'];
 export type Reason = components['schemas']['Reason'];
+export type Refused = components['schemas']['Refused'];
 export type RefusedOrder = components['schemas']['RefusedOrder'];
 export type Registered = components['schemas']['Registered'];
 export type RegisteredDevice = components['schemas']['RegisteredDevice'];
@@ -4701,6 +4972,7 @@ export type ReportOutcome = components['schemas']['ReportOutcome'];
 export type ReportReply = components['schemas']['ReportReply'];
 export type Resources = components['schemas']['Resources'];
 export type RetryPolicy = components['schemas']['RetryPolicy'];
+export type Return = components['schemas']['Return'];
 export type Role = components['schemas']['Role'];
 export type RollbackRequest = components['schemas']['RollbackRequest'];
 export type RotateRequest = components['schemas']['RotateRequest'];
@@ -4732,6 +5004,7 @@ export type TaskStatusChange = components['schemas']['TaskStatusChange'];
 export type TaskTypePage = components['schemas']['TaskTypePage'];
 export type TaskTypeView = components['schemas']['TaskTypeView'];
 export type TaskView = components['schemas']['TaskView'];
+export type Terms = components['schemas']['Terms'];
 export type Throughput = components['schemas']['Throughput'];
 export type Totals = components['schemas']['Totals'];
 export type Trouble = components['schemas']['Trouble'];
@@ -4739,6 +5012,8 @@ export type UrlExplanation = components['schemas']['UrlExplanation'];
 export type UrlRecord = components['schemas']['UrlRecord'];
 export type Usage = components['schemas']['Usage'];
 export type Verdict = components['schemas']['Verdict'];
+export type Want = components['schemas']['Want'];
+export type Window = components['schemas']['Window'];
 export type Response400 = components['responses']['400'];
 export type Response401 = components['responses']['401'];
 export type Response403 = components['responses']['403'];
@@ -6653,6 +6928,57 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    list_hosts: {
+        parameters: {
+            query?: {
+                /** @description Only hosts, domains and addresses with this text in them. */
+                containing?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "key": "host:https://shop.example",
+                     *           "delay_s": 1,
+                     *           "concurrency": 1,
+                     *           "used_by": [
+                     *             "exec-06f6vn2kd3yyqj4p3m4p7d2w10"
+                     *           ],
+                     *           "waiting": [
+                     *             "exec-06f6vn2kd3yyqj4p3m4p7d2w1g"
+                     *           ],
+                     *           "next_in_s": 0.4,
+                     *           "paused_for_s": 0,
+                     *           "pause": ""
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HostUses"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     list_join_tokens: {
         parameters: {
             query?: never;
@@ -7341,6 +7667,88 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["HeartbeatReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    inquire: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the node. */
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "session_id": "sess-06f6vn2kd3yyqj4p3m4p7d2w10",
+                 *       "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+                 *       "token": 1,
+                 *       "ledger": {
+                 *         "wants": [
+                 *           {
+                 *             "host": "https://shop.example",
+                 *             "keys": [
+                 *               {
+                 *                 "key": "host:https://shop.example",
+                 *                 "delay_s": 1,
+                 *                 "concurrency": 1
+                 *               },
+                 *               {
+                 *                 "key": "domain:shop.example",
+                 *                 "delay_s": 0.25,
+                 *                 "concurrency": 4
+                 *               },
+                 *               {
+                 *                 "key": "address:203.0.113.7",
+                 *                 "delay_s": 0.125,
+                 *                 "concurrency": 8
+                 *               }
+                 *             ]
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["InquiryCall"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ledger": {
+                     *         "windows": [
+                     *           {
+                     *             "key": "host:https://shop.example",
+                     *             "start_in_s": 0,
+                     *             "end_in_s": 10,
+                     *             "delay_s": 1,
+                     *             "permits": 1
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Finding"];
                 };
             };
             400: components["responses"]["400"];

@@ -115,3 +115,48 @@ FRONTIER_REPLY: Final[dict[str, Any]] = {
     "standing": "done",
     "data": "AIWkbGlmZQGmY291bnRzhaVrbm93bgCnd2FpdGluZwCmbGVhc2VkAKRkb25lAKVwYWdlcwA=",
 }
+INQUIRY: Final[dict[str, Any]] = {
+    "session_id": "sess-06f6vn2kd3yyqj4p3m4p7d2w10",
+    "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+    "token": 1,
+    "ledger": {
+        "wants": [
+            {
+                "host": "https://shop.example",
+                "keys": [
+                    {"key": "host:https://shop.example", "delay_s": 1.0, "concurrency": 1},
+                    {"key": "domain:shop.example", "delay_s": 0.25, "concurrency": 4},
+                    {"key": "address:203.0.113.7", "delay_s": 0.125, "concurrency": 8},
+                ],
+            }
+        ],
+    },
+}
+FINDING: Final[dict[str, Any]] = {
+    "ledger": {
+        "windows": [
+            {
+                "key": "host:https://shop.example",
+                "start_in_s": 0.0,
+                "end_in_s": 10.0,
+                "delay_s": 1.0,
+                "permits": 1,
+            }
+        ]
+    }
+}
+HOSTS: Final[dict[str, Any]] = {
+    "items": [
+        {
+            "key": "host:https://shop.example",
+            "delay_s": 1.0,
+            "concurrency": 1,
+            "used_by": ["exec-06f6vn2kd3yyqj4p3m4p7d2w10"],
+            "waiting": ["exec-06f6vn2kd3yyqj4p3m4p7d2w1g"],
+            "next_in_s": 0.4,
+            "paused_for_s": 0.0,
+            "pause": "",
+        }
+    ],
+    "total": 1,
+}

@@ -16,6 +16,7 @@ from crawlfleet.errors import (
     CrawlfleetError,
     FieldProblem,
     InvalidRequest,
+    LedgerUnavailable,
     LockedOut,
     NotFound,
     OutputUnavailable,
@@ -39,6 +40,7 @@ _KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
     LockedOut: (HTTPStatus.TOO_MANY_REQUESTS, "locked-out"),
     StoreUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable"),
     OutputUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "output-unavailable"),
+    LedgerUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "ledger-unavailable"),
     Busy: (HTTPStatus.SERVICE_UNAVAILABLE, "busy"),
 }
 

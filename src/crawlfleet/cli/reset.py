@@ -95,4 +95,5 @@ def claimed(store: Path) -> Iterator[None]:
 
 def _belongings(folder: Path, store: Path) -> list[Path]:
     files = [store.with_name(store.name + ending) for ending in STORE_ENDINGS]
-    return [*files, folder / LOGS, folder / config.OUTPUT_NAME]
+    files += [folder / (config.LOCKS_NAME + ending) for ending in STORE_ENDINGS]
+    return [*files, folder / config.PAUSES_NAME, folder / LOGS, folder / config.OUTPUT_NAME]

@@ -9,6 +9,7 @@ from crawlfleet.model.crawl_views import (
     CrawlItemPage,
     CrawlPage,
     CrawlView,
+    HostUses,
     UrlExplanation,
 )
 
@@ -51,6 +52,10 @@ class CrawlCalls(Calls):
     async def explain_url(self, task_id: str, url: str) -> UrlExplanation:
         """What became of a URL in a crawl that runs."""
         return await self._get(f"/crawls/{segment(task_id)}/urls", UrlExplanation, {"url": url})
+
+    async def hosts(self, containing: str = "", *, limit: int = 100) -> HostUses:
+        """Who visits which hosts, domains and addresses, and what they wait for."""
+        return await self._get("/hosts", HostUses, {"containing": containing, "limit": str(limit)})
 
     async def steer(self, task_id: str, verb: str) -> CrawlView:
         """`pause`, `resume` or `stop` a crawl; `stop` ends it with what it has."""

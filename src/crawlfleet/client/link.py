@@ -15,6 +15,7 @@ from crawlfleet.errors import (
     Unauthenticated,
 )
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
+from crawlfleet.model.inquiry import Finding, InquiryCall
 from crawlfleet.model.messages import (
     Departure,
     DrainOrder,
@@ -98,6 +99,11 @@ class HttpControlLink:
 
     async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
         return await self._send(node_id, "frontier", call, FrontierReply, matter="frontier")
+
+    async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
+        # Only the master that leads has the ledger, unless it is kept elsewhere.
+        matter = "" if call.ledger is None else "ledger"
+        return await self._send(node_id, "inquire", call, Finding, matter=matter)
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(node_id, "drain", DrainOrder(deadline_s=deadline_s), NodeView)

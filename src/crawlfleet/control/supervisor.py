@@ -26,6 +26,7 @@ from crawlfleet.control.gathering import Gathering
 from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.holding import Holding
+from crawlfleet.control.inquiries import Inquiries
 from crawlfleet.control.keys import Keys, Principal
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.logs import Logs
@@ -51,6 +52,8 @@ from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.bus import EventSink
 from crawlfleet.ports.kept_frontier import FrontierShelf
+from crawlfleet.ports.ledger import LedgerBook
+from crawlfleet.ports.lock import Locks
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.probe import Prober
 from crawlfleet.ports.store import Lead, Leadership, Store
@@ -81,10 +84,13 @@ class ControlPlane:
         origins: Mapping[str, str] | None = None,
         output: OutputStore | None = None,
         shelf: FrontierShelf | None = None,
+        locks: Locks | None = None,
+        ledger: LedgerBook | None = None,
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`output` is where crawls' output is kept; without it, crawls need sinks of their own.
-        `shelf` is where their frontiers are; without it, they stay on the nodes.
+        `shelf` is where their frontiers are; without it, they stay on the nodes. `locks` and
+        `ledger` are what executions may ask for; without them they are told so.
         `disk_free` is the free share of the disk with the master's data."""
         self._store = store
         self._system = system
@@ -155,6 +161,12 @@ class ControlPlane:
             frontiers=self.frontiers,
             output=output,
         )
+        self.inquiries = Inquiries(
+            state=state,
+            holding=holding,
+            locks=locks,
+            book=ledger,
+        )
         self.queries = Queries(
             store=store, state=state, system=system, tasks=self.tasks, rules=rules
         )
@@ -204,8 +216,10 @@ class ControlPlane:
     async def __aenter__(self) -> Self:
         await self._store.open()
         try:
+            await self.inquiries.open()
             await self._start()
         except BaseException:
+            await self.inquiries.close()
             await self._store.close()
             raise
         self._running = asyncio.create_task(self._run(), name="control plane")
@@ -234,6 +248,7 @@ class ControlPlane:
                     await self.history.write()
                     await self.keys.save()
         finally:
+            await self.inquiries.close()
             await self._store.close()
         log.info("control plane stopped")
 
@@ -337,6 +352,7 @@ class ControlPlane:
                 group.create_task(self._gathering.run(), name="gathering")
                 group.create_task(self.crawls.run(), name="crawls")
                 group.create_task(self.frontiers.run(), name="frontiers")
+                group.create_task(self.inquiries.run(), name="inquiries")
                 if self._probing is not None:
                     group.create_task(self._probing.run(), name="probing")
         except* (LeadershipLost, StoreUnavailable) as trouble:

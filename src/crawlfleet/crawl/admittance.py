@@ -12,6 +12,7 @@ from crawlfleet.crawl.desk import Pausing
 from crawlfleet.crawl.hosts import VisitedHost
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.robots import Robots
+from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl import Outcome, Politeness
 from crawlfleet.telemetry import Component, logger
 
@@ -22,6 +23,10 @@ MOST_GUESTS: Final = 1000
 
 Ask = Callable[[str, HostClock, FetchRequest], Awaitable[Fetched]]
 """Fetches with a slot of the named host's clock that was granted, and gives it back."""
+
+
+class LeftAlone(CrawlfleetError):
+    """The fleet leaves the host alone for a while; its clock knows until when."""
 
 
 class Closed(NamedTuple):
@@ -73,7 +78,10 @@ class Admittance:
             last.append(await self._fetch(request))
             return last[-1]
 
-        state = await self._robots.refreshed(host.name, host.known, self._now(), fetch=fetch)
+        try:
+            state = await self._robots.refreshed(host.name, host.known, self._now(), fetch=fetch)
+        except LeftAlone:
+            return Closed(None)
         host.learn(state)
         now = self._now()
         host.rules = self._robots.rules(host.name, state, now)

@@ -23,6 +23,7 @@ from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.extraction import Plan
 from crawlfleet.model.frontier import Link
+from crawlfleet.ports.ledger import Ledger
 
 
 def checked(parameters: CrawlParameters) -> tuple[list[Link], Plan]:
@@ -78,9 +79,23 @@ def engine_of(
     keep_bodies: bool,
     revisiting: bool,
     now: Callable[[], float],
+    ledger: Ledger | None = None,
+    name: str = "",
 ) -> Engine:
-    """An engine that works for a desk."""
+    """An engine that works for a desk; with a `ledger`, under that name."""
     _, plan = checked(parameters)
+    granted = None
+    if ledger is not None:
+        from crawlfleet.crawl.granted import Granted  # a crawl of one machine needs none of it
+
+        granted = Granted(
+            parameters.politeness,
+            ledger=ledger,
+            fetcher=fetcher,
+            longest_s=parameters.limits.connect_s + parameters.limits.total_s,
+            suffixes=bundled,
+            engine=name,
+        )
     links = links_of(parameters, now=now())
     return Engine(
         parameters,
@@ -102,6 +117,7 @@ def engine_of(
             suffixes=bundled,
             now=now,
         ),
+        granted=granted,
         product=product_of(user_agent(parameters.fetching)),
         now=now,
     )

@@ -11,10 +11,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from crawlfleet.crawl.desk import Desk
-from crawlfleet.crawl.wire_desk import Answer, Ask, Errand, Lease, receive, send
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.crawl.wire_desk import Answer, Ask, Errand, Lease, Polite, receive, send
+from crawlfleet.errors import CrawlfleetError, LedgerUnavailable, Refused
 from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.ports.ledger import Ledger
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
@@ -39,8 +42,10 @@ class Crew:
         revisiting: bool,
         desk_of: Callable[[str], Desk],
         gone: Callable[[str], Awaitable[None]],
+        ledger: Ledger | None = None,
     ) -> None:
         """`desk_of` makes the desk of a mate by its name; `gone` is told when one has died."""
+        self._ledger = ledger
         self._errand = Errand(
             parameters=parameters,
             allow_private=allow_private,
@@ -91,7 +96,10 @@ class Crew:
                 start_new_session=True,
             )
         reader, writer = await asyncio.open_connection(sock=ours)
-        serving = asyncio.create_task(self._serve(self._desk_of(name), reader, writer))
+        errand = self._errand
+        if self._ledger is not None:
+            errand = msgspec.structs.replace(errand, engine=name)
+        serving = asyncio.create_task(self._serve(errand, self._desk_of(name), reader, writer))
         ended = asyncio.create_task(process.wait())
         stopping = asyncio.create_task(until.wait())
         try:
@@ -115,10 +123,14 @@ class Crew:
         return process.returncode or 0
 
     async def _serve(
-        self, desk: Desk, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        errand: Errand,
+        desk: Desk,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         """Answer what a mate asks, until it hangs up."""
-        await send(writer, self._errand)
+        await send(writer, errand)
         async with asyncio.TaskGroup() as group:
             while (ask := await receive(reader, Ask)) is not None:
                 group.create_task(self._answer(desk, ask, writer))
@@ -130,11 +142,21 @@ class Crew:
                 hosts=what.hosts, urls=what.urls, held=what.held, now=what.now
             )
             answer = Answer(id=ask.id, leased=leased)
+        elif isinstance(what, Polite):
+            answer = await self._politely(ask.id, what)
         else:
             answer = Answer(id=ask.id, refused=[*await desk.hand_in(what)])
             self._deaths = 0
         with suppress(ConnectionError):
             await send(writer, answer)
+
+    async def _politely(self, id: int, what: Polite) -> Answer:
+        assert self._ledger is not None, "mates ask where there is one"
+        try:
+            return Answer(id=id, told=await self._ledger.ask(what.ask))
+        except (LedgerUnavailable, Refused) as error:
+            passing = isinstance(error, LedgerUnavailable)
+            return Answer(id=id, trouble=str(error), is_passing=passing)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -13,11 +13,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from crawlfleet.core.politeness import HostClock
 from crawlfleet.core.refetch import may_pass
-from crawlfleet.crawl.admittance import LONG_PAUSE_S, Admittance
+from crawlfleet.crawl.admittance import LONG_PAUSE_S, Admittance, LeftAlone
 from crawlfleet.crawl.cookies import CookieJar
 from crawlfleet.crawl.desk import Desk, Handed, HostMeasure, Leased, Pausing
 from crawlfleet.crawl.fetch import Fetcher
@@ -30,6 +30,9 @@ from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import HostCommit, HostLease, Link, Visit, Waiting
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.telemetry import Component, logger
+
+if TYPE_CHECKING:
+    from crawlfleet.crawl.granted import Granted
 
 log = logger(Component.WORKER)
 
@@ -59,10 +62,12 @@ class Engine:
         judge: Judge,
         links: Links,
         neighbourhood: Neighbourhood,
+        granted: "Granted | None" = None,
         product: str,
         now: Callable[[], float],
     ) -> None:
-        """`product` is the name by which robots.txt knows us; `now` is the wall clock."""
+        """With `granted`, hosts are asked when the fleet's ledger says so, instead of the
+        neighbourhood. `product` is how robots.txt calls us; `now` is the wall clock."""
         self._parameters = parameters
         self._politeness = parameters.politeness
         self._limits = parameters.limits
@@ -71,6 +76,7 @@ class Engine:
         self._judge = judge
         self._links = links
         self._neighbourhood = neighbourhood
+        self._granted = granted
         self._now = now
         self._began = now()
         self._content_types = wanted_types(parameters)
@@ -116,7 +122,12 @@ class Engine:
             await asyncio.wait([leasing, handing_in, waiting], return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
-            await _end([leasing, *self._tasks])
+            tasks = [leasing, *self._tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            if self._granted is not None:
+                await self._granted.close()
             # This one ends by itself: what it has begun to hand in counts.
             self._stopping = True
             self._to_hand_in.set()
@@ -131,8 +142,6 @@ class Engine:
         self._releasing += self._hosts.values()
         self._hosts.clear()
         await self._hand_in()
-
-    # Work comes in
 
     async def _lease(self) -> None:
         while True:
@@ -209,7 +218,8 @@ class Engine:
                 self._release(host)
 
     def _release(self, host: VisitedHost) -> None:
-        del self._hosts[host.name]
+        if self._hosts.pop(host.name, None) is None:
+            return
         host.give_back()
         self._releasing.append(host)
         self._to_hand_in.set()
@@ -224,8 +234,7 @@ class Engine:
             return
         if closed.answer is not None:
             self._turn_away(host, closed.answer)
-        if host.name in self._hosts:
-            self._release(host)
+        self._release(host)
 
     def _turn_away(self, host: VisitedHost, answer: Fetched) -> None:
         """Nobody is there: that is how the next visit ends; or every one, when it will last."""
@@ -260,13 +269,14 @@ class Engine:
                     pause_s = clock.next_at - now
                     if pause_s > LONG_PAUSE_S:
                         queue.appendleft(waiting)
-                        if host.name in self._hosts:
-                            self._release(host)
+                        self._release(host)
                         return
                     await asyncio.sleep(max(pause_s, 0.001))
                 await self._visit(host, waiting)
                 if not self._room.is_set():
                     await self._room.wait()
+        except LeftAlone:
+            self._release(host)
         finally:
             host.visitors -= 1
             if not queue:
@@ -327,8 +337,11 @@ class Engine:
     async def _ask(self, name: str, clock: HostClock, request: FetchRequest) -> Fetched:
         """Fetch with a slot of the clock of that host, and tell the clock how it went."""
         try:
-            async with self._neighbourhood.turn(name):
-                fetched = await self._fetcher.fetch(request)
+            if self._granted is not None:
+                fetched = await self._granted.fetch(name, clock, request)
+            else:
+                async with self._neighbourhood.turn(name):
+                    fetched = await self._fetcher.fetch(request)
         except BaseException:
             clock.release()
             raise
@@ -357,12 +370,10 @@ class Engine:
 
     def _tell(self, pausing: Pausing) -> None:
         self._pauses.append(pausing)
-        log.info(
-            "host left alone",
-            host=pausing.host,
-            seconds=round(pausing.seconds, 1),
-            why=pausing.why,
-        )
+        if self._granted is not None:
+            self._granted.pause(pausing.host, pausing.seconds, pausing.why)
+        seconds = round(pausing.seconds, 1)
+        log.info("host left alone", host=pausing.host, seconds=seconds, why=pausing.why)
 
     # Results go out
 
@@ -431,10 +442,3 @@ class Engine:
         for name in lost:
             if host := self._hosts.pop(name, None):
                 host.queue.clear()
-
-
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)

@@ -31,6 +31,10 @@ PER_HOST: Final = 64
 CONDITIONS: Final = frozenset({"if-none-match", "if-modified-since"})
 
 
+class NotSent(Exception):
+    """The request may not go out any more; nobody has seen anything of it."""
+
+
 class _Taste:
     """Whether a content type is wanted, remembered for the few spellings that there are."""
 
@@ -99,7 +103,8 @@ class Fetcher:
         return None if self._proxy else await self._dialler.address_of(host)
 
     async def fetch(self, request: FetchRequest) -> Fetched:
-        """Ask for one page. Raises nothing that a site, a proxy or the network could cause."""
+        """Ask for one page. Raises nothing that a site, a proxy or the network could cause, but
+        `NotSent` when the request's own `may_go` says no."""
         target = read_target(request.url)
         if target is None:
             return _refused(request, "this is no web address")
@@ -129,6 +134,8 @@ class Fetcher:
             try:
                 if connection is None:
                     connection = await self._connect(target, proxy)
+                if request.may_go is not None and not request.may_go():
+                    raise NotSent(request.url)
                 ends_at = began + self._limits.total_s
                 if connection.speaks_http2:
                     answer = await self._ask_http2(connection, request, target, wanted, ends_at)

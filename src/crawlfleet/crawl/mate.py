@@ -28,6 +28,8 @@ async def work(connection: socket.socket) -> None:
         keep_bodies=errand.keep_bodies,
         revisiting=errand.revisiting,
         now=time.time,
+        ledger=desk if errand.engine else None,
+        name=errand.engine,
     )
     try:
         await engine.run(end)

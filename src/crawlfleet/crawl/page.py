@@ -1,5 +1,6 @@
 """What a fetch is asked for and what it brings back; a bad site is an outcome, not an error."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -22,6 +23,8 @@ class FetchRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     method: Literal["GET", "HEAD"] = "GET"
     proxy: str | None = None
     """Instead of the crawl's own."""
+    may_go: Callable[[], bool] | None = None
+    """Asked in the moment in which the request is to go out, where somebody has a say in that."""
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -24,6 +24,7 @@ from crawlfleet.model.frontier import (
     UrlRecord,
 )
 from crawlfleet.ports.frontier import Frontier
+from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import Sink
 
 LOOK_EVERY_S: Final = 0.05
@@ -93,12 +94,14 @@ class Crawl:
         reins: Reins | None = None,
         goes_on: bool = True,
         member: Member | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         """`allow_private` is what the node allows and the crawl asks for, both. In a later `round`
         all that was visited before is visited again, and asked for with conditions; the sinks
         get what has changed, and which pages are gone. Unless it `goes_on` some day, the output is
         finished also when a limit ended it. As a `member` it is one of those that work on the
-        frontier, or have worked on it before."""
+        frontier, or have worked on it before. A `ledger` says when hosts may be visited."""
+        self._ledger = ledger
         self._goes_on = goes_on
         self._member = member
         self._worker = member.execution_id if member else "local"
@@ -212,6 +215,7 @@ class Crawl:
                 revisiting=self._round > 1,
                 desk_of=self._office.desk,
                 gone=self._frontier.forget,
+                ledger=self._ledger,
             )
             await crew.run(over)
             return
@@ -223,6 +227,7 @@ class Crawl:
             keep_bodies=self._keep_bodies,
             revisiting=self._round > 1,
             now=self._now,
+            ledger=self._ledger,
         )
         try:
             await engine.run(over)

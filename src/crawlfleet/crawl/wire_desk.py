@@ -7,8 +7,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from crawlfleet.crawl.desk import Handed, Leased
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.errors import LedgerUnavailable, Refused, StoreUnavailable
 from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.ledger import LedgerAsk, LedgerTold
 
 T = TypeVar("T")
 HEADER_BYTES: Final = 4
@@ -24,6 +25,8 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     allow_private: bool
     keep_bodies: bool
     revisiting: bool
+    engine: str = ""
+    """By what name the fleet's ledger is asked; empty where there is none."""
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
@@ -37,9 +40,15 @@ class Results(Handed, frozen=False, kw_only=True, tag="handed"):
     """What was visited."""
 
 
+class Polite(msgspec.Struct, frozen=True, kw_only=True, tag="polite"):
+    """Something for the fleet's ledger."""
+
+    ask: LedgerAsk
+
+
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     id: int
-    what: Lease | Results
+    what: Lease | Results | Polite
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,6 +57,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: int
     leased: Leased | None = None
     refused: Sequence[str] = ()
+    told: LedgerTold | None = None
+    trouble: str = ""
+    """Why the ledger has told nothing."""
+    is_passing: bool = True
 
 
 async def send(writer: asyncio.StreamWriter, message: object) -> None:
@@ -106,7 +119,14 @@ class WireDesk:
         results = Results(**msgspec.structs.asdict(handed))
         return (await self._ask(results)).refused
 
-    async def _ask(self, what: Lease | Results) -> Answer:
+    async def ask(self, ask: LedgerAsk) -> LedgerTold:
+        """Implements `crawlfleet.ports.ledger.Ledger` over the same socket."""
+        answer = await self._ask(Polite(ask=ask))
+        if answer.told is None:
+            raise (LedgerUnavailable if answer.is_passing else Refused)(answer.trouble)
+        return answer.told
+
+    async def _ask(self, what: Lease | Results | Polite) -> Answer:
         if self.gone:
             raise StoreUnavailable(GONE)
         self._last_id += 1

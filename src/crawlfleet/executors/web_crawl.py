@@ -15,6 +15,7 @@ import msgspec
 
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.fates import fates_of_seeds, in_words
+from crawlfleet.crawl.granted import ledger_of
 from crawlfleet.crawl.local import local_frontier
 from crawlfleet.crawl.office import Member
 from crawlfleet.crawl.reins import Reins
@@ -38,6 +39,7 @@ from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey
 from crawlfleet.ports.frontier import Frontier
+from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import PageRecord, Sink
 
 MOST_INLINE_BYTES: Final = 950_000
@@ -152,7 +154,8 @@ class WebCrawl:
         ):
             shared = None if keeper is None else frontier
             sinks, inline = await self._sinks(parameters, context, receipts, shared)
-            crawl = self._crawl(parameters, sinks, reins, frontier, keeper)
+            ledger = await ledger_of(context)
+            crawl = self._crawl(parameters, sinks, reins, frontier, keeper, ledger)
             if watched is not None:
                 watched.obey(_orders(crawl, reins))
             telling = asyncio.create_task(_tell(crawl, context, teller, reins), name="tell")
@@ -236,6 +239,7 @@ class WebCrawl:
         reins: Reins,
         frontier: Frontier,
         keeper: CrawlContext | None,
+        ledger: Ledger | None,
     ) -> Crawl:
         with _explaining():
             return Crawl(
@@ -246,6 +250,7 @@ class WebCrawl:
                 reins=reins,
                 goes_on=False,
                 member=None if keeper is None else _member(keeper, frontier),
+                ledger=ledger,
             )
 
 

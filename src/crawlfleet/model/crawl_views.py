@@ -7,6 +7,7 @@ import msgspec
 
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.frontier import UrlRecord
+from crawlfleet.model.ledger import KeyUse
 from crawlfleet.model.views import TaskState
 
 
@@ -74,3 +75,11 @@ class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     refused_by: str | None = None
     """The rule that keeps it out."""
     why: str = ""
+
+
+class HostUses(msgspec.Struct, frozen=True, kw_only=True):
+    """Hosts, registered domains and addresses that the fleet visits."""
+
+    items: tuple[KeyUse, ...]
+    total: int
+    """How many there are, of which these are the first."""

@@ -348,6 +348,21 @@ class Settings(Section, frozen=True, kw_only=True):
             "Several masters need one that they share."
         ),
     ] = ""
+    locks: Annotated[
+        str,
+        Meta(
+            description="Where locks of executions are kept, as a URL: `sqlite:`, `postgresql:` or "
+            "`redis:`; beside the store when empty."
+        ),
+    ] = ""
+    ledger: Annotated[
+        str,
+        Meta(
+            description="How hosts are treated by several crawls at once: `on` has the leading "
+            "master keep one ledger for all of them, a `redis:` URL keeps it there, `off` lets "
+            "each crawl see to its own."
+        ),
+    ] = "on"
     workers: Annotated[
         int, Meta(ge=0, description="How many worker processes `up` starts; 0 for none.")
     ] = 2

@@ -7,6 +7,7 @@ import msgspec
 
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
+from crawlfleet.model.inquiry import Finding, Inquiry, InquiryCall
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
     Assignment,
@@ -25,6 +26,8 @@ from crawlfleet.model.messages import (
 )
 from crawlfleet.model.output import Segment, SegmentReply, SegmentUpload, Stream
 from crawlfleet.model.task import TaskError
+from crawlfleet.ports.ledger import Ledger
+from crawlfleet.ports.lock import Lock
 
 
 class Context(Protocol):
@@ -41,6 +44,12 @@ class Context(Protocol):
         """How far the work has got, for people who watch."""
         ...
 
+    def lock(self, name: str, *, lease_s: float = 30.0, wait_s: float | None = None) -> Lock:
+        """A lock of the whole fleet, to be entered with `async with`; one name for all executions
+        of the project. It is renewed while the block runs, and free when it ends, or `lease_s`
+        after the process died. Who will not wait longer than `wait_s` gets `LockBusy`."""
+        ...
+
 
 Obey = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Does what an order says, by its name and arguments; what it returns is the answer, as JSON."""
@@ -54,6 +63,9 @@ class CrawlContext(Context, Protocol):
     """The task that this one is a part of; they work for one crawl."""
     keeps_output: bool
     """Whether the node takes segments; without it the others here do nothing either."""
+
+    ledger: Ledger | None
+    """Who is asked when a host may be visited; `None` where the node passes nothing on."""
 
     async def figures(self, figures: CrawlFigures) -> None:
         """The newest figures, for people who watch."""
@@ -138,6 +150,11 @@ class Observer(Protocol):
         became of it is told by `ExecutorPool.confirm`."""
         ...
 
+    def inquire(self, number: int, inquiry: Inquiry) -> bool:
+        """Something that the fleet is asked; whether it is on its way there. The answer is told
+        by `ExecutorPool.inform`."""
+        ...
+
 
 class NotBegun(Exception):
     """An execution was sent ahead and handed back: nothing of it was done."""
@@ -182,6 +199,10 @@ class ExecutorPool(Protocol):
         """What came of something that was asked of a frontier; nobody may be there to hear it."""
         ...
 
+    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
+        """What came of something that the fleet was asked; nobody may be there to hear it."""
+        ...
+
     async def close(self) -> None:
         """Stop all executors, by force if need be. May be called twice."""
         ...
@@ -222,6 +243,10 @@ class ControlLink(Protocol):
 
     async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
         """Ask the frontier that the master keeps of a crawl; an older master raises `Refused`."""
+        ...
+
+    async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
+        """Ask for a lock, or when a host may be visited; an older master raises `Refused`."""
         ...
 
     async def drain(self, node_id: str, deadline_s: float) -> None:

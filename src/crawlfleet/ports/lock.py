@@ -13,17 +13,9 @@ from typing import Protocol, Self
 from crawlfleet.model.lock import Hold, Occupied
 
 
-class Locks(Protocol):
-    """Where locks are kept. Every method may raise `LocksUnavailable` with the outcome unknown;
+class LockSource(Protocol):
+    """Who gives out locks. Every method may raise `LocksUnavailable` with the outcome unknown;
     asking again is safe."""
-
-    async def open(self) -> None:
-        """Make ready what they are kept in. May be called twice."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of connections; holds stay. May be called twice."""
-        ...
 
     async def take(self, name: str, holder: str, lease_s: float) -> Hold | Occupied:
         """Hold the name for so long, or hear who does.
@@ -39,6 +31,18 @@ class Locks(Protocol):
 
     async def release(self, hold: Hold) -> bool:
         """Give it up; whether it was still held. May be called twice."""
+        ...
+
+
+class Locks(LockSource, Protocol):
+    """Where locks are kept."""
+
+    async def open(self) -> None:
+        """Make ready what they are kept in. May be called twice."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; holds stay. May be called twice."""
         ...
 
     async def look(self, name: str) -> Occupied | None:

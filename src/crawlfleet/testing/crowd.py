@@ -19,6 +19,7 @@ import uvloop
 from crawlfleet.backends.machine import Machine
 from crawlfleet.client.link import HttpControlLink
 from crawlfleet.client.transport import Transport
+from crawlfleet.model.inquiry import Finding
 from crawlfleet.model.messages import (
     Assignment,
     ExecutionOrder,
@@ -116,6 +117,9 @@ class SleepingPool:
 
     def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
         """Nothing here has a frontier."""
+
+    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
+        """Nothing here asks for anything."""
 
     async def close(self) -> None:
         """Nothing to close."""

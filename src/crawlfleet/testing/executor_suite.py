@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
+from crawlfleet.model.inquiry import Inquiry
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment, OrderAnswer
 from crawlfleet.model.output import Segment, Stream
@@ -84,6 +85,9 @@ class Watch:
         return False
 
     def asks(self, number: int, data: bytes) -> bool:
+        return False
+
+    def inquire(self, number: int, inquiry: Inquiry) -> bool:
         return False
 
 

@@ -22,11 +22,15 @@ import msgspec
 from crawlfleet import plugins
 from crawlfleet.errors import CrawlfleetError, FrontierRefused, PluginError, SinkUnusable
 from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.model.lock import LONGEST_LEASE_S, SHORTEST_LEASE_S
 from crawlfleet.model.output import Segment, Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Executor, Measured, Obey
+from crawlfleet.ports.ledger import Ledger
 from crawlfleet.worker import leash, pipe
+from crawlfleet.worker.inquiring import Inquirer, ServedLedger, ServedLocks
+from crawlfleet.worker.locking import HeldLock
 from crawlfleet.worker.waiting import Replies, Waiting
 
 CHUNK_BYTES: Final = 1 << 16
@@ -81,6 +85,10 @@ class ChildContext:
         self._kept: dict[tuple[Stream, int], asyncio.Future[str]] = {}
         self._asked: dict[int, asyncio.Future[pipe.Told]] = {}
         self._questions = 0
+        self.inquirer = Inquirer(start.execution_id, replies, takes)
+        self.ledger: Ledger | None = None
+        if self.inquirer.is_heard:
+            self.ledger = ServedLedger(self.inquirer)
 
     async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         self._replies.send(
@@ -108,6 +116,15 @@ class ChildContext:
 
     def obey(self, obey: Obey) -> None:
         self._obey = obey
+
+    def lock(self, name: str, *, lease_s: float = 30.0, wait_s: float | None = None) -> HeldLock:
+        if not name or not SHORTEST_LEASE_S <= lease_s <= LONGEST_LEASE_S:
+            raise ValueError(
+                f"a lock has a name, and a lease of {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g} s"
+            )
+        number = str(self.inquirer.number())
+        locks = ServedLocks(self.inquirer)
+        return HeldLock(locks, name, holder=number, lease_s=lease_s, wait_s=wait_s)
 
     async def keep(self, stream: Stream, segment: Segment, data: bytes) -> None:
         if not self.keeps_output:
@@ -266,6 +283,8 @@ class Host:
                 self._context.hear(order)
             case pipe.Told() if self._concerns(order.execution_id) and self._context:
                 self._context.hear_told(order)
+            case pipe.Found() if self._concerns(order.execution_id) and self._context:
+                self._context.inquirer.hear(order)
             case pipe.Obey() if self._concerns(order.execution_id) and self._context:
                 errand = asyncio.get_running_loop().create_task(self._context.carry_out(order))
                 self._errands.add(errand)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.model.frontier_talk import FrontierCall, Standing
+from crawlfleet.model.inquiry import Finding, Inquiry, InquiryCall
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment, ExecutionOrder, OrderAnswer
 from crawlfleet.model.output import Segment, SegmentUpload, Stream, Verdict
@@ -40,7 +41,11 @@ class Conversation:
     def listen(self, to: Assignment, begin: Callable[[], None]) -> Heard:
         """Who hears an execution; `begin` is called when its work begins."""
         heard = self._ears[to.execution_id] = self._notes.observe(
-            to.execution_id, begin, partial(self._ship, to), partial(self._inquire, to)
+            to.execution_id,
+            begin,
+            partial(self._ship, to),
+            partial(self._inquire, to),
+            partial(self._consult, to),
         )
         return heard
 
@@ -79,6 +84,26 @@ class Conversation:
             data=data,
         )
         self._send(about.execution_id, self._ask(call, heard, number))
+
+    def _consult(self, about: Assignment, number: int, inquiry: Inquiry) -> None:
+        call = InquiryCall(
+            session_id=self._notes.session_id,
+            execution_id=about.execution_id,
+            token=about.token,
+            lock=inquiry.lock,
+            ledger=inquiry.ledger,
+        )
+        self._send(about.execution_id, self._pass_inquiry(number, call))
+
+    async def _pass_inquiry(self, number: int, call: InquiryCall) -> None:
+        """Once: who asks has a deadline of its own, and knows whether asking again makes sense."""
+        try:
+            finding = await self._link.inquire(self._notes.node_id, call)
+        except Refused as error:
+            finding = Finding(refusal=f"the master does not do this: {error}")
+        except MasterUnreachable as error:
+            finding = Finding(refusal=str(error), is_passing=True)
+        self._pool.inform(call.execution_id, number, finding)
 
     def _send(self, execution_id: str, errand: Coroutine[Any, Any, None]) -> None:
         trip = asyncio.create_task(errand, name="errand to the master")

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from crawlfleet.errors import LockBusy, LockLost, LocksUnavailable
 from crawlfleet.model.lock import Hold
-from crawlfleet.ports.lock import Locks
+from crawlfleet.ports.lock import LockSource
 
 MARGIN: Final = 0.1
 RENEW_AFTER: Final = 0.3
@@ -22,7 +22,7 @@ RENEW_AFTER: Final = 0.3
 LOOK_EVERY_S: Final = 0.5
 """The timers of the event loop stand still while a machine sleeps; this looks at the clock."""
 FIRST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 0.5
 
 
 def awake() -> float:
@@ -38,7 +38,7 @@ class HeldLock:
 
     def __init__(
         self,
-        locks: Locks,
+        locks: LockSource,
         name: str,
         *,
         holder: str,

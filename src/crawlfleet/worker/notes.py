@@ -13,6 +13,7 @@ import msgspec
 
 from crawlfleet.core.logs import Notebook
 from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.model.inquiry import Inquiry
 from crawlfleet.model.log import LogLevel, Progress
 from crawlfleet.model.messages import Note, NoteBatch, OrderAnswer
 from crawlfleet.model.output import Segment, Stream
@@ -23,6 +24,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.WORKER)
 Ship = Callable[["Heard", Stream, Segment, bytes], None]
 Inquire = Callable[["Heard", int, bytes], None]
+Consult = Callable[[int, Inquiry], None]
 LOG_BYTES: Final = 1_000_000
 GATHER_S: Final = 0.1
 """Lines that come within it travel together, and it lies between one batch and the next."""
@@ -43,6 +45,7 @@ class Heard:
 
     __slots__ = (
         "_begin",
+        "_consult",
         "_inquire",
         "_notes",
         "_ship",
@@ -61,6 +64,7 @@ class Heard:
         begin: Callable[[], None],
         ship: Ship | None,
         inquire: Inquire | None,
+        consult: Consult | None,
     ) -> None:
         self.execution_id = execution_id
         self.book: Notebook | None = None
@@ -74,6 +78,7 @@ class Heard:
         self._begin = begin
         self._ship = ship
         self._inquire = inquire
+        self._consult = consult
 
     def started(self) -> None:
         self._begin()
@@ -109,6 +114,12 @@ class Heard:
         if self._inquire is None:
             return False
         self._inquire(self, number, data)
+        return True
+
+    def inquire(self, number: int, inquiry: Inquiry) -> bool:
+        if self._consult is None:
+            return False
+        self._consult(number, inquiry)
         return True
 
     def metrics(self) -> dict[str, float]:
@@ -152,10 +163,11 @@ class Notes:
         begin: Callable[[], None],
         ship: Ship | None = None,
         inquire: Inquire | None = None,
+        consult: Consult | None = None,
     ) -> Heard:
         """Who hears an execution; `begin` is called when its work begins, `ship` takes its
-        output on, and `inquire` what it asks of its frontier."""
-        return Heard(self, execution_id, begin, ship, inquire)
+        output on, `inquire` what it asks of its frontier, and `consult` what of the fleet."""
+        return Heard(self, execution_id, begin, ship, inquire, consult)
 
     def put(
         self, heard: Heard, *, size: int = 0, progress: bool = False, figures: bool = False

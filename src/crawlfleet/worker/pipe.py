@@ -11,6 +11,7 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model import output
+from crawlfleet.model.inquiry import Finding, Inquiry
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.output import Stream
 from crawlfleet.model.resources import NOTHING, Resources
@@ -59,7 +60,7 @@ class Hello(Order, frozen=True, kw_only=True):
     allow_private: bool = False
     takes: tuple[str, ...] = ()
     """Kinds of messages beyond the first ones that the node understands: `segments`, and
-    `frontier` for `query`."""
+    `frontier` for `query`, `inquiries` for `ask`."""
     ahead: int = MAX_AHEAD
     """So many executions may be sent ahead, if the process says that it can queue them."""
 
@@ -108,6 +109,14 @@ class Told(Order, frozen=True, kw_only=True):
     number: int
     data: bytes = b""
     refusal: str = ""
+
+
+class Found(Order, frozen=True, kw_only=True):
+    """The answer to an `ask`."""
+
+    execution_id: str
+    number: int
+    finding: Finding
 
 
 class Ready(Reply, frozen=True, kw_only=True):
@@ -176,6 +185,14 @@ class Query(Reply, frozen=True, kw_only=True):
     """Whether it goes on in the next one of this number."""
 
 
+class Ask(Reply, frozen=True, kw_only=True):
+    """Something asked of the fleet: a lock, or when a host may be visited; `found` answers it."""
+
+    execution_id: str
+    number: int
+    inquiry: Inquiry
+
+
 class Output(Reply, frozen=True, kw_only=True):
     """What the work printed: exactly whose it is, as what comes by stderr cannot be."""
 
@@ -212,14 +229,15 @@ class Returned(Reply, frozen=True, kw_only=True):
     execution_id: str
 
 
-AnyOrder = Hello | Start | Cancel | Obey | Kept | Told
+AnyOrder = Hello | Start | Cancel | Obey | Kept | Told | Found
 Ending = Result | Error | Stopped | Returned
-Aside = Progress | Log | Output | Figures | Answer | Segment | Query
+Aside = Progress | Log | Output | Figures | Answer | Segment | Query | Ask
 """What an execution may say at any time."""
 AnyReply = Ready | Started | Aside | Ending
 ORDERS: Final = "orders"
 SEGMENTS: Final = "segments"
 FRONTIER: Final = "frontier"
+INQUIRIES: Final = "inquiries"
 
 _orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
 _replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
@@ -232,7 +250,7 @@ def hello_of(settings: WorkerSettings) -> Hello:
         python_allow=settings.python_allow,
         python_modules=settings.python_modules,
         allow_private=settings.allow_private,
-        takes=(SEGMENTS, FRONTIER),
+        takes=(SEGMENTS, FRONTIER, INQUIRIES),
     )
 
 

@@ -10,6 +10,7 @@ import time
 from typing import Final
 
 from crawlfleet import plugins, telemetry
+from crawlfleet.model.inquiry import Finding
 from crawlfleet.model.messages import Assignment, ExecutionOrder
 from crawlfleet.model.output import Stream
 from crawlfleet.model.settings import WorkerSettings
@@ -131,6 +132,11 @@ class ProcessPool:
             child.tell(
                 pipe.Told(execution_id=execution_id, number=number, data=data, refusal=refusal)
             )
+
+    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
+        child = self._at_work.get(execution_id)
+        if child is not None:
+            child.tell(pipe.Found(execution_id=execution_id, number=number, finding=finding))
 
     async def close(self) -> None:
         self._closed = True

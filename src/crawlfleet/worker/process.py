@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from crawlfleet import telemetry
+from crawlfleet.model.inquiry import Finding
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NotBegun, Observer
 from crawlfleet.worker import leash, pipe
@@ -158,7 +159,7 @@ class Child(asyncio.SubprocessProtocol):
         self._send(start)
         return talk
 
-    def tell(self, order: pipe.Obey | pipe.Kept | pipe.Told) -> bool:
+    def tell(self, order: pipe.Obey | pipe.Kept | pipe.Told | pipe.Found) -> bool:
         """Send something about the present execution; whether it is that one."""
         first = self._talks.first
         present = first is not None and first.has_begun and first.id == order.execution_id
@@ -235,7 +236,7 @@ class Child(asyncio.SubprocessProtocol):
         if stdin and not stdin.is_closing():
             cast("asyncio.WriteTransport", stdin).write(orders)
 
-    def _refuse(self, piece: pipe.Segment | pipe.Query) -> None:
+    def _refuse(self, piece: pipe.Segment | pipe.Query | pipe.Ask) -> None:
         if isinstance(piece, pipe.Query):
             self.tell(
                 pipe.Told(
@@ -243,6 +244,12 @@ class Child(asyncio.SubprocessProtocol):
                     number=piece.number,
                     refusal="nobody keeps frontiers here",
                 )
+            )
+            return
+        if isinstance(piece, pipe.Ask):
+            nobody = Finding(refusal="nobody can be asked here")
+            self.tell(
+                pipe.Found(execution_id=piece.execution_id, number=piece.number, finding=nobody)
             )
             return
         self.tell(

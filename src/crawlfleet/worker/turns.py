@@ -95,7 +95,7 @@ class Turns:
         output: Output,
         *,
         on_end: Callable[[Turn], None],
-        refuse: Callable[[pipe.Segment | pipe.Query], None],
+        refuse: Callable[[pipe.Segment | pipe.Query | pipe.Ask], None],
     ) -> None:
         """`refuse` answers a piece of output that nobody keeps, or what nobody can be asked."""
         self._open: dict[str, Turn] = {}
@@ -200,6 +200,9 @@ class Turns:
                 self._take_query(turn, note)
             case pipe.Segment():
                 if not turn.observer.segment(note.stream, note.segment, note.data):
+                    self._refuse(note)
+            case pipe.Ask():
+                if not turn.observer.inquire(note.number, note.inquiry):
                     self._refuse(note)
 
     def _take_query(self, turn: Turn, query: pipe.Query) -> None:

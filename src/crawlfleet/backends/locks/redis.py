@@ -60,7 +60,7 @@ class RedisLocks:
     async def take(self, name: str, holder: str, lease_s: float) -> Hold | Occupied:
         await self._look_for_mark()
         lease_ms = int(lease_s * 1000)
-        kept_ms = KEPT_MS + lease_ms
+        kept_ms = _kept_ms(lease_s)
         held, token, *others = await self._run("take", name, holder, lease_ms, self._floor, kept_ms)
         if not held:
             return Occupied(holder=others[0], token=token, free_in_s=others[1] / 1000)
@@ -68,8 +68,9 @@ class RedisLocks:
         return Hold(name=name, holder=holder, token=token, lease_s=lease_s)
 
     async def renew(self, hold: Hold) -> bool:
-        kept_ms = KEPT_MS + int(hold.lease_s * 1000)
-        return bool(await self._run("renew", hold.name, hold.holder, hold.token, kept_ms))
+        return bool(
+            await self._run("renew", hold.name, hold.holder, hold.token, _kept_ms(hold.lease_s))
+        )
 
     async def release(self, hold: Hold) -> bool:
         return bool(await self._run("release", hold.name, hold.holder, hold.token))
@@ -111,6 +112,10 @@ class RedisLocks:
             f"the locks in {redis_client.shown(self._url)} cannot be used: {error}; "
             "check that it runs, and its address in the setting `locks`"
         )
+
+
+def _kept_ms(lease_s: float) -> int:
+    return KEPT_MS + int(lease_s * 1000)
 
 
 async def _mark(client: Redis) -> str:

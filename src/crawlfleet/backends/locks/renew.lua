@@ -1,5 +1,5 @@
 -- Begin the lease of a hold anew. KEYS: the lock.
--- ARGV: holder, token, after how many ms it may be forgotten. Answers 1 if it was held.
+-- ARGV: holder, token, for how many ms it is remembered. Answers 1 if it was held.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = redis.call('HMGET', KEYS[1], 'holder', 'token', 'lease', 'until')

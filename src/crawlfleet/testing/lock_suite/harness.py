@@ -16,6 +16,10 @@ LEASE_S = 2.0
 """Short enough to wait for, long enough for a busy machine."""
 
 
+ROUNDS = 25
+"""How often a process that races takes the lock."""
+
+
 class LockHarness:
     """What the test class of some locks says about them."""
 

@@ -10,9 +10,7 @@ import sys
 from pathlib import Path
 
 from crawlfleet.errors import LockLost
-from crawlfleet.testing.lock_suite.harness import Guard, held_by, made
-
-ROUNDS = 25
+from crawlfleet.testing.lock_suite.harness import ROUNDS, Guard, held_by, made
 
 
 def say(*words: object) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from crawlfleet.model.lock import Occupied
 from crawlfleet.ports.lock import Locks
-from crawlfleet.testing.lock_suite import holder
 from crawlfleet.testing.lock_suite.harness import (
     LEASE_S,
+    ROUNDS,
     Guard,
     LockHarness,
     held_by,
@@ -22,6 +22,7 @@ from crawlfleet.testing.lock_suite.harness import (
 )
 from crawlfleet.worker.locking import HeldLock
 
+HOLDER = "crawlfleet.testing.lock_suite.holder"
 MANY = 40
 RACERS = 3
 
@@ -67,9 +68,9 @@ class ProcessTests(LockHarness):
         async with asyncio.TaskGroup() as group:
             racers = [group.create_task(self._race(folder)) for _ in range(RACERS)]
         assert [racer.result() for racer in racers] == [["done"]] * RACERS
-        assert int((folder / "count").read_text()) == RACERS * holder.ROUNDS
+        assert int((folder / "count").read_text()) == RACERS * ROUNDS
         tokens = [token for token, _ in Guard(folder / "guarded").words()]
-        assert len(tokens) == RACERS * holder.ROUNDS
+        assert len(tokens) == RACERS * ROUNDS
         assert tokens == sorted(set(tokens))
 
     @on_locks
@@ -115,7 +116,7 @@ class ProcessTests(LockHarness):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            holder.__name__,
+            HOLDER,
             self.make,
             self.url(folder),
             manner,

@@ -18,6 +18,7 @@ from crawlfleet.errors import (
 from crawlfleet.model.administration import ClusterPatch, ClusterSettingsPatch
 from crawlfleet.model.change import Change
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
+from crawlfleet.model.inquiry import Finding, InquiryCall
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import (
     Assignment,
@@ -209,6 +210,9 @@ class FaultyLink:
     async def frontier(self, node_id: str, call: FrontierCall) -> FrontierReply:
         return await self._send(lambda master: master.frontiers.ask(node_id, call))
 
+    async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
+        return await self._send(lambda master: master.inquiries.answer(node_id, call))
+
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(
             lambda master: master.node_orders.drain(node_id, by="itself", deadline_s=deadline_s)
@@ -349,6 +353,9 @@ class SimulatedPool:
 
     def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:
         """Nothing here has a frontier."""
+
+    def inform(self, execution_id: str, number: int, finding: Finding) -> None:
+        """Nothing here asks for anything."""
 
     async def close(self) -> None:
         """Nothing to close."""
