@@ -141,9 +141,9 @@ class MemoryBook:
         fresh = path.with_suffix(".new")
         fresh.unlink(missing_ok=True)
         _append(fresh, [*kept.values()])
-        if self._born > -math.inf:
-            born = wall - (now - self._born)
-            os.utime(fresh, (born, born))
+        # Its time is that of the last grant; nothing was granted by being opened.
+        born = max(wall - (now - self._born), 0.0)
+        os.utime(fresh, (born, born))
         fresh.replace(path)
         if kept:
             log.info("hosts are still left alone", hosts=len(kept))
