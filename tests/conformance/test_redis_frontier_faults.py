@@ -264,6 +264,35 @@ def test_the_first_decides_how_many_partitions_there_are(redis: RedisServer, cra
     run(made(redis, crawl, partitions=7), add)
 
 
+def test_discarded_crawl_leaves_no_key_and_no_other_crawl_is_touched(
+    redis: RedisServer, crawl: str
+) -> None:
+    name = f"{crawl}*[a]?"
+    for each in (f"{crawl}xa!", name):
+        run(made(redis, each, partitions=3), fill)
+    other = redis.execute("HGET", f"crawlfleet:{{{crawl}xa!:0}}:b", "epoch")
+
+    async def discard(frontier: RedisFrontier) -> None:
+        late = made(redis, name, partitions=3)
+        await late.open()
+        await frontier.discard()
+        with pytest.raises(FrontierLost):
+            await late.counts()
+        await late.close()
+
+    run(made(redis, name, partitions=3), discard)
+    assert redis.execute("EXISTS", f"crawlfleet:{{{name}:0}}:b") == ":0"
+    left = redis.execute("EVAL", "return #redis.call('KEYS', ARGV[1])", "0", f"*{crawl}[*]*")
+    assert left == ":0"
+    assert redis.execute("HGET", f"crawlfleet:{{{crawl}xa!:0}}:b", "epoch") == other != "$-1"
+
+
+async def fill(frontier: RedisFrontier) -> None:
+    hosts = [f"https://{number}.example" for number in range(20)]
+    await frontier.add([link("a", host) for host in hosts], NOW)
+    await lease(frontier)
+
+
 # Deadlines of workers. The score of a worker is the server's time in ms until which it is heard of.
 
 

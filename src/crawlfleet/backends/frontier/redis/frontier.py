@@ -186,6 +186,12 @@ class RedisFrontier:
             self._deepest.update(url.id for one in leases for url in one.urls if url.depth == most)
         return leases
 
+    async def discard(self) -> None:
+        """Remove the crawl, and close. Others who still have it open are told that it is lost."""
+        self._opened()
+        await self._line.remove(f"crawlfleet:{{{self._crawl}:")
+        await self.close()
+
     def take_surplus(self) -> int:
         """How many hosts the worker that leased last has beyond its share, to be given back for
         others to visit; told once."""
