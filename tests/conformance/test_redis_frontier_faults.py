@@ -422,6 +422,30 @@ def test_links_outlive_a_worker_that_dies_before_it_has_handed_them_over(
     run(made(redis, crawl, partitions=4), scenario)
 
 
+def test_links_that_another_partition_has_are_not_told_again_unless_they_are_nearer(
+    redis: RedisServer, crawl: str
+) -> None:
+    async def scenario(frontier: RedisFrontier) -> None:
+        here, there = await two_partitions(frontier)
+        key = f"crawlfleet:{{{crawl}:{frontier.partition_of(here)}}}:b"
+        found = links("xyz", there)
+        await frontier.add([link("a", here), link("s", here)], NOW)
+        one = (await lease(frontier, urls=1))[here]
+        await commit(frontier, one, visit("a", here, links=[link("b", here)]))
+        await lease(frontier, hosts=0, held={here: 2})
+        await commit(frontier, one, visit("b", here, links=found))
+        assert redis.execute("HGET", key, "handed").split()[-1] == "3"
+        await commit(frontier, one, visit("s", here, links=[*found, link("c", here)]))
+        assert redis.execute("HGET", key, "handed").split()[-1] == "6"
+        await lease(frontier, hosts=0, held={here: 2})
+        await commit(frontier, one, visit("c", here, links=[*found, link("new", there)]))
+        assert redis.execute("HGET", key, "handed").split()[-1] == "7"
+        counts = await frontier.counts()
+        assert counts.depths == {0: 2, 1: 5, 2: 1}
+
+    run(made(redis, crawl, partitions=4), scenario)
+
+
 @PARTITIONS
 def test_links_that_lay_too_deep_come_back_whoever_committed_them(
     redis: RedisServer, crawl: str, partitions: int
