@@ -66,6 +66,15 @@ def test_crawl_uses_all_nodes(nodes: Nodes) -> None:
     for node in nodes:
         assert "{spread:" in node.execute("KEYS", "crawlfleet:{spread:*")
 
+    async def discard() -> None:
+        frontier = make(None)
+        await frontier.open()
+        await frontier.discard()
+
+    asyncio.run(discard())
+    for node in nodes:
+        assert node.execute("KEYS", "crawlfleet:{spread:*") == "*0"
+
 
 def test_every_node_must_keep_what_it_is_given(nodes: Nodes) -> None:
     nodes[1].execute("CONFIG", "SET", "appendfsync", "everysec")

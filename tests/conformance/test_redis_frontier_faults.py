@@ -264,6 +264,35 @@ def test_the_first_decides_how_many_partitions_there_are(redis: RedisServer, cra
     run(made(redis, crawl, partitions=7), add)
 
 
+def test_discarded_crawl_leaves_no_key_and_no_other_crawl_is_touched(
+    redis: RedisServer, crawl: str
+) -> None:
+    name = f"{crawl}*[a]?"
+    for each in (f"{crawl}xa!", name):
+        run(made(redis, each, partitions=3), fill)
+    other = redis.execute("HGET", f"crawlfleet:{{{crawl}xa!:0}}:b", "epoch")
+
+    async def discard(frontier: RedisFrontier) -> None:
+        late = made(redis, name, partitions=3)
+        await late.open()
+        await frontier.discard()
+        with pytest.raises(FrontierLost):
+            await late.counts()
+        await late.close()
+
+    run(made(redis, name, partitions=3), discard)
+    assert redis.execute("EXISTS", f"crawlfleet:{{{name}:0}}:b") == ":0"
+    left = redis.execute("EVAL", "return #redis.call('KEYS', ARGV[1])", "0", f"*{crawl}[*]*")
+    assert left == ":0"
+    assert redis.execute("HGET", f"crawlfleet:{{{crawl}xa!:0}}:b", "epoch") == other != "$-1"
+
+
+async def fill(frontier: RedisFrontier) -> None:
+    hosts = [f"https://{number}.example" for number in range(20)]
+    await frontier.add([link("a", host) for host in hosts], NOW)
+    await lease(frontier)
+
+
 # Deadlines of workers. The score of a worker is the server's time in ms until which it is heard of.
 
 
@@ -389,6 +418,30 @@ def test_links_outlive_a_worker_that_dies_before_it_has_handed_them_over(
         assert (counts.done, counts.outstanding, counts.known) == (1, 1, 2)
         assert paths((await lease(other, worker="other"))[there]) == ["x"]
         await other.close()
+
+    run(made(redis, crawl, partitions=4), scenario)
+
+
+def test_links_that_another_partition_has_are_not_told_again_unless_they_are_nearer(
+    redis: RedisServer, crawl: str
+) -> None:
+    async def scenario(frontier: RedisFrontier) -> None:
+        here, there = await two_partitions(frontier)
+        key = f"crawlfleet:{{{crawl}:{frontier.partition_of(here)}}}:b"
+        found = links("xyz", there)
+        await frontier.add([link("a", here), link("s", here)], NOW)
+        one = (await lease(frontier, urls=1))[here]
+        await commit(frontier, one, visit("a", here, links=[link("b", here)]))
+        await lease(frontier, hosts=0, held={here: 2})
+        await commit(frontier, one, visit("b", here, links=found))
+        assert redis.execute("HGET", key, "handed").split()[-1] == "3"
+        await commit(frontier, one, visit("s", here, links=[*found, link("c", here)]))
+        assert redis.execute("HGET", key, "handed").split()[-1] == "6"
+        await lease(frontier, hosts=0, held={here: 2})
+        await commit(frontier, one, visit("c", here, links=[*found, link("new", there)]))
+        assert redis.execute("HGET", key, "handed").split()[-1] == "7"
+        counts = await frontier.counts()
+        assert counts.depths == {0: 2, 1: 5, 2: 1}
 
     run(made(redis, crawl, partitions=4), scenario)
 

@@ -11,7 +11,7 @@ import structlog
 import xxhash
 
 from crawlfleet.backends.frontier.redis import counting, leasing, receipts, rounds
-from crawlfleet.backends.frontier.redis.handover import hand_over, pack_links, taken_in
+from crawlfleet.backends.frontier.redis.handover import Told, hand_over, pack_links, taken_in
 from crawlfleet.backends.frontier.redis.line import Line, split_url
 from crawlfleet.backends.frontier.redis.partition import INTAKE, Partition
 from crawlfleet.backends.frontier.redis.preparation import prepare
@@ -86,6 +86,7 @@ class RedisFrontier:
         self._receipts = receipts.Numbers()
         self._now = 0.0
         self._surplus = 0
+        self._told = Told()
         self._deepest: set[int] = set()
         """Ids that were leased at the greatest depth: their links are kept, but lie too deep."""
         self.epoch = epoch
@@ -130,6 +131,7 @@ class RedisFrontier:
     async def close(self) -> None:
         self._partitions = []
         self._deepest.clear()
+        self._told.clear()
         await self._line.close()
 
     async def add(self, seeds: Sequence[Link], at: float) -> int:
@@ -186,6 +188,12 @@ class RedisFrontier:
             self._deepest.update(url.id for one in leases for url in one.urls if url.depth == most)
         return leases
 
+    async def discard(self) -> None:
+        """Remove the crawl, and close. Others who still have it open are told that it is lost."""
+        self._opened()
+        await self._line.remove(f"crawlfleet:{{{self._crawl}:")
+        await self.close()
+
     def take_surplus(self) -> int:
         """How many hosts the worker that leased last has beyond its share, to be given back for
         others to visit; told once."""
@@ -216,7 +224,7 @@ class RedisFrontier:
         if warned:
             self._warn(partition)
         if outgoing and not refused:
-            await hand_over(partitions, partition)
+            await hand_over(partitions, partition, self._told)
         return [host.decode() for host in refused]
 
     async def forget(self, worker: str) -> None:
@@ -298,7 +306,7 @@ class RedisFrontier:
             outcome,
             status,
             at,
-            word(pack_links(map(self._words, links)))
+            word(pack_links(link_words(each, self.partition_of(each.host)) for each in links))
             if links and id in self._deepest
             else [self._words(link) for link in links],
             False if redirect is None else self._words(redirect),
@@ -308,7 +316,9 @@ class RedisFrontier:
         )
 
     def _words(self, link: Link) -> tuple[Any, ...]:
-        return link_words(link, self.partition_of(link.host))
+        words = link_words(link, self.partition_of(link.host))
+        told = self._told.depth_of(link.id)
+        return words if told is None else (*words, told)
 
     def _warn(self, partition: Partition) -> None:
         log.warning(

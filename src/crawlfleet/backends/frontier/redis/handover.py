@@ -19,6 +19,7 @@ AT_ONCE: Final = 1000
 
 PACKED: Final = 0xC1
 """Begins a message with packed links; msgpack has no such byte."""
+LINK: Final = b"\xa1L"
 HEAD: Final = struct.Struct(">BHHd8s")
 
 Words = tuple[msgspec.Raw, str, str, int, int]
@@ -43,7 +44,9 @@ async def taken_in(
     return new, list(doubtful)
 
 
-async def hand_over(partitions: Sequence[Partition], first: Partition) -> None:
+async def hand_over(
+    partitions: Sequence[Partition], first: Partition, told: "Told | None" = None
+) -> None:
     """Hand over all messages of a partition, and what comes of that."""
     waiting = [first]
     while waiting:
@@ -52,13 +55,16 @@ async def hand_over(partitions: Sequence[Partition], first: Partition) -> None:
         while messages:
             by_target: dict[int, list[Any]] = {}
             for message in messages:
-                for number, told in _read(message):
-                    by_target.setdefault(number, []).append(told)
+                for number, words in _read(message):
+                    by_target.setdefault(number, []).append(words)
             for number, some in by_target.items():
                 for start in range(0, len(some), AT_ONCE):
                     await taken_in(partitions[number], some[start : start + AT_ONCE])
                 if partitions[number] is not partition:
                     waiting.append(partitions[number])
+            if told is not None:
+                for message in messages:
+                    told.note(message)
             gone, messages, count = await partition.outgoing(
                 handed=gone + len(messages), most=AT_ONCE
             )
@@ -72,15 +78,44 @@ def _read(message: bytes) -> Iterable[tuple[int, Any]]:
         return
     _, source, depth, at, page = HEAD.unpack_from(message)
     for id, url, host, rank, number in _decode(zstandard.decompress(message[HEAD.size :])):
-        yield number, (number, "L", id, url, host, rank, depth, 0, source, word(page), at)
+        yield number, (number, "L", depth, id, url, host, rank, 0, source, word(page), at)
 
 
 def _target(message: bytes) -> int:
     """A message begins with an array's head and the number of the partition that it is for."""
-    head = message[0]
-    start = 1 if head & 0xF0 == 0x90 else 3
-    kind = message[start]
+    return _number(message, 1)[0]
+
+
+def _number(message: bytes, at: int) -> tuple[int, int]:
+    """A whole number of msgpack that is not negative, and where it ends."""
+    kind = message[at]
     if kind < 0x80:
-        return kind
-    width = {0xCC: 1, 0xCD: 2, 0xD0: 1, 0xD1: 2}[kind]
-    return int.from_bytes(message[start + 1 : start + 1 + width])
+        return kind, at + 1
+    end = at + 1 + {0xCC: 1, 0xCD: 2, 0xD0: 1, 0xD1: 2}[kind]
+    return int.from_bytes(message[at + 1 : end]), end
+
+
+class Told:
+    """Which links other partitions were told of, and at what depth: most are met again and again,
+    and need not be told again unless they are nearer. Bounded: what is forgotten is told again."""
+
+    MOST: Final = 100_000
+
+    def __init__(self) -> None:
+        self._depths: dict[int, int] = {}
+        self.depth_of = self._depths.get
+
+    def note(self, message: bytes) -> None:
+        """That partition has it now."""
+        if message[0] == PACKED:
+            return
+        _, kind = _number(message, 1)
+        if message[kind : kind + 2] == LINK:
+            depth, id = _number(message, kind + 2)
+            if len(self._depths) >= self.MOST:
+                self._depths.clear()
+            # An id is a string of 8 bytes behind its head.
+            self._depths[int.from_bytes(message[id + 1 : id + 9], signed=True)] = depth
+
+    def clear(self) -> None:
+        self._depths.clear()

@@ -33,6 +33,7 @@ SILENCE: Final = (
     OSError,
 )
 CONNECT_S: Final = 5.0
+AT_A_LOOK: Final = 1000
 AT_ONCE: Final = 16
 """Commands on their way, each on a connection of its own."""
 OLDEST: Final = (6, 2)
@@ -130,6 +131,25 @@ class Line:
                     raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def remove(self, prefix: str) -> int:
+        """Remove all keys that begin so, on every node; how many there were."""
+        pattern = "".join(f"\\{each}" if each in "*?[]\\" else each for each in prefix) + "*"
+        client, removed = self._client, 0
+        nodes = client.get_primaries() if isinstance(client, RedisCluster) else [None]
+        for node in nodes:
+            options = {} if node is None else {"target_nodes": node}
+            cursor = 0
+            while True:
+                words = ("SCAN", cursor, "MATCH", pattern, "COUNT", AT_A_LOOK)
+                cursor, keys = await self._do(*words, **options)
+                if isinstance(cursor, dict):  # by nodes, though only one was asked
+                    (cursor,) = cursor.values()
+                for key in keys:
+                    removed += await self._do("UNLINK", key)
+                if not int(cursor):
+                    break
+        return removed
 
     async def _do(self, *words: Any, **options: Any) -> Any:
         client = self._client

@@ -2,7 +2,8 @@
 -- depth falls, and if it was visited already and the crawl is limited in depth, what it links to is
 -- met again. What belongs to another partition becomes a message to it, which stays here until that
 -- partition has it.
--- A link is {id, url, host, rank, partition}. The links of a page that lay too deep come packed by
+-- A link is {id, url, host, rank, partition}, and the depth at which the worker knows that another
+-- partition was told of it, if it does. The links of a page that lay too deep come packed by
 -- the worker, in a tenth of the memory; only a worker can unpack them.
 
 local outgoing = {}
@@ -64,7 +65,8 @@ end
 -- Meet a link here or let its partition know. A redirect is as deep as what led to it.
 local function pass_on(link, depth, hops, page, at)
   if link[5] == A.partition then return meet(link, depth, hops, A.partition, page, at) end
-  tell({link[5], 'L', link[1], link[2], link[3], link[4], depth, hops, A.partition, page, at})
+  if link[6] and link[6] <= depth then return true end
+  tell({link[5], 'L', depth, link[1], link[2], link[3], link[4], hops, A.partition, page, at})
   return true
 end
 

@@ -23,7 +23,7 @@ end
 
 if R.exact then
   local ids = {}
-  for i, message in ipairs(A.messages) do ids[i] = message[3] end
+  for i, message in ipairs(A.messages) do ids[i] = message[message[2] == 'L' and 4 or 3] end
   fetch(ids)
 end
 for _, message in ipairs(A.messages) do
@@ -31,7 +31,7 @@ for _, message in ipairs(A.messages) do
   if kind == 'S' then
     seed({message[3], message[4], message[5], message[6], A.partition}, message[7], A.sure)
   elseif kind == 'L' then
-    local _, _, id, url, host, rank, depth, hops, from, page, at = unpack(message)
+    local _, _, depth, id, url, host, rank, hops, from, page, at = unpack(message)
     meet({id, url, host, rank, A.partition}, depth, hops, from, page, at)
   elseif kind == 'D' and record_of(message[3]) then
     if depth_of(record_of(message[3])) > message[4] then lower(message[3], message[4], message[5]) end
