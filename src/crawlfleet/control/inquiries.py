@@ -28,6 +28,7 @@ MOST_KEYS: Final = 5_000
 MOST_TRIES: Final = 50
 """At a step that others are quicker with; each of them got something done."""
 MOST_SHOWN: Final = 10_000
+OPEN_EVERY_S: Final = 5.0
 NO_LEDGER: Final = "this fleet has no ledger"
 
 
@@ -49,10 +50,14 @@ class Inquiries:
         self._leads = False
 
     async def open(self) -> None:
-        if self._locks is not None:
-            await self._locks.open()
-        if self._book is not None and self._book.is_shared:
-            await self._book.open()
+        """Open what all masters share. Where it is away, it is opened when it is asked for."""
+        shared = self._book if self._book is not None and self._book.is_shared else None
+        for each in (self._locks, shared):
+            if each is not None:
+                try:
+                    await each.open()
+                except (LocksUnavailable, LedgerUnavailable) as error:
+                    log.warning("not there yet", error=str(error))
 
     async def close(self) -> None:
         for each in (self._locks, self._book):
@@ -64,9 +69,14 @@ class Inquiries:
         """Have the ledger, for as long as this master leads."""
         if self._book is None or self._book.is_shared:
             return
-        await self._book.open()
-        self._leads = True
         try:
+            while not self._leads:
+                try:
+                    await self._book.open()
+                    self._leads = True
+                except LedgerUnavailable as error:
+                    log.error("no ledger, so that crawls wait", error=str(error))
+                    await asyncio.sleep(OPEN_EVERY_S)
             await asyncio.Event().wait()
         finally:
             self._leads = False
@@ -112,6 +122,7 @@ class Inquiries:
     async def _answer_lock(self, lease: Lease, execution_id: str, ask: LockAsk) -> Finding:
         if self._locks is None:
             return Finding(refusal="this master keeps no locks")
+        await self._locks.open()
         name = f"{lease.task.project_id}/{ask.name}"
         hold = Hold(
             name=name,
@@ -136,6 +147,7 @@ class Inquiries:
         if self._book is None:
             return Finding(refusal=NO_LEDGER)
         book = self._opened()
+        await book.open()
         keys = granting.keys_of(ask)
         if len(keys) > MOST_KEYS:
             return Finding(refusal=f"{len(keys)} keys at once; {MOST_KEYS} are allowed")

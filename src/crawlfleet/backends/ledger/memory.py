@@ -65,11 +65,14 @@ class MemoryBook:
 
     async def open(self) -> None:
         if not self._is_open:
-            self._is_open = True
             self._born = -math.inf if self._is_alone else self._clock()
             self._entries = {}
             if self._path is not None:
-                await asyncio.to_thread(self._load, self._path)
+                try:
+                    await asyncio.to_thread(self._load, self._path)
+                except OSError as error:
+                    raise LedgerUnavailable(f"pauses cannot be read: {error}") from error
+            self._is_open = True
 
     async def close(self) -> None:
         self._is_open = False
