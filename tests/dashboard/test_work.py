@@ -93,9 +93,7 @@ def test_the_form_speaks_chinese(page: Page) -> None:
     page.get_by_label("Language").first.select_option("zh-CN")
     page.goto("/submit?type=web_crawl")
     expect(page.get_by_label("起始地址 *", exact=True)).to_be_visible()
-    expect(
-        page.get_by_text("0 只取起始地址", exact=False)
-    ).to_be_visible()
+    expect(page.get_by_text("0 只取起始地址", exact=False)).to_be_visible()
     expect(page.get_by_text("遵守 robots.txt")).to_be_hidden()
 
 
