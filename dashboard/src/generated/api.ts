@@ -6221,7 +6221,11 @@ export interface operations {
                      *         {
                      *           "severity": "warning",
                      *           "message": "1 node fell silent",
-                     *           "remedy": "look at the machine and its network, or unregister it"
+                     *           "remedy": "look at the machine and its network, or unregister it",
+                     *           "kind": "nodes_silent",
+                     *           "values": {
+                     *             "n": 1
+                     *           }
                      *         }
                      *       ],
                      *       "nodes": {
