@@ -66,7 +66,7 @@ def test_a_crawl_is_ordered_with_words_that_people_use(page: Page, fleet: Ground
     page.get_by_label("Addresses to begin with *", exact=True).fill(f"{fleet.shop}category/kites/")
     page.get_by_label("Depth", exact=True).fill("1")
     page.get_by_label("Most pages", exact=True).fill("5")
-    page.get_by_label("Name 1", exact=True).fill("title")
+    page.get_by_label("Name 1", exact=True).first.fill("title")
     page.get_by_label("Selector 1", exact=True).fill("h2.title")
     main.get_by_role("button", name="Try them").click()
     expect(main.get_by_text(re.compile(r"^title: \d+$"))).to_be_visible()
