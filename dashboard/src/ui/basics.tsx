@@ -239,8 +239,13 @@ export function useNow(): number {
   return useSyncExternalStore(seconds.watch, () => seconds.now);
 }
 
+/** The time that passes, as often as ages are worth telling anew. */
+export function useMoment(): number {
+  return useSyncExternalStore(moments.watch, () => moments.now);
+}
+
 export function Ago({ at }: { at: string | null | undefined }) {
-  const now = useSyncExternalStore(moments.watch, () => moments.now);
+  const now = useMoment();
   if (!at) return <span className="muted">–</span>;
   return (
     <time dateTime={at} title={moment(at)} className="nowrap">
