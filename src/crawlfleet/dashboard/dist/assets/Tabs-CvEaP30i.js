@@ -1,1 +1,0 @@
-import{N as e,O as t,Tt as n,j as r}from"./index-BzTZ2p1i.js";var i=n();function a({label:n,tabs:a,current:o}){let{path:s,search:c}=r();return(0,i.jsx)(`nav`,{className:`tabs`,"aria-label":n,children:a.map(([n,r],a)=>(0,i.jsx)(t,{to:`${s}${e(c,{tab:a===0?null:n})}`,"aria-current":n===o?`page`:void 0,children:r},n))})}export{a as t};
