@@ -48,7 +48,10 @@ class Attention:
         """What ought to be looked at, in the fleet or among the tasks of one project."""
         whole = project_id is None
         dead = await self._store.find_tasks(
-            TaskFilter(dead=True, project_id=project_id), after=None, limit=MOST_DEAD_LETTERS + 1
+            TaskFilter(dead=True, project_id=project_id),
+            after=None,
+            limit=MOST_DEAD_LETTERS + 1,
+            with_results=False,
         )
         happened, failed = self._state.tally.within(
             FAILURES_WITHIN_S, now=self._system.now(), project_id=project_id
