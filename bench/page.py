@@ -42,17 +42,20 @@ SCROLL: Final = """
 async ({pixels, rows, most}) => {
   const body = document.querySelector('.vbody');
   const height = body.querySelector('.vrow').getBoundingClientRect().height;
+  const seen = body.clientHeight;
   const frames = [];
-  let before = null, stood = 0;
+  let before = null, stood = 0, last = -1;
   await new Promise((done) => {
     const step = (now) => {
       if (before !== null) frames.push(now - before);
       before = now;
+      // Read once in a frame and before anything is written, so that this lays nothing out.
       const top = body.scrollTop;
       body.scrollTop = top + pixels;
       // At the end of what is loaded it waits for more; those frames count as well.
-      stood = body.scrollTop === top ? stood + 1 : 0;
-      const end = Math.round((body.scrollTop + body.clientHeight) / height) >= rows;
+      stood = top === last ? stood + 1 : 0;
+      last = top;
+      const end = Math.round((top + seen) / height) >= rows;
       if (end || stood > 600 || frames.length >= most) done();
       else requestAnimationFrame(step);
     };

@@ -34,7 +34,8 @@ def test_a_task_is_submitted_with_the_form_of_its_type(page: Page, fleet: Ground
 
 def test_what_the_master_refuses_is_told_beside_the_field(page: Page, fleet: Ground) -> None:
     choose_type(page, "http_fetch")
-    page.get_by_label("Address *", exact=True).fill(fleet.shop)
+    page.get_by_label("Addresses *", exact=True).fill(fleet.shop)
+    page.get_by_role("main").get_by_text("Limits", exact=True).click()
     page.get_by_label("Time for the request", exact=True).fill("30")
     page.get_by_label("Time for the request", exact=True).evaluate("field => { field.min = ''; }")
     page.get_by_label("Time for the request", exact=True).fill("-5")

@@ -30,6 +30,13 @@ const LAYOUTS: Record<string, Layout> = {
       ["canonical", ["canonical", "dedup", "dedup_capacity"]],
     ],
   },
+  http_fetch: {
+    first: ["urls", "url", "method", "headers"],
+    sections: [
+      ["limits", ["timeout_s", "max_bytes"]],
+      ["politeness", ["delay_s", "concurrency", "retries", "shards"]],
+    ],
+  },
   task: {
     first: ["priority", "timeout", "max_retries", "project_id", "workflow_id", "dedup_key"],
     sections: [

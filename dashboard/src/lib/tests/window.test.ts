@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { covers, windowOf } from "../window";
+import { covers, orderOf, windowOf } from "../window";
 
 describe("the rows in sight", () => {
   it("begin above what is seen and end below it, more so where one scrolls to", () => {
@@ -31,5 +31,11 @@ describe("the rows in sight", () => {
     expect(first).toBeLessThanOrEqual(Math.floor(top / 38));
     expect(end).toBeGreaterThanOrEqual(Math.min(100_000, Math.ceil((top + 700) / 38)));
     expect(end - first).toBeLessThan(45);
+  });
+
+  it("stand in order when they rest, and each in its place while they move", () => {
+    const drawn = { first: 3, end: 7, places: 5 };
+    expect(orderOf({ ...drawn, moving: false })).toEqual([3, 4, 5, 6]);
+    expect(orderOf({ ...drawn, moving: true })).toEqual([5, 6, 3, 4]);
   });
 });

@@ -11,7 +11,7 @@ import {
 import { useT, useWord } from "../../i18n";
 import { ago, shortId } from "../../lib/format";
 import { Link, navigate } from "../../lib/router";
-import { useWindow } from "../../lib/window";
+import { orderOf, useWindow } from "../../lib/window";
 import { useMoment } from "../../ui/basics";
 import { Mark } from "../../ui/State";
 import type { Rows } from "./useRows";
@@ -132,7 +132,8 @@ export function TaskTable(props: TaskTableProps) {
   const word = useWord();
   const now = useMoment();
   const height = window.matchMedia("(max-width: 860px)").matches ? ROW_ON_PHONE : ROW;
-  const { first, end, places } = useWindow(body, height, rows.length);
+  const drawn = useWindow(body, height, rows.length);
+  const { first, end, places } = drawn;
   const noteFocus = useFocusOfRow(body, first, end);
   const { complete, loading, fetchMore } = found;
   const near = end > rows.length - AHEAD;
@@ -233,8 +234,9 @@ export function TaskTable(props: TaskTableProps) {
         aria-label={t("tasks.keys")}
       >
         <div style={{ height: rows.length * height }} className="vspace" role="presentation">
-          {rows.slice(first, end).map((row, offset) => {
-            const index = first + offset;
+          {orderOf(drawn).map((index) => {
+            const row = rows[index];
+            if (!row) return null;
             return (
               <Row
                 key={index % places}
