@@ -14,7 +14,7 @@ from crawlfleet.compose import BUILT_IN_TASK_TYPES
 WORDS = Path(__file__).parents[2] / "dashboard" / "src" / "i18n" / "fields"
 ENGLISH: dict[str, dict[str, Any]] = json.loads((WORDS / "en.json").read_text("utf-8"))
 CHINESE: dict[str, dict[str, Any]] = json.loads((WORDS / "zh.json").read_text("utf-8"))
-PAGES_OWN = re.compile(r"(type|task|http_fetch)\.|output$")
+PAGES_OWN = re.compile(r"(type|task|http_fetch)\.|(output|fleet)$")
 """Sections of the page, and fields of a task rather than of its parameters."""
 
 

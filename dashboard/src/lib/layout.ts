@@ -22,11 +22,9 @@ const LAYOUTS: Record<string, Layout> = {
         "politeness",
         ["politeness.delay_s", "politeness.concurrency", "politeness.obey_robots", "politeness"],
       ],
-      [
-        "fetching",
-        ["workers", "fetching.user_agent", "fetching.contact", "fetching.headers", "fetching"],
-      ],
+      ["fetching", ["fetching.user_agent", "fetching.contact", "fetching.headers", "fetching"]],
       ["output", ["sinks", "structured"]],
+      ["fleet", ["workers", "frontier"]],
       ["canonical", ["canonical", "dedup", "dedup_capacity"]],
     ],
   },
