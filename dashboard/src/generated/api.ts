@@ -3647,6 +3647,15 @@ export interface components {
             version: string;
         };
         /**
+         * Pause
+         * @description A host asked to be left alone, or cannot be reached.
+         */
+        Pause: {
+            for_s: number;
+            key: string;
+            why: string;
+        };
+        /**
          * Phrase
          * @description A stable word for what is said, and the values in it.
          */
@@ -5019,6 +5028,7 @@ export type NoteReply = components['schemas']['NoteReply'];
 export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
 export type Overview = components['schemas']['Overview'];
+export type Pause = components['schemas']['Pause'];
 export type Phrase = components['schemas']['Phrase'];
 export type PriorityRequest = components['schemas']['PriorityRequest'];
 export type Problem = components['schemas']['Problem'];
