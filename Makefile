@@ -116,5 +116,6 @@ $(READY): requirements.lock pyproject.toml
 
 .PHONY: docs
 docs: $(READY) ## Draw the diagrams and take the picture of the docs
+	$(BIN)/python docs/settings.py
 	$(BIN)/python docs/diagrams.py
 	$(BIN)/python docs/picture.py

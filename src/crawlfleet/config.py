@@ -46,6 +46,13 @@ NOT_SETTINGS: Final = frozenset(
     }
 )
 """Variables with our prefix that other parts read: addresses, secrets, and how long to test."""
+_FLAGS: Final = {
+    "data_dir": "--data",
+    "worker.tls_ca": "--ca",
+    "worker.tls_cert": "--cert",
+    "worker.tls_key": "--key",
+}
+"""What flags are called that do not have the last word of their setting as a name."""
 FOREIGN_PREFIXES: Final = ("CRAWLFLEET_TEST_", "CRAWLFLEET_TASK_")
 
 
@@ -258,7 +265,7 @@ def _from_flags(flags: Mapping[str, Any], problems: list[str]) -> dict[str, _Giv
     for name, value in flags.items():
         if value is None:
             continue
-        origin = "flag --" + name.rpartition(".")[2].replace("_", "-")
+        origin = "flag " + _FLAGS.get(name, "--" + name.rpartition(".")[2].replace("_", "-"))
         if name in SETTINGS:
             plain = str(value) if isinstance(value, Path) else value
             found[name] = _Given(plain, origin, textual=True)

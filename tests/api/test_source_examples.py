@@ -223,7 +223,8 @@ def test_explain_says_exactly_what_the_node_lacks(story: Story) -> None:
 
     assert explanation["status"] == "pending"
     assert explanation["summary"] == (
-        "None of 1 nodes can take it now: 1 without the capabilities."
+        "None of 1 nodes can take it now: 1 without the capabilities. "
+        "Add a node that can, or change what the task asks for."
     )
     placement = explanation["placement"]
     assert placement["feasible"] is False
@@ -234,10 +235,14 @@ def test_explain_says_exactly_what_the_node_lacks(story: Story) -> None:
         {
             "filter": "capabilities",
             "message": "javascript_rendering: needs at least 1, the node has none",
+            "code": "capability_missing",
+            "values": {"name": "javascript_rendering", "needs": "1", "has": "none"},
         },
         {
             "filter": "capabilities",
             "message": "proxy_rotation: needs at least 1, the node has none",
+            "code": "capability_missing",
+            "values": {"name": "proxy_rotation", "needs": "1", "has": "none"},
         },
     ]
 

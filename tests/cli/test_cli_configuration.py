@@ -69,7 +69,7 @@ def test_config_shows_each_value_and_where_it_came_from(
     assert by_name["server.port"]["value"] == 9000
     assert by_name["server.port"]["origin"] == "crawlfleet.toml:2"
     assert by_name["workers"]["origin"] == "environment CRAWLFLEET_WORKERS"
-    assert by_name["data_dir"]["origin"] == "flag --data-dir"
+    assert by_name["data_dir"]["origin"] == "flag --data"
     assert by_name["log.level"]["origin"] == "default"
     lines = run("config", "show").stdout.splitlines()
     assert ["server.port", "9000", "crawlfleet.toml:2"] in [line.split() for line in lines]

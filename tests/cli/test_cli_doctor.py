@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from crawlfleet.cli import checks
+from crawlfleet.cli import checks, doctor
 from crawlfleet.cli.checks import Verdict
 from crawlfleet.cli.connection import Connection, write_connection
+from crawlfleet.cli.ports import described
+from crawlfleet.model.attention import HIGH, LOW, Concern, Subject
 
 Run = Callable[..., Result]
 
@@ -50,8 +52,44 @@ def test_a_port_that_is_taken_is_a_problem() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         number = taken.getsockname()[1]
-        assert checks.port("127.0.0.1", number).verdict is Verdict.PROBLEM
+        check = checks.port("127.0.0.1", number)
+        assert check.verdict is Verdict.PROBLEM
+        assert f"process {os.getpid()}" in check.message
+        assert "--port" in check.remedy
     assert checks.port("127.0.0.1", number).verdict is Verdict.OK
+
+
+def test_a_master_of_ours_is_named_with_its_data() -> None:
+    command = ["/usr/bin/python3", "-m", "crawlfleet", "master", "--port", "8000", "--data", "/f"]
+    assert described("python3", command, 7) == "a crawlfleet master (process 7, data in /f)"
+    assert described("nginx", ["nginx: master process"], 8) == "nginx (process 8)"
+
+
+def test_up_says_at_once_whose_the_port_is(run: Run, place: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        result = run("up", "--data", "fleet", "--port", str(number))
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert f"127.0.0.1:{number} is taken by" in said
+    assert "choose another port" in said
+    assert "starting it again" not in said
+    assert not (place / "fleet" / "crawlfleet.db").exists()
+
+
+def test_what_needs_attention_is_not_called_well() -> None:
+    def concern(severity: str) -> Concern:
+        subject = Subject(kind="tasks")
+        return Concern(severity=severity, kind="k", subject=subject, message="m", remedy="r")
+
+    [calm] = doctor._attention([concern(LOW)])
+    assert calm.verdict is Verdict.OK
+    many = list(doctor._attention([concern(HIGH)] * 7))
+    assert {each.verdict for each in many} == {Verdict.WARNING}
+    assert len(many) == doctor.MOST_CONCERNS + 1
+    assert many[-1].message == "and 2 more"
 
 
 def test_a_store_that_is_no_database_is_a_problem(place: Path, run: Run) -> None:

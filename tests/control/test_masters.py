@@ -113,6 +113,26 @@ def test_a_follower_serves_the_whole_life_of_a_task() -> None:
     run_simulated(scene())
 
 
+def test_only_who_leads_gives_a_task_to_a_node_that_somebody_names() -> None:
+    async def scene() -> None:
+        async with two() as on:
+            node = await on.one.node(slots=1)
+            await on.one.submit()
+            assignment = await node.take()
+            task = await on.one.submit()
+            await agree(on)
+            on.depose()
+            assert await node.report(assignment, *DONE) == [ReportOutcome.RECORDED] * 2
+            await asyncio.sleep(0.01)
+            # Nobody has placed it yet, and the node is free.
+            assert (await on.other.task(task)).status is TaskStatus.PENDING
+            with pytest.raises(Conflict, match="another master leads"):
+                await on.other.control.assigning.assign(task.id, node.id, by="ann")
+            assert (await on.other.task(task)).status is TaskStatus.PENDING
+
+    run_simulated(scene())
+
+
 def test_what_is_submitted_to_either_goes_to_nodes_of_either() -> None:
     async def scene() -> None:
         async with two() as on:

@@ -5,7 +5,9 @@ import pytest
 
 from crawlfleet.core.attention import LONG_WAIT_S, BlockedHost, Observed, Waiting, rank
 from crawlfleet.model.attention import SEVERITIES, Concern
-from crawlfleet.model.node import Health, Node, NodeStatus
+from crawlfleet.model.explanation import Cause
+from crawlfleet.model.node import Condition, Health, Node, NodeStatus
+from crawlfleet.model.phrase import Phrase
 
 ONLINE = Node(id="node-1", name="ann", created_at=0.0, updated_at=0.0, status=NodeStatus.ONLINE)
 STUCK = Waiting(
@@ -14,10 +16,11 @@ STUCK = Waiting(
     waited_s=10.0,
     task_type="render",
     feasible=False,
-    rejected={"task_type": 1},
-    summary="None of 1 nodes can take it now: 1 without an executor for the task type.",
+    causes=[Cause(code="task_type", nodes=1, lasting=True)],
 )
-BUSY = msgspec.structs.replace(STUCK, rejected={"resources": 1}, waited_s=LONG_WAIT_S)
+FULL = Cause(code="resources", nodes=1, lasting=False)
+SMALL = Cause(code="size", nodes=1, lasting=True)
+BUSY = msgspec.structs.replace(STUCK, causes=[FULL], waited_s=LONG_WAIT_S)
 
 
 def node(number: int = 1, **fields: object) -> Node:
@@ -47,8 +50,12 @@ def test_a_fleet_at_work_needs_nothing() -> None:
             [],
         ),
         (
-            Observed(nodes=[ONLINE], waiting=[msgspec.structs.replace(BUSY, too_large=True)]),
+            Observed(nodes=[ONLINE], waiting=[msgspec.structs.replace(BUSY, causes=[SMALL])]),
             [("high", "nothing_can_run")],
+        ),
+        (
+            Observed(nodes=[ONLINE], waiting=[msgspec.structs.replace(BUSY, causes=[SMALL, FULL])]),
+            [("medium", "overdue")],
         ),
         (
             Observed(nodes=[ONLINE], waiting=[msgspec.structs.replace(STUCK, waited_s=1.0)]),
@@ -102,10 +109,25 @@ def test_the_worst_comes_first_and_of_equals_what_stands_for_most() -> None:
 
 
 def test_the_reason_is_told() -> None:
-    full = node(1, health=Health.UNHEALTHY, health_reason="memory is at 97 %")
+    pressed = Condition(
+        kind="memory",
+        health=Health.UNHEALTHY,
+        reason="memory is at 97 %",
+        since=0.0,
+        value=0.97,
+        limit=0.95,
+    )
+    full = node(
+        1, health=Health.UNHEALTHY, health_reason="memory is at 97 %", conditions=(pressed,)
+    )
     (ill, stuck) = rank(Observed(nodes=[full], waiting=[STUCK]))[::-1]
     assert ill.message == "n1 is unhealthy: memory is at 97 %"
-    assert "without an executor" in stuck.message
+    assert ill.values == {"name": "n1"}
+    assert ill.because == (Phrase("memory", {"value": 0.97, "limit": 0.95}),)
+    assert stuck.message == (
+        "3 render tasks wait, and no node can run them: 1 without an executor for the task type"
+    )
+    assert stuck.because == (Phrase("task_type", {"n": 1}),)
     assert all(each.remedy for each in (ill, stuck))
 
 

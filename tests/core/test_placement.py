@@ -26,10 +26,21 @@ from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import _best, default_rules, explain, plan, requirement_of
 from crawlfleet.core.resources import add, fits
 from crawlfleet.core.strategies import BUILT_IN
+from crawlfleet.model.explanation import Cause
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
 
+LASTING = {
+    "other_cluster",
+    "cluster_closed",
+    "no_executor",
+    "other_type",
+    "level_missing",
+    "names_missing",
+    "capability_missing",
+    "too_small",
+}
 bounded = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -110,6 +121,13 @@ def test_explain_and_plan_agree(fleet: Fleet, asked: Requirement) -> None:
     assert explained.feasible_nodes == sum(not each.reasons for each in explained.details)
     first = Counter(each.reasons[0].filter for each in explained.details if each.reasons)
     assert first == explained.rejected
+    assert sum(each.nodes for each in explained.causes) == sum(explained.rejected.values())
+    ranks = [(not each.lasting, -each.nodes) for each in explained.causes]
+    assert ranks == sorted(ranks)
+    lasting = sum(each.nodes for each in explained.causes if each.lasting)
+    assert lasting == sum(
+        any(reason.code in LASTING for reason in each.reasons) for each in explained.details
+    )
     if not made.assignments:
         assert made.unplaced[asked].counts == explained.rejected
     assert msgspec.json.decode(msgspec.json.encode(explained), type=type(explained)) == explained
@@ -284,6 +302,44 @@ def test_resources_say_whether_they_are_too_small_or_only_taken() -> None:
         "cpu_cores: needs 4, the node has only 2 in all",
         "memory_mb: needs 500, 400 of 1000 is free",
     }
+
+
+def test_what_lasts_is_told_before_what_passes() -> None:
+    """A node that is ill, and could not do it in good health either, is no node to wait for."""
+    fleet = fleet_of(
+        make_node("ill", task_types=("python",), health=Health.UNHEALTHY),
+        make_node("away", task_types=("python",), status=NodeStatus.MAINTENANCE),
+        make_node("small", resources=Resources(memory_mb=10, slots=1), health=Health.UNHEALTHY),
+    )
+    asked = need(demand=Resources(memory_mb=100, slots=1))
+    explained = explain(asked, fleet, default_rules())
+    assert explained.rejected == {"health": 2, "status": 1}
+    assert explained.causes == (
+        Cause(code="task_type", nodes=2, lasting=True),
+        Cause(code="size", nodes=1, lasting=True),
+    )
+    assert explained.summary == (
+        "None of 3 nodes can take it now: 2 without an executor for the task type, 1 too small for "
+        "what it asks. Add a node that can, or change what the task asks for."
+    )
+
+    for number in range(3):
+        fleet.put(make_node(f"busy{number}", health=Health.UNHEALTHY))
+    explained = explain(asked, fleet, default_rules())
+    assert [(each.code, each.nodes) for each in explained.causes] == [
+        ("task_type", 2),
+        ("size", 1),
+        ("health", 3),
+    ]
+    assert explained.summary.endswith("1 too small for what it asks, 3 not healthy.")
+
+
+def test_a_node_that_is_only_full_has_a_cause_that_passes() -> None:
+    fleet = fleet_of(make_node("a", resources=Resources(slots=1)))
+    fleet.reserve("a", Resources(slots=1))
+    explained = explain(need(), fleet, default_rules())
+    assert explained.causes == (Cause(code="resources", nodes=1, lasting=False),)
+    assert explained.summary.endswith("It waits until something is finished.")
 
 
 def test_the_details_of_a_large_fleet_begin_with_the_nodes_that_came_closest() -> None:

@@ -235,3 +235,18 @@ def test_unknown_names_are_remembered_for_a_moment() -> None:
         assert book.asked == ["a.example"]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("127.0.0.1", "127.0.0.1 is "),
+        ("[::1]", "::1 is "),
+        ("localhost", "localhost: "),
+    ],
+)
+def test_a_refusal_names_the_address_once(host: str, words: str) -> None:
+    page = asyncio.run(get(f"http://{host}:9/"))
+    assert page.outcome is Outcome.REFUSED
+    assert page.reason.startswith(words)
+    assert page.reason.count("127.0.0.1") + page.reason.count("::1") == 1

@@ -19,12 +19,12 @@ HTML = "<div class=product><h2>Kite</h2><b>9</b></div><div class=product><h2>Lam
 
 def choose_type(page: Page, name: str) -> None:
     page.goto(f"/submit?type={name}")
-    expect(page.get_by_label("Type", exact=True)).to_have_value(name)
+    expect(page.get_by_label("What to do", exact=True)).to_have_value(name)
 
 
 def test_a_task_is_submitted_with_the_form_of_its_type(page: Page, fleet: Ground) -> None:
     choose_type(page, "sleep")
-    page.get_by_label(re.compile("^seconds")).fill("0.25")
+    page.get_by_label("Time *", exact=True).fill("0.25")
     page.get_by_role("main").get_by_role("button", name="Submit").click()
     expect(page).to_have_url(re.compile(r"/tasks/task-"))
     task = fleet.api.task(page.url.rpartition("/")[2].partition("?")[0])
@@ -34,10 +34,11 @@ def test_a_task_is_submitted_with_the_form_of_its_type(page: Page, fleet: Ground
 
 def test_what_the_master_refuses_is_told_beside_the_field(page: Page, fleet: Ground) -> None:
     choose_type(page, "http_fetch")
-    page.get_by_label(re.compile("^url")).fill(fleet.shop)
-    page.get_by_label(re.compile("^timeout_s")).fill("30")
-    page.get_by_label(re.compile("^timeout_s")).evaluate("field => { field.min = ''; }")
-    page.get_by_label(re.compile("^timeout_s")).fill("-5")
+    page.get_by_label("Addresses *", exact=True).fill(fleet.shop)
+    page.get_by_role("main").locator("summary", has_text="Limits").click()
+    page.get_by_label("Time for the request", exact=True).fill("30")
+    page.get_by_label("Time for the request", exact=True).evaluate("field => { field.min = ''; }")
+    page.get_by_label("Time for the request", exact=True).fill("-5")
     page.get_by_role("main").get_by_role("button", name="Submit").click()
     expect(page.locator(".wrong").first).to_be_visible()
     expect(page).to_have_url(re.compile("/submit"))
@@ -52,12 +53,49 @@ def test_selectors_are_tried_before_a_crawl_is_made_of_them(page: Page) -> None:
         if page.get_by_label(f"Name {number}", exact=True).count() == 0:
             page.get_by_role("button", name="Add a line").click()
         page.get_by_label(f"Name {number}", exact=True).fill(name)
-        page.get_by_label(f"Value {number}", exact=True).fill(selector)
+        page.get_by_label(f"Selector {number}", exact=True).fill(selector)
     page.get_by_role("button", name="Try them").click()
     main = page.get_by_role("main")
     expect(main.get_by_text("2 items")).to_be_visible()
     for text in ("Kite", "Lamp"):
         expect(main.get_by_text(text, exact=True).first).to_be_visible()
+
+
+def test_a_crawl_is_ordered_with_words_that_people_use(page: Page, fleet: Ground) -> None:
+    choose_type(page, "web_crawl")
+    main = page.get_by_role("main")
+    page.get_by_label("Addresses to begin with *", exact=True).fill(f"{fleet.shop}category/kites/")
+    page.get_by_label("Depth", exact=True).fill("1")
+    page.get_by_label("Most pages", exact=True).fill("5")
+    page.get_by_label("Name 1", exact=True).first.fill("title")
+    page.get_by_label("Selector 1", exact=True).fill("h2.title")
+    main.get_by_role("button", name="Try them").click()
+    expect(main.get_by_text(re.compile(r"^title: \d+$"))).to_be_visible()
+    expect(main.get_by_text("Obey robots.txt")).to_be_hidden()
+    main.locator("summary", has_text="Politeness").click()
+    page.get_by_label("Pause between requests", exact=True).fill("0")
+    page.get_by_label("Obey robots.txt", exact=True).uncheck()
+    main.locator("summary", has_text="Fetching").click()
+    page.get_by_label("Visit private addresses", exact=True).check()
+    main.get_by_role("button", name="Submit").click()
+    expect(page).to_have_url(re.compile(r"/crawls/task-"))
+    task = fleet.api.task(page.url.rpartition("/")[2].partition("?")[0])
+    assert task.parameters == {
+        "url": f"{fleet.shop}category/kites/",
+        "depth": 1,
+        "limits": {"max_pages": 5},
+        "selectors": {"title": "h2.title"},
+        "politeness": {"delay_s": 0, "obey_robots": False},
+        "fetching": {"allow_private": True},
+    }
+
+
+def test_the_form_speaks_chinese(page: Page) -> None:
+    page.get_by_label("Language").first.select_option("zh-CN")
+    page.goto("/submit?type=web_crawl")
+    expect(page.get_by_label("起始地址 *", exact=True)).to_be_visible()
+    expect(page.get_by_text("0 只取起始地址", exact=False)).to_be_visible()
+    expect(page.get_by_text("遵守 robots.txt")).to_be_hidden()
 
 
 def test_a_crawl_is_watched_and_steered(page: Page, fleet: Ground) -> None:

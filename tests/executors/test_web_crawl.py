@@ -87,7 +87,8 @@ class Kept(Said):
         at = self.task_id, self.attempt, self.execution_id, stream
         await self._folder.append(*at, segment, data)
 
-    async def figures(self, figures: Any) -> None: ...
+    async def figures(self, figures: Any) -> None:
+        self.last = figures
 
     def obey(self, obey: Any) -> None: ...
 
@@ -165,8 +166,12 @@ def test_a_crawl_that_goes_on_hands_over_what_was_found_before(
     with pytest.raises(SinkUnusable):
         run(parameters, Kept(folder, task_id, 1, most))
 
-    measured = run(parameters, Kept(folder, task_id, 2, math.inf))
+    second = Kept(folder, task_id, 2, math.inf)
+    measured = run(parameters, second)
 
+    assert second.last.is_final
+    assert [each.waiting for each in second.last.hosts] == [0]
+    assert sum(each.pages for each in second.last.hosts) == second.last.done
     titles = [json.loads(line)[1]["title"] for line in lines_of(folder, task_id)]
     assert sorted(titles) == sorted(product.title for product in PRODUCTS)
     assert measured.data["items"] == len(PRODUCTS)

@@ -217,6 +217,7 @@ def test_a_crawl_is_watched_steered_and_downloaded(tmp_path: Path) -> None:
             assert (ended.figures.pages, ended.figures.items) == (120, 120 * PER_PAGE)
             assert ended.figures.known == ended.figures.done == 120 + ended.figures.failed
             assert sum(ended.figures.depths) == ended.figures.known
+            assert sum(each.pages for each in ended.figures.hosts) == ended.figures.done
             await check_everywhere(client, id)
             visited = await client.explain_url(id, site.url)
             assert visited.record is not None

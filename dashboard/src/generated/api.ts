@@ -2084,6 +2084,18 @@ export interface components {
             limit?: number;
         };
         /**
+         * Cause
+         * @description What keeps a number of nodes from a task.
+         */
+        Cause: {
+            /** @description The name of the filter, or `size` where the node is too small at any time. */
+            code: string;
+            /** @description Whether it stays until somebody changes the node or the task; others pass by themselves. */
+            lasting: boolean;
+            /** @description Each node counts once: under what lasts, if anything does. */
+            nodes: number;
+        };
+        /**
          * CloneRequest
          * @description The same task once more; what is set here replaces what the original had.
          */
@@ -2276,6 +2288,12 @@ export interface components {
          */
         Concern: {
             /**
+             * @description Why, where that is known: what nodes lack (`task_type`, with `n` of them), or what is wrong
+             *     with a node (`memory`, with `value` and `limit`).
+             * @default []
+             */
+            because?: components["schemas"]["Phrase"][];
+            /**
              * @description How many things it stands for.
              * @default 1
              */
@@ -2290,6 +2308,13 @@ export interface components {
              */
             severity: "high" | "medium" | "low";
             subject: components["schemas"]["Subject"];
+            /**
+             * @description What the message names, such as the `name` of a node; none where it is about several.
+             * @default {}
+             */
+            values?: {
+                [key: string]: string | number;
+            };
         };
         /**
          * ConditionView
@@ -2300,8 +2325,18 @@ export interface components {
             health: "unknown" | "healthy" | "degraded" | "unhealthy" | "unreachable";
             /** @description `cpu`, `memory`, `disk`, `errors`, `latency`, `clock` or `probe`. */
             kind: string;
+            /**
+             * @description What it should have stayed within.
+             * @default null
+             */
+            limit?: number | null;
             reason: string;
             since: string;
+            /**
+             * @description What was measured when it began, in the unit of its setting; null where nothing was.
+             * @default null
+             */
+            value?: number | null;
         };
         /** ConfigurationPage */
         ConfigurationPage: {
@@ -2755,6 +2790,11 @@ export interface components {
          * @description Whether and where a task could run now, and what stands in the way elsewhere.
          */
         Explanation: {
+            /**
+             * @description What stands in the way: first what lasts, then what passes, and of each the most nodes.
+             * @default []
+             */
+            causes?: components["schemas"]["Cause"][];
             /** @description At most a hundred nodes or so, those that came closest first. */
             details: components["schemas"]["NodeVerdict"][];
             feasible: boolean;
@@ -3615,6 +3655,17 @@ export interface components {
             key: string;
             why: string;
         };
+        /**
+         * Phrase
+         * @description A stable word for what is said, and the values in it.
+         */
+        Phrase: {
+            code: string;
+            /** @default {} */
+            values?: {
+                [key: string]: string | number;
+            };
+        };
         /** PriorityRequest */
         PriorityRequest: {
             /** @description 1 to 10; 10 is the most urgent. */
@@ -3733,8 +3784,25 @@ export interface components {
          * @description Why a node cannot take a task: which filter said no, and its words.
          */
         Reason: {
+            /**
+             * @description What is wrong with the node, where its health is the reason.
+             * @default []
+             */
+            because?: components["schemas"]["Phrase"][];
+            /**
+             * @description A stable word for what the message says; empty for the words of a plug-in.
+             * @default
+             */
+            code?: string;
             filter: string;
             message: string;
+            /**
+             * @description What the message names, such as `needs` and `has`.
+             * @default {}
+             */
+            values?: {
+                [key: string]: string | number;
+            };
         };
         /**
          * Refused
@@ -4620,10 +4688,22 @@ export interface components {
          * @description Something that is not as it should be.
          */
         Trouble: {
+            /**
+             * @description A stable word for programs, such as `no_node_online`.
+             * @default
+             */
+            kind?: string;
             message: string;
             remedy: string;
             /** @description `critical`: work does not get done; `warning`: it may soon not; `notice`: good to know. */
             severity: string;
+            /**
+             * @description What the message names, such as how many tasks are `ready`.
+             * @default {}
+             */
+            values?: {
+                [key: string]: string | number;
+            };
         };
         /**
          * UrlExplanation
@@ -4859,6 +4939,7 @@ export type BatchRequest = components['schemas']['BatchRequest'];
 export type BulkPriorityRequest = components['schemas']['BulkPriorityRequest'];
 export type BulkReply = components['schemas']['BulkReply'];
 export type BulkRequest = components['schemas']['BulkRequest'];
+export type Cause = components['schemas']['Cause'];
 export type CloneRequest = components['schemas']['CloneRequest'];
 export type ClusterHealth = components['schemas']['ClusterHealth'];
 export type ClusterPage = components['schemas']['ClusterPage'];
@@ -4948,6 +5029,7 @@ export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
 export type Overview = components['schemas']['Overview'];
 export type Pause = components['schemas']['Pause'];
+export type Phrase = components['schemas']['Phrase'];
 export type PriorityRequest = components['schemas']['PriorityRequest'];
 export type Problem = components['schemas']['Problem'];
 export type Progress = components['schemas']['Progress'];
@@ -5654,9 +5736,20 @@ export interface operations {
                      *             "kind": "task",
                      *             "id": "task-1m7f8kvnx0ph9v69ycjkfks14"
                      *           },
-                     *           "message": "3 render tasks wait, and no node can run it: None of 4 nodes can take it now: 4 without an executor for the task type.",
+                     *           "message": "3 render tasks wait, and no node can run them: 4 without an executor for the task type",
                      *           "remedy": "explain the task: it names what each node lacks; add such a node, or cancel",
-                     *           "count": 3
+                     *           "count": 3,
+                     *           "values": {
+                     *             "task_type": "render"
+                     *           },
+                     *           "because": [
+                     *             {
+                     *               "code": "task_type",
+                     *               "values": {
+                     *                 "n": 4
+                     *               }
+                     *             }
+                     *           ]
                      *         },
                      *         {
                      *           "severity": "medium",
@@ -5667,7 +5760,9 @@ export interface operations {
                      *           },
                      *           "message": "2 tasks were given up",
                      *           "remedy": "mend the cause and send them back, or discard them",
-                     *           "count": 2
+                     *           "count": 2,
+                     *           "values": {},
+                     *           "because": []
                      *         }
                      *       ]
                      *     }
@@ -6136,7 +6231,11 @@ export interface operations {
                      *         {
                      *           "severity": "warning",
                      *           "message": "1 node fell silent",
-                     *           "remedy": "look at the machine and its network, or unregister it"
+                     *           "remedy": "look at the machine and its network, or unregister it",
+                     *           "kind": "nodes_silent",
+                     *           "values": {
+                     *             "n": 1
+                     *           }
                      *         }
                      *       ],
                      *       "nodes": {
@@ -9723,6 +9822,13 @@ export interface operations {
                      *         "rejected": {
                      *           "resources": 1
                      *         },
+                     *         "causes": [
+                     *           {
+                     *             "code": "resources",
+                     *             "nodes": 1,
+                     *             "lasting": false
+                     *           }
+                     *         ],
                      *         "details": [
                      *           {
                      *             "node_id": "node-1m7f8kvp71s4wsmynr9ptfxab",
@@ -9730,7 +9836,14 @@ export interface operations {
                      *             "reasons": [
                      *               {
                      *                 "filter": "resources",
-                     *                 "message": "slots: needs 1, 0 of 1 is free"
+                     *                 "message": "slots: needs 1, 0 of 1 is free",
+                     *                 "code": "taken",
+                     *                 "values": {
+                     *                   "name": "slots",
+                     *                   "needs": 1,
+                     *                   "free": 0,
+                     *                   "has": 1
+                     *                 }
                      *               }
                      *             ]
                      *           }

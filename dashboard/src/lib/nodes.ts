@@ -67,9 +67,3 @@ export function distinct(values: Iterable<string | null | undefined>): string[] 
   for (const value of values) if (value) found.add(value);
   return [...found].sort();
 }
-
-/** Why a node's health is what it is, where the master says so. */
-export function reasonOf(node: NodeView): string {
-  const { health_reason: reason } = node as NodeView & { health_reason?: string };
-  return reason ?? "";
-}

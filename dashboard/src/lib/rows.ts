@@ -45,13 +45,26 @@ export function rowOf(task: TaskView): TaskRow {
   };
 }
 
+/** Where a task stands, of rows that begin with the newest: ids grow with time. */
+function placeOf(rows: readonly TaskRow[], id: string): number {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rows[middle] as TaskRow).id > id) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** The rows with news put in; the same array when there is none for them. */
 export function patched(rows: TaskRow[], news: ReadonlyMap<string, Patch>): TaskRow[] {
   let next: TaskRow[] | null = null;
-  for (let at = 0; at < rows.length; at += 1) {
-    const row = rows[at] as TaskRow;
-    const patch = news.get(row.id);
-    if (!patch || (patch.status === row.status && (patch.node ?? row.node) === row.node)) continue;
+  for (const [id, patch] of news) {
+    const at = placeOf(rows, id);
+    const row = rows[at];
+    if (row?.id !== id) continue;
+    if (patch.status === row.status && (patch.node ?? row.node) === row.node) continue;
     next ??= [...rows];
     next[at] = { ...row, status: patch.status, node: patch.node ?? row.node };
   }

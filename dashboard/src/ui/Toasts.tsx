@@ -1,5 +1,6 @@
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
 import { useT } from "../i18n";
+import { useRetelling } from "../i18n/retelling";
 import { Icon } from "./Icon";
 
 export interface Toast {
@@ -52,4 +53,11 @@ export function ToastsProvider({ children }: { children: ReactNode }) {
 
 export function useToast(): (toast: Toast) => void {
   return useContext(Context);
+}
+
+/** Tells what the master refused, or what else went wrong. */
+export function useComplain(): (error: unknown) => void {
+  const toast = useToast();
+  const { problem } = useRetelling();
+  return (error) => toast({ tone: "bad", text: problem(error) });
 }

@@ -8,6 +8,7 @@ import {
 } from "react";
 import { Problem } from "../api/client";
 import { useT } from "../i18n";
+import { useRetelling } from "../i18n/retelling";
 import { ago, clock, count, moment, percent, webAddress } from "../lib/format";
 import { Link } from "../lib/router";
 import { Icon, type IconName } from "./Icon";
@@ -115,15 +116,14 @@ export function Empty(props: {
 
 export function Trouble({ error }: { error: unknown }) {
   const t = useT();
+  const { problem } = useRetelling();
   const status = error instanceof Problem ? error.status : 0;
   const text =
     status === 403
       ? t("common.forbidden")
       : status === 0
         ? t("common.unreachable")
-        : error instanceof Error
-          ? error.message
-          : String(error);
+        : problem(error);
   return (
     <div className="notice bad" role="alert">
       <Icon name="warning" />
@@ -239,8 +239,13 @@ export function useNow(): number {
   return useSyncExternalStore(seconds.watch, () => seconds.now);
 }
 
+/** The time that passes, as often as ages are worth telling anew. */
+export function useMoment(): number {
+  return useSyncExternalStore(moments.watch, () => moments.now);
+}
+
 export function Ago({ at }: { at: string | null | undefined }) {
-  const now = useSyncExternalStore(moments.watch, () => moments.now);
+  const now = useMoment();
   if (!at) return <span className="muted">–</span>;
   return (
     <time dateTime={at} title={moment(at)} className="nowrap">

@@ -91,7 +91,7 @@ async def find(call: Call) -> CrawlPage:
     if filter is None:
         return CrawlPage(items=[], next_cursor=None)
     tasks, cursor = await call.control.queries.find_tasks(
-        filter, after=check_cursor(query.cursor), limit=query.limit
+        filter, after=check_cursor(query.cursor), limit=query.limit, with_results=False
     )
     views = [_brief(task, await call.control.crawls.figures(task)) for task in tasks]
     return CrawlPage(items=views, next_cursor=cursor)

@@ -65,7 +65,7 @@ async def find(call: Call) -> DeadLetterPage:
     if filter is None:
         return DeadLetterPage(items=[], next_cursor=None)
     tasks, cursor = await call.control.queries.find_tasks(
-        filter, after=check_cursor(query.cursor), limit=query.limit
+        filter, after=check_cursor(query.cursor), limit=query.limit, with_results=False
     )
     return DeadLetterPage(items=[_view(task) for task in tasks], next_cursor=cursor)
 

@@ -142,11 +142,19 @@ EXPLANATION: Final[dict[str, Any]] = {
         "nodes": 1,
         "feasible_nodes": 0,
         "rejected": {"resources": 1},
+        "causes": [{"code": "resources", "nodes": 1, "lasting": False}],
         "details": [
             {
                 "node_id": _NODE_ID,
                 "name": "crawler-01",
-                "reasons": [{"filter": "resources", "message": "slots: needs 1, 0 of 1 is free"}],
+                "reasons": [
+                    {
+                        "filter": "resources",
+                        "message": "slots: needs 1, 0 of 1 is free",
+                        "code": "taken",
+                        "values": {"name": "slots", "needs": 1.0, "free": 0.0, "has": 1.0},
+                    }
+                ],
             }
         ],
     },

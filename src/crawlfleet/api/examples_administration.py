@@ -70,6 +70,8 @@ CLUSTER_HEALTH: Final[dict[str, Any]] = {
             "severity": "warning",
             "message": "1 node fell silent",
             "remedy": "look at the machine and its network, or unregister it",
+            "kind": "nodes_silent",
+            "values": {"n": 1},
         }
     ],
     "nodes": {"online": 2, "unresponsive": 1},

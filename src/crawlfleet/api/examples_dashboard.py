@@ -36,10 +36,12 @@ ATTENTION: Final[dict[str, Any]] = {
             "severity": "high",
             "kind": "nothing_can_run",
             "subject": {"kind": "task", "id": "task-1m7f8kvnx0ph9v69ycjkfks14"},
-            "message": "3 render tasks wait, and no node can run it: None of 4 nodes can take it "
-            "now: 4 without an executor for the task type.",
+            "message": "3 render tasks wait, and no node can run them: 4 without an executor for "
+            "the task type",
             "remedy": "explain the task: it names what each node lacks; add such a node, or cancel",
             "count": 3,
+            "values": {"task_type": "render"},
+            "because": [{"code": "task_type", "values": {"n": 4}}],
         },
         {
             "severity": "medium",
@@ -48,6 +50,8 @@ ATTENTION: Final[dict[str, Any]] = {
             "message": "2 tasks were given up",
             "remedy": "mend the cause and send them back, or discard them",
             "count": 2,
+            "values": {},
+            "because": [],
         },
     ]
 }

@@ -4,6 +4,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,18 @@ def add_notes(types: Sequence[Any], components: dict[str, Any]) -> None:
         fields = components[struct.__name__]["properties"]
         for name, note in field_notes(struct).items():
             fields[name] = {**fields[name], "description": note}
+
+
+@lru_cache
+def whole_schema(struct: type) -> dict[str, Any]:
+    """The JSON schema of a struct, whole in itself, with the texts that describe fields."""
+    (schema,), components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+    add_notes([struct], components)
+    # As a reader of the JSON would have it: defaults are tuples and structs until then.
+    plain: dict[str, Any] = msgspec.json.decode(
+        msgspec.json.encode({**schema, "$defs": components})
+    )
+    return plain
 
 
 def field_notes(struct: type) -> dict[str, str]:

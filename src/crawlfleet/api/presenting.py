@@ -187,6 +187,8 @@ def present_node(state: NodeState) -> NodeView:
                 health=str(each.health),
                 reason=each.reason,
                 since=moment(each.since),
+                value=each.value,
+                limit=each.limit,
             )
             for each in node.conditions
         ),

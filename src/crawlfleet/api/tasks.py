@@ -128,6 +128,7 @@ async def find(call: Call) -> TaskPage:
         filter,
         after=check_cursor(query.cursor),
         limit=query.limit,
+        with_results=not query.brief,
     )
     present = present_brief if query.brief else present_task
     return TaskPage(items=[present(task) for task in tasks], next_cursor=cursor)

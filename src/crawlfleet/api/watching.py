@@ -2,13 +2,12 @@
 
 import inspect
 import sys
-from functools import lru_cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
 from crawlfleet.api import examples_dashboard as examples
-from crawlfleet.api.notes import add_notes
+from crawlfleet.api.notes import whole_schema
 from crawlfleet.api.routing import READERS, Call, Example, Route, Scope
 from crawlfleet.model.attention import AttentionList
 from crawlfleet.model.node import NodeStatus
@@ -41,26 +40,12 @@ async def task_types(call: Call) -> TaskTypePage:
         TaskTypeView(
             name=name,
             summary=_summary(known[name]) if name in known else "",
-            parameters=_schema(known[name]) if name in known else None,
+            parameters=whole_schema(known[name]) if name in known else None,
             nodes=sum(not node.task_types or name in node.task_types for node in online),
         )
         for name in sorted(named)
     ]
     return TaskTypePage(items=items, next_cursor=None)
-
-
-@lru_cache
-def _schema(parameters: type) -> dict[str, Any]:
-    """The JSON schema of the parameters, whole in itself, with the texts that describe fields."""
-    (schema,), components = msgspec.json.schema_components(
-        [parameters], ref_template="#/$defs/{name}"
-    )
-    add_notes([parameters], components)
-    # As a reader of the JSON would have it: defaults are tuples and structs until then.
-    plain: dict[str, Any] = msgspec.json.decode(
-        msgspec.json.encode({**schema, "$defs": components})
-    )
-    return plain
 
 
 def _summary(parameters: type) -> str:

@@ -12,9 +12,10 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from crawlfleet.backends.lasting import assert_lasting
+from crawlfleet.backends.matching import is_wanted, matches
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.memory_table import Table
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
@@ -159,8 +160,19 @@ class MemoryStore(MemoryHistory):
         rows = self._tasks.rows
         return share_all(rows[wanted] for wanted in ids if wanted in rows)
 
+    async def task_states(self, ids: Sequence[str]) -> dict[str, TaskStatus]:
+        self._need_open()
+        rows = self._tasks.rows
+        return {wanted: rows[wanted].status for wanted in ids if wanted in rows}
+
     async def find_tasks(
-        self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
+        self,
+        filter: TaskFilter,
+        *,
+        after: str | None,
+        limit: int,
+        newest_first: bool = True,
+        with_results: bool = True,
     ) -> list[Task]:
         self._need_open()
         found: list[Task] = []
@@ -172,8 +184,9 @@ class MemoryStore(MemoryHistory):
         for task in tasks.beyond(after, newest_first):
             if len(found) >= limit:
                 break
-            if _matches(task, filter):
-                found.append(share(task))
+            if matches(task, filter):
+                whole = with_results or task.result is None
+                found.append(share(task if whole else replace(task, result=None)))
         return found
 
     async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
@@ -257,7 +270,7 @@ class MemoryStore(MemoryHistory):
     ) -> list[AuditEntry]:
         self._need_open()
         newest = self._audit.beyond(after, newest_first=True)
-        return list(islice((entry for entry in newest if _is_wanted(entry, filter)), max(limit, 0)))
+        return list(islice((entry for entry in newest if is_wanted(entry, filter)), max(limit, 0)))
 
     async def cursor(self, consumer: str) -> int:
         self._need_open()
@@ -410,28 +423,3 @@ def _keep(ids: set[str], id: str, wanted: bool) -> None:
         ids.add(id)
     else:
         ids.discard(id)
-
-
-def _matches(task: Task, filter: TaskFilter) -> bool:
-    return (
-        (not filter.status or task.status in filter.status)
-        and filter.project_id in (None, task.project_id)
-        and filter.task_type in (None, task.task_type)
-        and filter.workflow_id in (None, task.workflow_id)
-        and filter.assigned_node in (None, task.assigned_node)
-        and filter.dead in (None, task.dead_reason is not None)
-        and filter.cluster_id in (None, task.cluster_id)
-        and filter.error_class in (None, task.error and task.error.error_class)
-        and (filter.reason is None or filter.reason in (task.dead_reason or ""))
-        and filter.parent_id in (None, task.parent_id)
-    )
-
-
-def _is_wanted(entry: AuditEntry, filter: AuditFilter) -> bool:
-    return (
-        filter.actor in (None, entry.actor, entry.actor_id)
-        and filter.action in (None, entry.action)
-        and (filter.subject is None or filter.subject in entry.subjects)
-        and (filter.since is None or entry.at >= filter.since)
-        and (filter.until is None or entry.at < filter.until)
-    )

@@ -4,7 +4,6 @@ import os
 import platform
 import resource
 import shutil
-import socket
 import sqlite3
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet import config, plugins
+from crawlfleet.cli.ports import taken
 from crawlfleet.errors import PluginError
 
 OLDEST_PYTHON: Final = (3, 11)
@@ -175,14 +175,9 @@ def _durability(path: Path) -> Check:
 def port(host: str, number: int) -> Check:
     """Whether a master could listen where the settings say. Only asked when none runs."""
     name = f"port {number}"
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, number))
-        except OSError as error:
-            remedy = "stop it or choose another with --port; if it is a fleet, give --url and --key"
-            return problem(name, f"{host}: {error.strerror}", remedy)
+    if trouble := taken(host, number):
+        remedy = f"{trouble.remedy}; if it is a fleet, give --url and --key"
+        return problem(name, trouble.why, remedy)
     return ok(name, f"free on {host}")
 
 

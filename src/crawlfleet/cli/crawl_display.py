@@ -77,6 +77,8 @@ class Display:
         """Show how it goes, until cancelled."""
         if self._quiet:
             return
+        # A crawl that is gone on with has pages before its first second: they are no speed.
+        self._rate(await crawl.progress())
         if not self._console.is_terminal:
             await self._write_lines(crawl)
             return

@@ -27,6 +27,7 @@ from crawlfleet.errors import (
     Refused,
     Unauthenticated,
 )
+from crawlfleet.model.attention import LOW, Concern
 from crawlfleet.model.settings import Settings
 
 SIGNS: Final = {
@@ -34,6 +35,9 @@ SIGNS: Final = {
     Verdict.WARNING: ("!", "yellow"),
     Verdict.PROBLEM: ("✗", "red"),
 }
+
+MOST_CONCERNS: Final = 5
+"""Of what needs attention are shown."""
 
 
 def register(app: typer.Typer) -> None:
@@ -141,6 +145,7 @@ async def _ask(connection: Connection) -> list[Check]:
         url, key, trust = connection.url, connection.key, connection.trust
         async with Client(url, key, patience_s=0, trust=trust) as client:
             status = await client.status()
+            concerns = await client.attention()
     except (Unauthenticated, Refused) as error:
         remedy = "give a valid key with --key or CRAWLFLEET_KEY"
         return [problem("master", f"{connection.url}: {error}", remedy)]
@@ -149,6 +154,19 @@ async def _ask(connection: Connection) -> list[Check]:
         return [problem("master", str(error), remedy)]
     online = status.totals.nodes.get("online", 0)
     seen = ok("master", f"{connection.url} answers, version {status.version}")
-    if online:
-        return [seen, ok("nodes", f"{online} online")]
-    return [seen, warning("nodes", "none is online", "start one with `crawlfleet worker`")]
+    if not online:
+        nodes = warning("nodes", "none is online", "start one with `crawlfleet worker`")
+        # What else is wrong mostly follows from that.
+        return [seen, nodes]
+    return [seen, ok("nodes", f"{online} online"), *_attention(concerns)]
+
+
+def _attention(concerns: Sequence[Concern]) -> Iterator[Check]:
+    """What ought to be looked at, but for what is only good to know."""
+    pressing = [each for each in concerns if each.severity != LOW]
+    for each in pressing[:MOST_CONCERNS]:
+        yield warning("attention", each.message, each.remedy)
+    if (left := len(pressing) - MOST_CONCERNS) > 0:
+        yield warning("attention", f"and {left} more", "`crawlfleet attention` shows all")
+    if not pressing:
+        yield ok("attention", "nothing needs it")

@@ -28,6 +28,7 @@ from crawlfleet.cli.credentials import admin_key, join_token
 from crawlfleet.cli.demo import Demo
 from crawlfleet.cli.desktop import show
 from crawlfleet.cli.live import LiveTable
+from crawlfleet.cli.ports import taken
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticated
 from crawlfleet.model.settings import Settings
@@ -72,6 +73,9 @@ class Launcher:
             return await self._run_alone()
 
     async def _run_alone(self) -> int:
+        # Told at once: a master that cannot listen would be started again and again.
+        if trouble := taken(self._settings.server.host, self._port):
+            raise CrawlfleetError(f"{trouble.why}; {trouble.remedy}")
         key = admin_key(self._folder)
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):

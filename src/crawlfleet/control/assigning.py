@@ -16,6 +16,7 @@ from crawlfleet.core.rules import Rules
 from crawlfleet.errors import Conflict
 from crawlfleet.model.ids import EXECUTION, make_id
 from crawlfleet.model.task import LEASED, Task
+from crawlfleet.ports.store import RefusalKind
 from crawlfleet.ports.system import System
 
 
@@ -50,9 +51,17 @@ class Assigning:
             allocation=Rooms(self._state.fleet).allocate(node_id, demand, task.capabilities),
             now=self._system.now(),
             cause=f"assigned by {by}",
+            epoch=self._state.epoch,
         )
         if change is None:
             raise Conflict(f"{task_id} is {task.status}: only a pending task can be assigned")
-        if (await self._state.commit([change]))[0] is not None:
+        (refusal,) = await self._state.commit([change])
+        if refusal is not None and refusal.kind is RefusalKind.EPOCH:
+            # What the leader gives out at this moment is not known here: a node may be full.
+            raise Conflict(
+                f"another master leads, and it alone gives {task_id} to a node; `crawlfleet "
+                "status` names it: ask that one"
+            )
+        if refusal is not None:
             raise has_changed(task_id)
         return change.tasks[0]

@@ -9,7 +9,6 @@ from crawlfleet.control.state import FleetState
 from crawlfleet.control.tally import Happening
 from crawlfleet.core import attention as core
 from crawlfleet.core.explanation import explain
-from crawlfleet.core.resources import fits
 from crawlfleet.core.rules import Rules
 from crawlfleet.model.attention import Concern
 from crawlfleet.model.figures import CrawlFigures
@@ -49,7 +48,10 @@ class Attention:
         """What ought to be looked at, in the fleet or among the tasks of one project."""
         whole = project_id is None
         dead = await self._store.find_tasks(
-            TaskFilter(dead=True, project_id=project_id), after=None, limit=MOST_DEAD_LETTERS + 1
+            TaskFilter(dead=True, project_id=project_id),
+            after=None,
+            limit=MOST_DEAD_LETTERS + 1,
+            with_results=False,
         )
         happened, failed = self._state.tally.within(
             FAILURES_WITHIN_S, now=self._system.now(), project_id=project_id
@@ -87,8 +89,6 @@ class Attention:
 
     def _waiting(self) -> Iterator[core.Waiting]:
         queue, now = self._state.queue, self._system.now()
-        # As they registered: a fleet has many nodes, and few different ones.
-        capacities = {node.resources for node in self._state.nodes.values()}
         asked = sorted(queue.requirements().items(), key=lambda pair: -pair[1])
         for requirement, tasks in islice(asked, MOST_REQUIREMENTS):
             first = queue.first(requirement)
@@ -101,7 +101,5 @@ class Attention:
                 waited_s=now - (queue.oldest(requirement) or now),
                 task_type=requirement.task_type,
                 feasible=why.feasible,
-                rejected=why.rejected,
-                summary=why.summary,
-                too_large=not any(fits(requirement.demand, each) for each in capacities),
+                causes=why.causes,
             )

@@ -195,7 +195,7 @@ class Crawls:
         gone = 0
         for begin in range(0, len(kept), PORTION):
             portion = kept[begin : begin + PORTION]
-            known = {task.id: task for task in await self._store.tasks(portion)}
+            known = await self._store.task_states(portion)
             for task_id in portion:
                 try:
                     gone += await self._tidy(self._output, task_id, known.get(task_id))
@@ -207,7 +207,7 @@ class Crawls:
         kept = await self._frontiers.tasks()
         for begin in range(0, len(kept), PORTION):
             portion = kept[begin : begin + PORTION]
-            known = {task.id for task in await self._store.tasks(portion)}
+            known = await self._store.task_states(portion)
             for task_id in portion:
                 if task_id in known:
                     continue
@@ -216,14 +216,14 @@ class Crawls:
                 except StoreUnavailable as error:  # of this one; the others can be removed
                     log.warning("frontier is not removed", task_id=task_id, error=str(error))
 
-    async def _tidy(self, output: OutputStore, task_id: str, task: Task | None) -> bool:
-        """Whether the task is gone."""
-        if task is None:
+    async def _tidy(self, output: OutputStore, task_id: str, status: TaskStatus | None) -> bool:
+        """Whether the task is gone, as one without a state is."""
+        if status is None:
             await output.remove(task_id)
-        elif task.status is TaskStatus.COMPLETED:
+        elif status is TaskStatus.COMPLETED:
             # After a failure the best there is may lie in any attempt.
             await output.settle(task_id)
-        return task is None
+        return status is None
 
     async def run(self) -> None:
         """Sweep now and then, for as long as this master leads."""

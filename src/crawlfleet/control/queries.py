@@ -46,10 +46,12 @@ class Queries:
         self._rules = rules
 
     async def find_tasks(
-        self, filter: TaskFilter, *, after: str | None, limit: int
+        self, filter: TaskFilter, *, after: str | None, limit: int, with_results: bool = True
     ) -> tuple[list[Task], str | None]:
         """A page of tasks, newest first, and where the next one begins."""
-        found = await self._store.find_tasks(filter, after=after, limit=limit + 1)
+        found = await self._store.find_tasks(
+            filter, after=after, limit=limit + 1, with_results=with_results
+        )
         page = found[:limit]
         return page, page[-1].id if len(found) > limit else None
 

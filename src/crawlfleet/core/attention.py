@@ -10,8 +10,12 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.core.explanation import in_words
+from crawlfleet.core.health import phrases_of
 from crawlfleet.model.attention import HIGH, LOW, MEDIUM, SEVERITIES, Concern, Subject
+from crawlfleet.model.explanation import Cause
 from crawlfleet.model.node import Health, Node, NodeStatus
+from crawlfleet.model.phrase import Phrase
 
 LONG_WAIT_S: Final = 60.0
 """A task that is ready for so long ought to be looked at."""
@@ -20,7 +24,7 @@ NEW_S: Final = 5.0
 MOST_OF_A_KIND: Final = 5
 """More things of a kind than this are one line."""
 BUSY: Final = "resources"
-"""The filter that says no for as long as others are at work."""
+"""The cause of nodes that say no for as long as others are at work."""
 FAILING_SHARE: Final = 0.2
 FEWEST_FAILURES: Final = 5
 
@@ -41,12 +45,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     waited_s: float
     task_type: str
     feasible: bool
-    rejected: Mapping[str, int]
-    """How many nodes each filter rejects."""
-    summary: str
-    """Why, in one sentence."""
-    too_large: bool = False
-    """Whether it asks for more than any node has, at work or not."""
+    causes: Sequence[Cause]
+    """What keeps nodes from it."""
 
 
 class BlockedHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +105,7 @@ def _nodes(seen: Observed) -> Iterator[Concern]:
             message=f"no node is online{waits if ready else ''}",
             remedy="start a worker (`crawlfleet join-tokens create` prints how), or resume one",
             count=max(ready, 1),
+            values={"tasks": ready},
         )
     yield from _each(
         [
@@ -114,6 +115,7 @@ def _nodes(seen: Observed) -> Iterator[Concern]:
                 subject=Subject(kind="node", id=node.id),
                 message=f"{node.name} fell silent; its work went back into the queue",
                 remedy="look at the machine and its network, or unregister it",
+                values={"name": node.name},
             )
             for node in present
             if node.status is NodeStatus.UNRESPONSIVE
@@ -131,6 +133,8 @@ def _nodes(seen: Observed) -> Iterator[Concern]:
                     message=f"{node.name} is {health}"
                     + (f": {node.health_reason}" if node.health_reason else ""),
                     remedy=_LOOK,
+                    values={"name": node.name},
+                    because=phrases_of(node.conditions),
                 )
                 for node in present
                 if node.health is health and node.status is not NodeStatus.UNRESPONSIVE
@@ -146,6 +150,7 @@ def _nodes(seen: Observed) -> Iterator[Concern]:
                 subject=Subject(kind="node", id=node.id),
                 message=f"{node.name} is {_IDLE[node.status]}, and gets no new work",
                 remedy="resume it when that is no longer wanted",
+                values={"name": node.name},
             )
             for node in present
             if node.status in _IDLE
@@ -167,16 +172,20 @@ def _waiting(seen: Observed) -> Iterator[Concern]:
             continue
         tasks = f"{_count(each.tasks, f'{each.task_type} task')}"
         waits = "waits" if each.tasks == 1 else "wait"
-        if each.too_large or BUSY not in each.rejected:
+        if not any(cause.code == BUSY for cause in each.causes):
+            why = f": {in_words(each.causes)}" if each.causes else ""
+            it = "it" if each.tasks == 1 else "them"
             stuck.append(
                 Concern(
                     severity=HIGH,
                     kind="nothing_can_run",
                     subject=Subject(kind="task", id=each.first),
-                    message=f"{tasks} {waits}, and no node can run it: {each.summary}",
+                    message=f"{tasks} {waits}, and no node can run {it}{why}",
                     remedy="explain the task: it names what each node lacks; add such a node, or "
                     "cancel",
                     count=each.tasks,
+                    values={"task_type": each.task_type},
+                    because=tuple(Phrase(cause.code, {"n": cause.nodes}) for cause in each.causes),
                 )
             )
         elif each.waited_s >= LONG_WAIT_S:
@@ -188,6 +197,7 @@ def _waiting(seen: Observed) -> Iterator[Concern]:
                     message=f"{tasks} {waits} for a free node, one for {_span(each.waited_s)}",
                     remedy="add nodes, or slots to those that there are, or raise its priority",
                     count=each.tasks,
+                    values={"task_type": each.task_type, "waited_s": each.waited_s},
                 )
             )
     for kind in ("nothing_can_run", "overdue"):
@@ -209,9 +219,11 @@ def _blocked(hosts: Sequence[BlockedHost]) -> Iterator[Concern]:
                 kind="host_blocks",
                 subject=Subject(kind="crawl", id=each.task_id),
                 message=f"{each.host} is left alone: {each.why}; "
-                f"{_count(each.waiting, 'address')} waits there",
+                f"{_count(each.waiting, 'address')} {'waits' if each.waiting == 1 else 'wait'} "
+                "there",
                 remedy="slow the crawl down (`politeness`), use proxies, or let it come back",
                 count=max(each.waiting, 1),
+                values={"host": each.host, "why": each.why, "waiting": each.waiting},
             )
             for each in hosts
         ],
@@ -234,6 +246,11 @@ def _failures(seen: Observed) -> Iterator[Concern]:
         f"most with {worst} errors ({seen.failures[worst]})",
         remedy="look at the failed tasks and their logs",
         count=failed,
+        values={
+            "attempts": max(seen.attempts, failed),
+            "error_class": worst,
+            "of_class": seen.failures[worst],
+        },
     )
 
 
@@ -260,6 +277,7 @@ def _disk(free: float | None) -> Iterator[Concern]:
         subject=Subject(kind="master"),
         message=f"only {free:.0%} of the disk with the master's data is free",
         remedy="make room, or keep less (`retention`)",
+        values={"free": free},
     )
 
 

@@ -57,6 +57,8 @@ def _work(vitals: Vitals) -> Iterator[Trouble]:
             severity=CRITICAL,
             message=f"{waiting}, and no node is online",
             remedy=f"start a worker with `worker.cluster` = {vitals.cluster_id!r}, or resume one",
+            kind="no_node_online",
+            values={"ready": vitals.ready, "cluster": vitals.cluster_id},
         )
     elif (waited_s := vitals.oldest_ready_s or 0.0) > LONG_WAIT_S:
         if vitals.free.slots:
@@ -64,12 +66,16 @@ def _work(vitals: Vitals) -> Iterator[Trouble]:
                 severity=WARNING,
                 message=f"{waiting} though slots are free, one for {waited_s:.0f} s",
                 remedy="`crawlfleet explain TASK` says what no node has",
+                kind="waits_despite_slots",
+                values={"ready": vitals.ready, "waited_s": waited_s},
             )
         else:
             yield Trouble(
                 severity=WARNING,
                 message=f"{waiting} for a slot, one for {waited_s:.0f} s",
                 remedy="add nodes, or slots to those that there are",
+                kind="waits_for_slot",
+                values={"ready": vitals.ready, "waited_s": waited_s},
             )
 
 
@@ -79,12 +85,16 @@ def _nodes(vitals: Vitals) -> Iterator[Trouble]:
             severity=WARNING,
             message="it has no node",
             remedy=f"start a worker with `worker.cluster` = {vitals.cluster_id!r}",
+            kind="no_node",
+            values={"cluster": vitals.cluster_id},
         )
     if silent := vitals.nodes.get(NodeStatus.UNRESPONSIVE):
         yield Trouble(
             severity=WARNING,
             message=f"{_count(silent, 'node')} fell silent",
             remedy="look at the machine and its network, or unregister it",
+            kind="nodes_silent",
+            values={"n": silent},
         )
     bad = [Health.UNHEALTHY, Health.UNREACHABLE, Health.DEGRADED]
     if ill := sum(vitals.health.get(each, 0) for each in bad):
@@ -92,6 +102,8 @@ def _nodes(vitals: Vitals) -> Iterator[Trouble]:
             severity=WARNING,
             message=f"{_count(ill, 'node')} not healthy",
             remedy="`crawlfleet nodes list` says which",
+            kind="nodes_ill",
+            values={"n": ill},
         )
 
 
@@ -101,12 +113,16 @@ def _notices(vitals: Vitals) -> Iterator[Trouble]:
             severity=NOTICE,
             message=f"it is {vitals.status}: its nodes get no new work",
             remedy="reopen it when that is no longer wanted",
+            kind="closed",
+            values={"status": str(vitals.status)},
         )
     if vitals.outdated_nodes:
         yield Trouble(
             severity=NOTICE,
             message=f"{_count(vitals.outdated_nodes, 'node')} not yet on the newest configuration",
             remedy="it comes with the next heartbeat; a node that stays so is of an older version",
+            kind="outdated",
+            values={"n": vitals.outdated_nodes},
         )
 
 

@@ -3,13 +3,17 @@
 The plan only counts rejections; here the same filters are asked again and their words kept. Both
 use the same verdicts, so a requirement that is called feasible here is one that a plan places,
 and the counts agree. The details of a large fleet begin with the nodes that came closest.
+
+People are told first what will not pass by itself: a node that is ill and has no executor for the
+task type either is no node to wait for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
+from crawlfleet.core.columns import Rows
 from crawlfleet.core.feasibility import (
     LAST_FILTER,
     OPEN,
@@ -21,7 +25,7 @@ from crawlfleet.core.feasibility import (
 )
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.rules import Rules
-from crawlfleet.model.explanation import Explanation, NodeVerdict, Reason
+from crawlfleet.model.explanation import SIZE, Cause, Explanation, NodeVerdict, Reason
 from crawlfleet.model.node import Node
 from crawlfleet.model.task import Requirement
 
@@ -34,6 +38,7 @@ _WORDS: Final = {
     "task_type": "without an executor for the task type",
     "node_type": "of another type",
     "capabilities": "without the capabilities",
+    SIZE: "too small for what it asks",
     "resources": "without the resources free",
 }
 
@@ -52,12 +57,19 @@ def explain(
     counts = np.bincount(verdicts, minlength=len(names) + 2)[1:-1].tolist()
     rejected = {name: count for name, count in zip(names, counts, strict=True) if count}
     closest = np.argsort(-verdicts, kind="stable")[:most_details].tolist()
+    lasting = fleet.lasting_verdicts(requirement, rules.filters)
+    lasts, passes = lasting != OPEN, (lasting == OPEN) & (verdicts <= len(names))
+    causes = (
+        *_causes((*names, SIZE), lasting[lasts], lasting=True),
+        *_causes(names, verdicts[passes], lasting=False),
+    )
     return Explanation(
-        summary=_summary(len(fleet), len(feasible), rejected),
+        summary=_summary(len(fleet), len(feasible), causes),
         feasible=len(feasible) > 0,
         nodes=len(fleet),
         feasible_nodes=len(feasible),
         rejected=rejected,
+        causes=causes,
         details=tuple(
             NodeVerdict(
                 node_id=node.id,
@@ -75,19 +87,42 @@ def reasons_against(
     """Everything that speaks against giving a node a task that asks for this, now."""
     yield from node_reasons(node, is_idle=not fleet.count(node.id))
     if not fleet.accepts_work(node.cluster_id):
-        yield Reason("cluster", f"the cluster {node.cluster_id!r} takes no new work")
+        yield Reason(
+            "cluster",
+            f"the cluster {node.cluster_id!r} takes no new work",
+            "cluster_closed",
+            {"cluster": node.cluster_id},
+        )
     yield from class_reasons(requirement, class_of(node), rules.filters)
     yield from resource_reasons(requirement.demand, fleet.capacity(node.id), fleet.free(node.id))
 
 
-def _summary(nodes: int, feasible: int, rejected: dict[str, int]) -> str:
+def in_words(causes: Iterable[Cause]) -> str:
+    """What keeps the nodes from a task, such as `2 not healthy, 1 not online`."""
+    return ", ".join(
+        f"{each.nodes} {_WORDS.get(each.code, f'rejected by {each.code}')}" for each in causes
+    )
+
+
+def _causes(names: Sequence[str], verdicts: Rows, *, lasting: bool) -> list[Cause]:
+    """How many nodes each filter keeps away, the most first."""
+    counts = np.bincount(verdicts, minlength=len(names) + 1)[1:].tolist()
+    found = [
+        Cause(code=name, nodes=count, lasting=lasting)
+        for name, count in zip(names, counts, strict=True)
+        if count
+    ]
+    return sorted(found, key=lambda each: -each.nodes)
+
+
+def _summary(nodes: int, feasible: int, causes: Sequence[Cause]) -> str:
     if not nodes:
         return "There are no nodes."
     if feasible:
         return f"{feasible} of {nodes} nodes can take it now."
-    most_first = sorted(rejected.items(), key=lambda pair: -pair[1])
-    parts = [f"{count} {_WORDS.get(name, f'rejected by {name}')}" for name, count in most_first]
     advice = ""
-    if set(rejected) == {LAST_FILTER}:
+    if all(each.lasting for each in causes):
+        advice = " Add a node that can, or change what the task asks for."
+    elif {each.code for each in causes} == {LAST_FILTER}:
         advice = " It waits until something is finished."
-    return f"None of {nodes} nodes can take it now: {', '.join(parts)}.{advice}"
+    return f"None of {nodes} nodes can take it now: {in_words(causes)}.{advice}"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.core.health import NO_NEW_WORK, is_only_busy
+from crawlfleet.core.health import NO_NEW_WORK, is_only_busy, phrases_of
 from crawlfleet.core.resources import demanded, units
 from crawlfleet.model.explanation import Reason
 from crawlfleet.model.node import Node, NodeStatus
@@ -104,17 +104,28 @@ def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -
             "cluster",
             f"the task belongs to cluster {requirement.cluster_id!r},"
             f" the node to {kind.cluster_id!r}",
+            "other_cluster",
+            {"task": requirement.cluster_id, "node": kind.cluster_id},
         )
     if kind.task_types and requirement.task_type not in kind.task_types:
-        yield Reason("task_type", f"the node has no executor for {requirement.task_type!r}")
+        yield Reason(
+            "task_type",
+            f"the node has no executor for {requirement.task_type!r}",
+            "no_executor",
+            {"task_type": requirement.task_type},
+        )
     if requirement.node_type is not None and requirement.node_type != kind.node_type:
         yield Reason(
-            "node_type", f"needs {requirement.node_type!r}, the node is {kind.node_type!r}"
+            "node_type",
+            f"needs {requirement.node_type!r}, the node is {kind.node_type!r}",
+            "other_type",
+            {"needs": requirement.node_type, "has": kind.node_type},
         )
     for name, need in requirement.capabilities:
-        missing = shortfall(need, kind.capability(name))
+        has = kind.capability(name)
+        missing = shortfall(need, has)
         if missing is not None:
-            yield Reason("capabilities", f"{name}: {missing}")
+            yield _lack(name, missing, has)
     for name, accepts in filters.items():
         message = _asked(accepts, kind, requirement)
         if message is not None:
@@ -124,10 +135,18 @@ def class_reasons(requirement: Requirement, kind: NodeClass, filters: Filters) -
 def node_reasons(node: Node, *, is_idle: bool = False) -> Iterator[Reason]:
     """What speaks against giving this node any new work now."""
     if node.status is not NodeStatus.ONLINE:
-        yield Reason("status", f"the node is {node.status}")
+        yield Reason(
+            "status", f"the node is {node.status}", "not_online", {"status": str(node.status)}
+        )
     if node.health in NO_NEW_WORK and not (is_idle and is_only_busy(node)):
         why = f": {node.health_reason}" if node.health_reason else ""
-        yield Reason("health", f"the node is {node.health}{why}")
+        yield Reason(
+            "health",
+            f"the node is {node.health}{why}",
+            "not_healthy",
+            {"health": str(node.health)},
+            phrases_of(node.conditions),
+        )
 
 
 def resource_reasons(need: Resources, capacity: Resources, free: Resources) -> Iterator[Reason]:
@@ -137,13 +156,34 @@ def resource_reasons(need: Resources, capacity: Resources, free: Resources) -> I
         asked, whole, left = (getattr(each, name) for each in (need, capacity, free))
         if amount > units(capacity)[index]:
             yield Reason(
-                LAST_FILTER, f"{name}: needs {asked:g}, the node has only {whole:g} in all"
+                LAST_FILTER,
+                f"{name}: needs {asked:g}, the node has only {whole:g} in all",
+                "too_small",
+                {"name": name, "needs": asked, "has": whole},
             )
         elif amount > units(free)[index]:
-            yield Reason(LAST_FILTER, f"{name}: needs {asked:g}, {left:g} of {whole:g} is free")
+            yield Reason(
+                LAST_FILTER,
+                f"{name}: needs {asked:g}, {left:g} of {whole:g} is free",
+                "taken",
+                {"name": name, "needs": asked, "free": left, "has": whole},
+            )
 
 
-def shortfall(need: Any, has: Any) -> str | None:
+class Shortfall(msgspec.Struct, frozen=True):
+    """What a capability lacks for a need."""
+
+    needs: str
+    is_level: bool
+    """Whether `needs` is a lowest level, rather than names."""
+    has: str
+
+    def __str__(self) -> str:
+        least = "at least " if self.is_level else ""
+        return f"needs {least}{self.needs}, the node has {self.has}"
+
+
+def shortfall(need: Any, has: Any) -> Shortfall | None:
     """What a capability lacks for a need; `None` when it is enough.
 
     A number is a minimum level and a flag is level 1; a list must be contained; a text must be
@@ -156,12 +196,25 @@ def shortfall(need: Any, has: Any) -> str | None:
     if isinstance(need, bool | int | float):
         if _level(has) >= need:
             return None
-        return f"needs at least {float(need):g}, the node has {_shown(has)}"
+        return Shortfall(f"{float(need):g}", True, _shown(has))
     offered = _names(has)
     missing = [name for name in _names(need) if name not in offered]
     if not missing:
         return None
-    return f"needs {', '.join(missing)}, the node has {_shown(has)}"
+    return Shortfall(", ".join(missing), False, _shown(has))
+
+
+def _lack(name: str, missing: Shortfall, has: Any) -> Reason:
+    """The words of the filter `capabilities`."""
+    code = "level_missing" if missing.is_level else "names_missing"
+    if not has:
+        code = "capability_missing"
+    return Reason(
+        "capabilities",
+        f"{name}: {missing}",
+        code,
+        {"name": name, "needs": missing.needs, "has": missing.has},
+    )
 
 
 def _level(has: Any) -> float:

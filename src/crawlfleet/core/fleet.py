@@ -22,6 +22,7 @@ from crawlfleet.core.feasibility import (
     class_of,
     class_verdict,
     closed_by,
+    filter_names,
 )
 from crawlfleet.core.resources import UNITS, from_units, units
 from crawlfleet.model.node import Node
@@ -264,6 +265,17 @@ class Fleet:
         closed = self._shut().astype(np.intp)
         of_class = self.class_verdicts(requirement, filters)[self._class_of[:size]]
         return np.where(closed != OPEN, closed, of_class.astype(np.intp))
+
+    def lasting_verdicts(self, requirement: Requirement, filters: Filters) -> Rows:
+        """What rejects each node whatever it does now: as `class_verdicts`, or the number after
+        the last filter's where the node is too small; `OPEN` where nothing does."""
+        size = len(self._nodes)
+        of_class = self.class_verdicts(requirement, filters)[self._class_of[:size]]
+        too_small = (units(requirement.demand)[:, None] > self._capacity[:, :size]).any(axis=0)
+        beyond = len(filter_names(filters)) + 1
+        return np.where(of_class != OPEN, of_class, np.where(too_small, beyond, OPEN)).astype(
+            np.intp
+        )
 
     def census(self) -> tuple[Rows, NDArray[np.int64]]:
         """How many nodes of each class are open, and how many each early filter closes."""

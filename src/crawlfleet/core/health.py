@@ -14,6 +14,7 @@ import msgspec
 
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import Condition, Health, Node
+from crawlfleet.model.phrase import Phrase
 from crawlfleet.model.settings import HealthSettings
 
 CPU, MEMORY, DISK = "cpu", "memory", "disk"
@@ -58,6 +59,8 @@ class _Gauge(NamedTuple):
     is_over: bool
     is_calm: bool
     words: str
+    value: float | None = None
+    limit: float | None = None
 
 
 def judge(
@@ -85,7 +88,12 @@ def judge(
             del known[gauge.kind]
         else:
             known[gauge.kind] = Condition(
-                kind=gauge.kind, health=gauge.health, reason=gauge.words, since=now
+                kind=gauge.kind,
+                health=gauge.health,
+                reason=gauge.words,
+                since=now,
+                value=gauge.value,
+                limit=gauge.limit,
             )
     return tuple(known.values()), Trend(turning)
 
@@ -111,8 +119,21 @@ def health_of(conditions: Iterable[Condition]) -> Health:
 
 def reason_of(conditions: Iterable[Condition]) -> str:
     """What is wrong, the worst first."""
-    worst_first = sorted(conditions, key=lambda each: -SEVERITY.index(each.health))
-    return "; ".join(each.reason for each in worst_first)
+    return "; ".join(each.reason for each in _worst_first(conditions))
+
+
+def phrases_of(conditions: Iterable[Condition]) -> tuple[Phrase, ...]:
+    """What is wrong, as `reason_of` says it, for those who write it anew."""
+    return tuple(
+        Phrase(each.kind, {"value": each.value, "limit": each.limit})
+        if each.value is not None and each.limit is not None
+        else Phrase(each.kind, {"words": each.reason})
+        for each in _worst_first(conditions)
+    )
+
+
+def _worst_first(conditions: Iterable[Condition]) -> list[Condition]:
+    return sorted(conditions, key=lambda each: -SEVERITY.index(each.health))
 
 
 def assessed(
@@ -200,7 +221,8 @@ def _above(kind: str, health: Health, value: float | None, limit: float, words: 
     if value is None:
         return _Gauge(kind, health, False, True, "")
     is_over, is_calm = value > limit, value <= limit * (1 - SLACK)
-    return _Gauge(kind, health, is_over, is_calm, words.format(value, limit) if is_over else "")
+    said = words.format(value, limit) if is_over else ""
+    return _Gauge(kind, health, is_over, is_calm, said, value, limit)
 
 
 def _disk(usage: float | None, free_mb: float | None, limit_mb: float) -> _Gauge:
@@ -211,4 +233,4 @@ def _disk(usage: float | None, free_mb: float | None, limit_mb: float) -> _Gauge
     is_over = free_mb < limit_mb and share > DISK_SHARE
     is_calm = free_mb >= limit_mb * (1 + SLACK) or share <= 1 - (1 - DISK_SHARE) * (1 + SLACK)
     words = f"{free_mb:.0f} MB of its disk are free, limit {limit_mb:g} MB"
-    return _Gauge(DISK, Health.UNHEALTHY, is_over, is_calm, words)
+    return _Gauge(DISK, Health.UNHEALTHY, is_over, is_calm, words, free_mb, limit_mb)

@@ -148,7 +148,7 @@ class Dialler:
         reasons = [egress.refusal(each, allow_private=self._allow_private) for each in known]
         allowed = [each for each, reason in zip(known, reasons, strict=True) if not reason]
         if not allowed:
-            raise AddressRefused(f"{host}: {reasons[0]}")
+            raise AddressRefused(_refusal(host, known[0], reasons[0] or ""))
         return allowed
 
     async def _check_behind(self, proxy: Proxy, host: str) -> None:
@@ -164,7 +164,7 @@ class Dialler:
             return  # the proxy may know it
         for address in known:  # the proxy may take any of them
             if reason := egress.refusal(address, allow_private=self._allow_private):
-                raise AddressRefused(f"{host}: {reason}")
+                raise AddressRefused(_refusal(host, address, reason))
 
     async def _connect(self, addresses: Sequence[str], port: int) -> tuple[socket.socket, str]:
         """A socket to the first address that answers; each gets its share of the time."""
@@ -248,6 +248,11 @@ class Dialler:
             transport.abort()
             raise
         return protocol
+
+
+def _refusal(host: str, address: str, reason: str) -> str:
+    """Why not; the reason begins with the address, which may be all that the host's name is."""
+    return reason if host.strip("[]") == address else f"{host}: {reason}"
 
 
 @lru_cache(maxsize=4)

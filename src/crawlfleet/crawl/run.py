@@ -18,6 +18,7 @@ from crawlfleet.crawl.desk import Figures
 from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import (
     FrontierCounts,
     HostFigures,
@@ -107,6 +108,7 @@ class Crawl:
         self._worker = member.execution_id if member else "local"
         self._reins = reins or Reins()
         self._held_s = 0.0
+        self._hosts_at_end: Sequence[HostFigures] | None = None
         self._parameters = parameters
         self._seeds, _ = checked(parameters)
         self._frontier = frontier
@@ -132,6 +134,7 @@ class Crawl:
             if finished or self._reins.is_ending or not self._goes_on:
                 told = {name: await sink.finish() for name, sink in self._sinks.items()}
                 output = {name: each for name, each in told.items() if each}
+            self._hosts_at_end = await self._frontier.busiest(MOST_HOSTS)
             return self._summary(counts, output, finished=finished, why=why)
         finally:
             await self._office.close()
@@ -157,8 +160,15 @@ class Crawl:
         return self._office.total.items
 
     async def hosts(self, limit: int) -> Sequence[HostFigures]:
-        """The hosts with the most waiting URLs; only while it runs."""
+        """The hosts with the most waiting URLs; after the end as they were then."""
+        if self._hosts_at_end is not None:
+            return self._hosts_at_end[:limit]
         return await self._frontier.busiest(limit)
+
+    @property
+    def figures(self) -> Figures:
+        """What this life of it has done."""
+        return self._office.figures
 
     async def _visit(self, stop: asyncio.Event) -> str:
         """Why it ended."""

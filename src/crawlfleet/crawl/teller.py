@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.crawl.desk import HostMeasure, Pausing
+from crawlfleet.crawl.desk import Figures, HostMeasure, Pausing
 from crawlfleet.crawl.run import Progress, Summary
 from crawlfleet.model.crawl import FETCHED, Outcome
 from crawlfleet.model.figures import (
@@ -77,7 +77,9 @@ class Teller:
         )
         return self._last
 
-    def final(self, summary: Summary, now: float) -> CrawlFigures:
+    def final(
+        self, summary: Summary, figures: Figures, hosts: Sequence[HostFigures], now: float
+    ) -> CrawlFigures:
         """Those of a crawl that is over."""
         self._count(now, summary.pages)
         return msgspec.structs.replace(
@@ -99,6 +101,7 @@ class Teller:
             rejected=sum(summary.rejected.values()),
             outcomes=summary.outcomes,
             depths=_depths(summary.depths),
+            hosts=self._hosts(hosts, figures.hosts, now),
             rates=tuple(self._rates),
         )
 

@@ -31,19 +31,20 @@ class BadTrial(CrawlfleetError):
 class ExtractParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Selectors and one page: its `url`, or its `html`."""
 
-    url: str | None = None
+    url: Annotated[str, msgspec.Meta(examples=["https://shop.example/"])] | None = None
     """The page is fetched from here, once."""
     html: Annotated[str, msgspec.Meta(max_length=MOST_HTML)] | None = None
     """The page itself; may be JSON as well."""
-    base_url: str | None = None
+    base_url: Annotated[str, msgspec.Meta(examples=["https://shop.example/"])] | None = None
     """Where `html` comes from, for its relative links."""
     selectors: dict[str, Any] = {}
-    """As those of a crawl."""
+    """What is taken out of the page: names, and where on the page they stand."""
     structured: bool = False
     """Whether JSON-LD, OpenGraph and microdata are taken, too."""
     max_items: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
     """So many items are in the result at most; all are counted."""
     timeout_s: Annotated[float, msgspec.Meta(gt=0, le=300)] = 30.0
+    """To fetch the page."""
 
 
 class Extract:

@@ -40,12 +40,16 @@ class BadRequest(CrawlfleetError):
 class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One `url`, or a list of `urls`."""
 
-    url: str | None = None
+    url: Annotated[str, msgspec.Meta(examples=["https://shop.example/price.json"])] | None = None
+    """What is asked for; redirects are followed."""
     urls: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_URLS)] = ()
     """Each is asked for once."""
     method: Literal["GET", "HEAD"] = "GET"
+    """`HEAD` asks for the headers alone."""
     headers: dict[str, str] = {}
+    """Sent beside the usual ones."""
     timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
+    """For the whole request, with its redirects."""
     max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
     """Of a body. All that comes back for a list has to fit into one result, of which each URL has
     an equal share."""

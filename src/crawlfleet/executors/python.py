@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
 
@@ -113,10 +113,12 @@ class _Forward(logging.Handler):
 
 
 class PythonParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    function: str
-    """`package.module:function`, or the name that `@task` gave it."""
+    function: Annotated[str, msgspec.Meta(examples=["shop.prices:refresh"])]
+    """`package.module:function`, or the name that `@task` gave it. The node must allow it."""
     args: list[Any] = []
+    """Its arguments by position."""
     kwargs: dict[str, Any] = {}
+    """Its arguments by name."""
 
 
 class Python:

@@ -9,7 +9,8 @@ from crawlfleet.ports.execution import Context
 
 
 class SleepParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    seconds: Annotated[float, msgspec.Meta(ge=0, examples=[1.5])]
+    """How long it does nothing."""
 
 
 class Sleep:

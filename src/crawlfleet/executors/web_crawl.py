@@ -172,7 +172,8 @@ class WebCrawl:
                 await frontier.discard()
         await context.progress(summary.pages, summary.urls)
         if watched is not None:
-            await watched.figures(teller.final(summary, time.time()))
+            hosts = await crawl.hosts(MOST_HOSTS)
+            await watched.figures(teller.final(summary, crawl.figures, hosts, time.time()))
         if not summary.finished:
             await context.log(
                 f"not finished: {summary.why}", level="warning", waiting=summary.waiting

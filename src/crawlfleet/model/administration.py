@@ -14,6 +14,7 @@ from crawlfleet.model.cluster import (
     StrategyName,
     Timeout,
 )
+from crawlfleet.model.phrase import Said
 from crawlfleet.model.project import DEFAULT_PROJECT, ClusterStatus
 from crawlfleet.model.requests import MAX_BATCH
 from crawlfleet.model.resources import Resources
@@ -145,6 +146,10 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     """`critical`: work does not get done; `warning`: it may soon not; `notice`: good to know."""
     message: str
     remedy: str
+    kind: str = ""
+    """A stable word for programs, such as `no_node_online`."""
+    values: dict[str, Said] = {}
+    """What the message names, such as how many tasks are `ready`."""
 
 
 class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from crawlfleet.model.phrase import Phrase, Said
+
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 SEVERITIES: Final = (HIGH, MEDIUM, LOW)
 
@@ -29,6 +31,11 @@ class Concern(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
     count: int = 1
     """How many things it stands for."""
+    values: dict[str, Said] = {}
+    """What the message names, such as the `name` of a node; none where it is about several."""
+    because: tuple[Phrase, ...] = ()
+    """Why, where that is known: what nodes lack (`task_type`, with `n` of them), or what is wrong
+    with a node (`memory`, with `value` and `limit`)."""
 
 
 class AttentionList(msgspec.Struct, frozen=True, kw_only=True):

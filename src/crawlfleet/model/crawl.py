@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Meta
 
 Seconds = Annotated[float, Meta(gt=0)]
-Pattern = Annotated[str, Meta(min_length=1, max_length=2000)]
+Pattern = Annotated[str, Meta(min_length=1, max_length=2000, examples=["/products/", r"\.html$"])]
+Address = Annotated[str, Meta(examples=["https://shop.example/"])]
 
 
 class Outcome(StrEnum):
@@ -53,19 +54,24 @@ class Scope(Part, frozen=True, kw_only=True):
     """Which of the found links belong to the crawl; each rule can only take away."""
 
     within: Literal["host", "domain", "prefix", "any"] = "host"
-    """The hosts of the seeds, their registrable domains, the folders of the seeds, or anything."""
+    """How far links may lead: on the `host` of a seed, on its registered `domain` with all of its
+    hosts, below the folder of a seed (`prefix`), or to `any` site."""
     allow: tuple[Pattern, ...] = ()
     """Regular expressions; where there are any, one must match somewhere in the URL."""
     deny: tuple[Pattern, ...] = ()
+    """Regular expressions; URLs in which one matches are left out, whatever `allow` says."""
     max_url_chars: Annotated[int, Meta(ge=64, le=65536)] = 2000
+    """Longer URLs are not followed."""
     max_path_segments: Annotated[int, Meta(ge=1)] = 32
+    """Folders within folders that a path may have."""
     max_repeated_segments: Annotated[int, Meta(ge=1)] = 3
     """`/a/b/a/b/a/b/` is a trap: a path segment may stand in a path so often."""
     max_query_parameters: Annotated[int, Meta(ge=0)] = 12
+    """URLs whose query has more of them are not followed."""
     max_query_variants: Annotated[int, Meta(ge=1)] = 1000
     """So many different queries of one path are followed: calendars and filters are endless."""
     max_years_ahead: Annotated[int, Meta(ge=0)] | None = 3
-    """A calendar is followed so far into the future; `None` follows it for ever."""
+    """A calendar is followed so far into the future; for ever where this is `null`."""
     follow_nofollow: bool = True
     """Whether `rel=nofollow` links are followed."""
     obey_meta_robots: bool = True
@@ -73,22 +79,32 @@ class Scope(Part, frozen=True, kw_only=True):
     sitemaps: bool = False
     """Whether the sitemaps that robots.txt names are a source of links."""
     feeds: bool = False
+    """Whether RSS and Atom feeds that pages name are a source of links."""
 
 
 class Limits(Part, frozen=True, kw_only=True):
     """What bounds the crawl and each of its requests."""
 
     max_pages: Annotated[int, Meta(ge=1)] | None = None
+    """The crawl ends after so many pages, with what it has."""
     max_per_host: Annotated[int, Meta(ge=1)] | None = None
+    """No host gives more pages than this."""
     max_seconds: Seconds | None = None
+    """The crawl ends after so long, with what it has."""
     max_body_bytes: Annotated[int, Meta(ge=1024)] = 10_000_000
     """Of a decoded body; a larger one is `too_large`."""
     max_header_bytes: Annotated[int, Meta(ge=1024)] = 65_536
+    """Of all headers of one answer."""
     max_redirects: Annotated[int, Meta(ge=0)] = 10
+    """Followed one after the other; more are a `redirect_loop`."""
     connect_s: Seconds = 10.0
+    """Until a connection stands."""
     first_byte_s: Seconds = 30.0
+    """Until the answer begins."""
     idle_s: Seconds = 15.0
+    """Between two pieces of an answer."""
     total_s: Seconds = 60.0
+    """For one request in all."""
     content_types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "application/json")
     """Others are not read; `*/*` takes all. Sitemaps and feeds are read where asked for."""
 
@@ -97,6 +113,7 @@ class Politeness(Part, frozen=True, kw_only=True):
     """How a site is treated. The defaults are those of a guest."""
 
     obey_robots: bool = True
+    """Whether what robots.txt forbids is left alone."""
     delay_s: Annotated[float, Meta(ge=0)] = 1.0
     """Between the starts of two requests to a host; robots.txt may ask for more."""
     max_delay_s: Annotated[float, Meta(ge=0)] = 120.0
@@ -105,7 +122,7 @@ class Politeness(Part, frozen=True, kw_only=True):
     """Requests to one host at once."""
     per_domain: Annotated[int, Meta(ge=1, le=1000)] | None = 4
     """However many hosts a registered domain has, together they are asked no more than so many;
-    `None` for no such limit."""
+    no such limit where this is `null`."""
     per_address: Annotated[int, Meta(ge=1, le=1000)] | None = 8
     """Likewise the hosts on one IP address."""
     adaptive: bool = True
@@ -130,17 +147,22 @@ FAST: Final = Politeness(
 class Fetching(Part, frozen=True, kw_only=True):
     """How requests look and which way they go."""
 
-    user_agent: str | None = None
-    """An honest one with a contact by default."""
-    contact: str | None = None
-    """An address or page that the default user agent names."""
+    user_agent: Annotated[str, Meta(examples=["shop-watch/1.0 (+https://me.example)"])] | None = (
+        None
+    )
+    """What the crawl calls itself; an honest name with a contact where this is not set."""
+    contact: Annotated[str, Meta(examples=["crawls@me.example"])] | None = None
+    """An address or page that the default user agent names, for who wants to complain."""
     headers: dict[str, str] = {}
+    """Sent with every request, beside the usual ones."""
     cookies: bool = True
-    proxy: str | None = None
-    """`http://`, `https://` or `socks5://`."""
+    """Whether cookies are kept and sent back, for each host on its own."""
+    proxy: Annotated[str, Meta(examples=["http://proxy.example:3128"])] | None = None
+    """All requests go through it: `http://`, `https://` or `socks5://`."""
     allow_private: bool = False
     """Whether addresses of private networks may be visited, where the node allows it."""
     verify_tls: bool = True
+    """Whether certificates are checked; without, anybody on the way can change pages."""
     http2: bool = True
     """Whether HTTP/2 is offered, where the extra `http2` is installed."""
     conditional: bool = True
@@ -150,20 +172,24 @@ class Fetching(Part, frozen=True, kw_only=True):
 class Urls(Part, frozen=True, kw_only=True):
     """When two addresses count as the same page."""
 
-    drop_parameters: tuple[str, ...] = ()
+    drop_parameters: tuple[Annotated[str, Meta(examples=["sort", "ref"])], ...] = ()
     """Query parameters that do not matter, beside the known tracking parameters."""
     keep_tracking: bool = False
+    """Whether `utm_source`, `gclid` and the like make another page."""
     keep_fragment: bool = False
+    """Whether what follows `#` makes another page, as on sites that are one program."""
     sort_query: bool = True
+    """Whether the order of query parameters does not matter."""
     drop_session_ids: bool = True
     """`jsessionid`, `phpsessid` and the like, in path and query."""
     trailing_slash: Literal["keep", "drop"] = "keep"
+    """`drop`: `/shop/` and `/shop` are one page."""
 
 
 class SinkSpec(Part, frozen=True, kw_only=True):
     """One place where the crawl's output goes; the scheme of the URL names the kind."""
 
-    url: str
+    url: Annotated[str, Meta(examples=["fleet:items"])]
     """A path or `file:`, `sqlite:`, `postgresql:` URL; the ending tells the format of a file, and
     `?table=` the table of a database. Other schemes are the formats of their name. On a fleet,
     `fleet:items` and `fleet:pages` (a WARC archive) are the master's storage; items go there when
@@ -171,6 +197,7 @@ class SinkSpec(Part, frozen=True, kw_only=True):
     format: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")] | None = None
     """`jsonl`, `csv`, `warc`, `table`, or what an installed package offers."""
     compress: Literal["gzip", "zstd"] | None = None
+    """Files are packed with this."""
     rotate_mb: Annotated[float, Meta(gt=0)] | None = None
     """Files: another one is begun once one has so many million bytes."""
     columns: tuple[str, ...] = ()
@@ -182,12 +209,16 @@ class SinkSpec(Part, frozen=True, kw_only=True):
 class CrawlParameters(Part, frozen=True, kw_only=True):
     """A whole crawl."""
 
-    url: str | None = None
-    urls: tuple[str, ...] = ()
+    url: Address | None = None
+    """Where the crawl begins."""
+    urls: tuple[Address, ...] = ()
+    """Where the crawl begins, when that is in several places."""
     depth: Annotated[int, Meta(ge=0)] | None = None
-    """Links to follow from a seed; `None` follows all."""
+    """How many links away from a seed pages may be; 0 takes the seeds alone, and without it all
+    links are followed."""
     selectors: dict[str, Any] = {}
-    """The flat map `{product, title, price}`, or the explicit nested form."""
+    """What is taken out of each page: names, and where on the page they stand. One that contains
+    the others, such as `product`, is the item; the explicit nested form is possible, too."""
     structured: bool = False
     """Whether JSON-LD and OpenGraph go into the items."""
     scope: Scope = Scope()
@@ -196,10 +227,14 @@ class CrawlParameters(Part, frozen=True, kw_only=True):
     fetching: Fetching = Fetching()
     canonical: Urls = Urls()
     dedup: Literal["exact", "bloom"] = "exact"
+    """How known URLs are remembered: `exact`, or in little memory and with a small share of pages
+    that may be missed (`bloom`)."""
     dedup_capacity: Annotated[int, Meta(ge=1000)] = 1_000_000
     """For `bloom`: so many URLs are expected; more make it grow."""
     sinks: tuple[SinkSpec, ...] = ()
+    """Where items go; on a fleet to the master's storage when none is named."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    """So many workers share the crawl."""
     frontier: Literal["master", "node"] | None = None
     """Where a crawl on a fleet keeps its books: at the master, so that it goes on elsewhere when
     its node is gone, or on the node. By default at the master, unless its output goes to `sinks`

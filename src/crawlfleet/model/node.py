@@ -36,6 +36,9 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     health: Health
     reason: str
     since: float
+    value: float | None = None
+    """What was measured, where anything was, when the condition began."""
+    limit: float | None = None
 
 
 CONNECTED: Final = frozenset({NodeStatus.ONLINE, NodeStatus.DRAINING, NodeStatus.MAINTENANCE})

@@ -173,6 +173,10 @@ class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
     health: Annotated[str, _names(Health)]
     reason: str
     since: datetime
+    value: float | None = None
+    """What was measured when it began, in the unit of its setting; null where nothing was."""
+    limit: float | None = None
+    """What it should have stayed within."""
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):

@@ -182,10 +182,23 @@ class Store(History, Protocol):
         """The tasks that exist among `ids`, in the order of `ids`."""
         ...
 
+    async def task_states(self, ids: Sequence[str]) -> dict[str, TaskStatus]:
+        """The states of the tasks that exist among `ids`, without loading what they hold."""
+        ...
+
     async def find_tasks(
-        self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
+        self,
+        filter: TaskFilter,
+        *,
+        after: str | None,
+        limit: int,
+        newest_first: bool = True,
+        with_results: bool = True,
     ) -> list[Task]:
-        """Up to `limit` matching tasks beyond the id `after` in the chosen order."""
+        """Up to `limit` matching tasks beyond the id `after` in the chosen order.
+
+        Without results `result` is `None`: that of a task may be a megabyte, and lists show none.
+        """
         ...
 
     async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:

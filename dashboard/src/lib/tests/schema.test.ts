@@ -11,12 +11,14 @@ const SCHEMA = {
       properties: {
         url: { type: "string" },
         depth: { anyOf: [{ type: "integer", minimum: 0 }, { type: "null" }], default: null },
-        urls: { type: "array", items: { type: "string" }, default: [] },
+        urls: { type: "array", items: { type: "string", examples: ["a", "b"] }, default: [] },
         dedup: { enum: ["exact", "bloom"], default: "exact" },
         scope: { $ref: "#/$defs/Scope", default: {}, description: "Where it may go." },
         headers: { type: "object", additionalProperties: { type: "string" } },
         selectors: { type: "object" },
         sinks: { type: "array", items: { $ref: "#/$defs/Scope" } },
+        html: { type: "string", maxLength: 2_000_000 },
+        strategy: { type: "string", examples: ["random", "weighted"] },
         any: {},
         either: { anyOf: [{ type: "string" }, { type: "integer" }] },
       },
@@ -37,7 +39,9 @@ describe("a form from a schema", () => {
       "scope group",
       "headers map",
       "selectors map",
-      "sinks json",
+      "sinks rows",
+      "html longText",
+      "strategy text",
       "any json",
       "either json",
     ]);
@@ -46,6 +50,18 @@ describe("a form from a schema", () => {
     expect(fields[3]?.options).toEqual(["exact", "bloom"]);
     expect(fields[4]).toMatchObject({ hint: "Where it may go." });
     expect(fields[4]?.fields.map((field) => field.name)).toEqual(["sitemaps"]);
+  });
+
+  it("knows what to show in an empty field", () => {
+    const by = Object.fromEntries(fields.map((field) => [field.name, field]));
+    expect(by.urls?.example).toBe("a\nb");
+    expect(by.strategy).toMatchObject({
+      example: "random",
+      suggestions: ["random", "weighted"],
+    });
+    expect(by.headers?.mapOf).toBe("text");
+    expect(by.selectors?.mapOf).toBe("selectors");
+    expect(by.sinks?.fields.map((field) => field.path.join("."))).toEqual(["sinks.sitemaps"]);
   });
 
   it("ends with a schema that contains itself", () => {
@@ -69,8 +85,10 @@ describe("a form from a schema", () => {
         f: { g: "" },
         h: { i: { j: 1 } },
         k: null,
+        l: [{ m: "", n: 1 }, {}],
+        o: [{ p: "" }],
       }),
-    ).toEqual({ b: 0, c: false, e: ["x"], h: { i: { j: 1 } } });
+    ).toEqual({ b: 0, c: false, e: ["x"], h: { i: { j: 1 } }, l: [{ n: 1 }] });
   });
 
   it("changes one value and leaves the others", () => {

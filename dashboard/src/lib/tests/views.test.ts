@@ -1,7 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { fill, type Translate } from "../../i18n";
-import { zh } from "../../i18n/zh";
-import { retold } from "../../pages/task/useSummary";
 import { filtersOf, funnel } from "../explain";
 import { groupByPlace, laidOut } from "../places";
 import { columns, errorClasses } from "../series";
@@ -163,25 +160,5 @@ describe("the same from elsewhere", () => {
       "u",
     );
     expect(text).toContain('fleet.submit("t", {"a": [True, None, "x"]}, priority=7)');
-  });
-});
-
-describe("the summary of an explanation", () => {
-  const placement = {
-    summary: "",
-    feasible: false,
-    nodes: 3,
-    feasible_nodes: 0,
-    rejected: { status: 1, "my-rule": 2 },
-    details: [],
-  };
-  const why = { task_id: "t", status: "pending" as const, summary: "as the master says" };
-  const t: Translate = (key, values) => fill(zh[key], values);
-  it("is put together in another language", () => {
-    expect(retold({ ...why, placement }, t)).toBe(
-      "3 个节点现在都不能运行它：2 个被 my-rule 拒绝，1 个不在线。",
-    );
-    expect(retold({ ...why, status: "paused" }, t)).toBe("已暂停；恢复后回到队列。");
-    expect(retold({ ...why, status: "failed" }, t)).toBe("as the master says");
   });
 });

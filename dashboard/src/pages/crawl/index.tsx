@@ -13,7 +13,7 @@ import { Icon } from "../../ui/Icon";
 import { LogView } from "../../ui/LogView";
 import { State } from "../../ui/State";
 import { Tabs } from "../../ui/Tabs";
-import { useToast } from "../../ui/Toasts";
+import { useComplain, useToast } from "../../ui/Toasts";
 import { Figures } from "./Figures";
 import { Items } from "./Items";
 import { UrlLookUp } from "./UrlLookUp";
@@ -23,6 +23,7 @@ type Verb = "pause" | "resume" | "stop";
 function Actions({ crawl }: { crawl: CrawlView }) {
   const t = useT();
   const toast = useToast();
+  const complain = useComplain();
   const { operates } = useVisitor();
   const [asking, setAsking] = useState(false);
 
@@ -31,7 +32,7 @@ function Actions({ crawl }: { crawl: CrawlView }) {
       await call("post", `/api/v1/crawls/{task_id}:${verb}`, { path: { task_id: crawl.task_id } });
       toast({ tone: "ok", text: t(`crawl.${verb}.done`) });
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
     await queryClient.invalidateQueries({ queryKey: ["crawl", crawl.task_id] });
   }

@@ -4,7 +4,7 @@ import { call } from "../../api/client";
 import { projects, queryClient, taskTypes } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { BulkReply, DeadLetter } from "../../generated/api";
-import { useT } from "../../i18n";
+import { useT, useWord } from "../../i18n";
 import { count, shortId } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { Link, useSearch } from "../../lib/router";
@@ -13,7 +13,7 @@ import { Confirm } from "../../ui/Dialog";
 import { SelectFilter } from "../../ui/SelectFilter";
 import { State } from "../../ui/State";
 import { type Column, Table } from "../../ui/Table";
-import { useToast } from "../../ui/Toasts";
+import { useComplain, useToast } from "../../ui/Toasts";
 
 type Verb = "requeue" | "discard";
 const CLASSES = ["error", "network", "timeout", "crash", "lost", "invalid"];
@@ -44,7 +44,9 @@ async function carryOut(verb: Verb, body: Record<string, unknown>): Promise<[num
 
 export default function DeadLetters() {
   const t = useT();
+  const word = useWord();
   const toast = useToast();
+  const complain = useComplain();
   const { operates, seesFleet } = useVisitor();
   const [search, change] = useSearch();
   const filter = useMemo(() => selection(search), [search]);
@@ -71,7 +73,7 @@ export default function DeadLetters() {
       });
       setChosen(new Set());
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
     await queryClient.invalidateQueries({ queryKey: ["dead-letters"] });
   }
@@ -111,7 +113,8 @@ export default function DeadLetters() {
     { title: t("tasks.type"), cell: (letter) => letter.task_type },
     {
       title: t("dead.error"),
-      cell: (letter) => (letter.error_class ? <Chip tone="bad">{letter.error_class}</Chip> : "–"),
+      cell: (letter) =>
+        letter.error_class ? <Chip tone="bad">{word("errorClass", letter.error_class)}</Chip> : "–",
     },
     {
       title: t("dead.message"),

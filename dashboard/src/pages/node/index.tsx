@@ -4,8 +4,9 @@ import { call } from "../../api/client";
 import { nodeHistory, node as nodeQuery } from "../../api/queries";
 import type { NodeHistoryView, NodeView } from "../../generated/api";
 import { useT } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { bytes, count, percent, short, span } from "../../lib/format";
-import { isConnected, reasonOf } from "../../lib/nodes";
+import { isConnected } from "../../lib/nodes";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
 import {
   Ago,
@@ -29,6 +30,7 @@ type Resolution = "raw" | "minute" | "hour";
 
 function Facts({ node }: { node: NodeView }) {
   const t = useT();
+  const why = useRetelling().health(node);
   const { resources: has } = node;
   return (
     <dl className="facts">
@@ -39,7 +41,7 @@ function Facts({ node }: { node: NodeView }) {
       <dt>{t("nodes.health")}</dt>
       <dd>
         <State family="health" name={node.health} />
-        {reasonOf(node) && <div className="muted small">{reasonOf(node)}</div>}
+        {why && <div className="muted small">{why}</div>}
       </dd>
       <dt>{t("nodes.region")}</dt>
       <dd>{node.region ?? "–"}</dd>

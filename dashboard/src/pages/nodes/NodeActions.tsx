@@ -6,7 +6,7 @@ import type { NodeView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/Dialog";
-import { useToast } from "../../ui/Toasts";
+import { useComplain, useToast } from "../../ui/Toasts";
 
 type Verb = "drain" | "maintenance" | "resume" | "revoke";
 
@@ -23,6 +23,7 @@ function verbsFor(status: string, administers: boolean): Verb[] {
 export function NodeActions({ node, brief }: { node: NodeView; brief?: boolean }) {
   const t = useT();
   const toast = useToast();
+  const complain = useComplain();
   const { operates, administers } = useVisitor();
   const [asked, setAsked] = useState<Verb | null>(null);
   if (!operates) return null;
@@ -32,7 +33,7 @@ export function NodeActions({ node, brief }: { node: NodeView; brief?: boolean }
       await call("post", `/api/v1/nodes/{node_id}:${verb}`, { path: { node_id: node.id } });
       toast({ tone: "ok", text: t(`nodes.${verb}.done`, { name: node.name }) });
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
     await queryClient.invalidateQueries({ queryKey: ["nodes"] });
   }

@@ -4,8 +4,9 @@ import { nodeHistory, nodes } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { NodeView } from "../../generated/api";
 import { type Key, useT, useWord } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { bytes, count } from "../../lib/format";
-import { distinct, fits, isConnected, nodeFilter, ordered, reasonOf } from "../../lib/nodes";
+import { distinct, fits, isConnected, nodeFilter, ordered } from "../../lib/nodes";
 import { Link, useSearch } from "../../lib/router";
 import { useVisible } from "../../lib/visible";
 import { Ago, Button, Card, Empty, Loaded, Meter, PageHead } from "../../ui/basics";
@@ -38,6 +39,7 @@ function Sorter({ name, title }: { name: string; title: Key }) {
 
 function NodeRow({ node }: { node: NodeView }) {
   const t = useT();
+  const why = useRetelling().health(node);
   const { operates } = useVisitor();
   const ref = useRef<HTMLTableRowElement>(null);
   const visible = useVisible(ref);
@@ -64,9 +66,9 @@ function NodeRow({ node }: { node: NodeView }) {
       <td>
         <State family="node" name={node.status} />
       </td>
-      <td title={reasonOf(node)}>
+      <td title={why}>
         <State family="health" name={node.health} />
-        {reasonOf(node) && <div className="muted small">{reasonOf(node)}</div>}
+        {why && <div className="muted small">{why}</div>}
       </td>
       {connected ? (
         <>

@@ -1,6 +1,6 @@
 import type { Concern } from "../../generated/api";
-import { type Key, useT, useWord, useWords } from "../../i18n";
-import { en } from "../../i18n/en";
+import { useT, useWord } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { Link } from "../../lib/router";
 import { Coded } from "../../ui/basics";
 import { Icon } from "../../ui/Icon";
@@ -28,26 +28,14 @@ function placeOf({ subject }: Concern): string {
   }
 }
 
-/** In English as the master says it; in other languages by its kind, with its words below. */
 function Words({ item }: { item: Concern }) {
-  const { language, t } = useWords();
-  const known = `concern.${item.kind}` in en;
-  const translated = known && language !== "en";
-  const message = translated
-    ? t(`concern.${item.kind}` as Key, { n: item.count ?? 1 })
-    : item.message;
-  const remedy = translated ? t(`remedy.${item.kind}` as Key) : item.remedy;
+  const { message, remedy } = useRetelling().concern(item);
   return (
     <>
       <div className="strong breaks">{message}</div>
       <div className="muted small breaks">
         <Coded text={remedy} />
       </div>
-      {translated && (
-        <div className="muted small breaks" lang="en">
-          {item.message}
-        </div>
-      )}
     </>
   );
 }

@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { attention, nodes, series, statistics } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { Statistics } from "../../generated/api";
-import { type Key, useT } from "../../i18n";
+import { type Key, useT, useWord } from "../../i18n";
 import { count, short, span } from "../../lib/format";
 import { Link, useSearch } from "../../lib/router";
 import { type Columns, columns, errorClasses, IN_HAND, recent } from "../../lib/series";
@@ -166,6 +166,7 @@ const STATE_COLOURS: Record<(typeof IN_HAND)[number], string> = {
 
 function Charts({ past, errors }: { past: Columns; errors: [string, number][] }) {
   const t = useT();
+  const word = useWord();
   const states = useMemo<Line[]>(
     () =>
       IN_HAND.filter(
@@ -208,7 +209,7 @@ function Charts({ past, errors }: { past: Columns; errors: [string, number][] })
       </Card>
       <Card className="span-4" title={t("overview.errors")}>
         {errors.length ? (
-          <Bars rows={errors} tone="bad" />
+          <Bars rows={errors.map(([name, n]) => [word("errorClass", name), n])} tone="bad" />
         ) : (
           <p className="muted">{t("overview.noErrors")}</p>
         )}

@@ -5,12 +5,13 @@ import { clusters, projects, queryClient } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { ClusterView } from "../../generated/api";
 import { useT } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { count, span } from "../../lib/format";
 import { Link } from "../../lib/router";
-import { Button, Card, Chip, Loaded } from "../../ui/basics";
+import { Button, Card, Chip, Coded, Loaded } from "../../ui/basics";
 import { Icon } from "../../ui/Icon";
 import { State } from "../../ui/State";
-import { useToast } from "../../ui/Toasts";
+import { useComplain } from "../../ui/Toasts";
 import { FormDialog } from "./Form";
 
 const SETTINGS = [
@@ -34,6 +35,7 @@ function settingsOf(values: Record<string, string>): Record<string, string | num
 
 function Health({ id }: { id: string }) {
   const t = useT();
+  const { trouble: retold } = useRetelling();
   const found = useQuery({
     queryKey: ["clusters", id, "health"],
     queryFn: () =>
@@ -61,9 +63,9 @@ function Health({ id }: { id: string }) {
             >
               <Icon name="warning" />
               <span>
-                <span className="strong">{trouble.message}</span>
+                <span className="strong">{retold(trouble).message}</span>
                 <br />
-                {trouble.remedy}
+                <Coded text={retold(trouble).remedy} />
               </span>
             </div>
           ))}
@@ -75,7 +77,7 @@ function Health({ id }: { id: string }) {
 
 function ClusterCard({ cluster }: { cluster: ClusterView }) {
   const t = useT();
-  const toast = useToast();
+  const complain = useComplain();
   const { administers } = useVisitor();
   const [editing, setEditing] = useState(false);
   const path = { cluster_id: cluster.id };
@@ -85,7 +87,7 @@ function ClusterCard({ cluster }: { cluster: ClusterView }) {
     try {
       await call("post", `/api/v1/clusters/{cluster_id}:${verb}`, { path });
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
     await renew();
   }

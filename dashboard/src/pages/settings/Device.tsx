@@ -2,18 +2,18 @@ import { useState } from "react";
 import { call } from "../../api/client";
 import { useT } from "../../i18n";
 import { Ago, Button, Card, Command } from "../../ui/basics";
-import { useToast } from "../../ui/Toasts";
+import { useComplain } from "../../ui/Toasts";
 
 /** A link that signs another device in, once. */
 export function Device() {
   const t = useT();
-  const toast = useToast();
+  const complain = useComplain();
   const [link, setLink] = useState<{ path: string; expires_at: string } | null>(null);
   async function make(): Promise<void> {
     try {
       setLink(await call("post", "/api/v1/session:link", {}));
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
   }
   return (

@@ -2,6 +2,7 @@
 import { type FormEvent, type ReactNode, useState } from "react";
 import { Problem } from "../../api/client";
 import { useT } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { Button, Command, Field } from "../../ui/basics";
 import { Dialog } from "../../ui/Dialog";
 
@@ -25,6 +26,7 @@ interface FormDialogProps {
 
 export function FormDialog({ title, asks, verb, onSubmit, onClose }: FormDialogProps) {
   const t = useT();
+  const { problem } = useRetelling();
   const [values, setValues] = useState<Record<string, string>>(
     Object.fromEntries(asks.map((ask) => [ask.name, ask.value ?? ask.options?.[0]?.[0] ?? ""])),
   );
@@ -44,7 +46,7 @@ export function FormDialog({ title, asks, verb, onSubmit, onClose }: FormDialogP
       setWrong(
         Object.fromEntries(errors.map((each) => [each.field, `${each.message}; ${each.remedy}`])),
       );
-      if (errors.length === 0) setTrouble((error as Error).message);
+      if (errors.length === 0) setTrouble(problem(error));
       setBusy(false);
     }
   }

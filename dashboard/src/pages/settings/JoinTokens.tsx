@@ -9,7 +9,7 @@ import { Ago, Button, Card, Command, Empty, Loaded } from "../../ui/basics";
 import { Confirm } from "../../ui/Dialog";
 import { State } from "../../ui/State";
 import { type Column, Table } from "../../ui/Table";
-import { useToast } from "../../ui/Toasts";
+import { useComplain, useToast } from "../../ui/Toasts";
 import { daysToSeconds, FormDialog, SecretDialog } from "./Form";
 
 /** The line to paste on a new machine. */
@@ -21,6 +21,7 @@ function lineFor(secret: string, cluster: string | null | undefined): string {
 export function JoinTokens() {
   const t = useT();
   const toast = useToast();
+  const complain = useComplain();
   const [making, setMaking] = useState(false);
   const [made, setMade] = useState<NewJoinToken | null>(null);
   const [doomed, setDoomed] = useState<JoinTokenView | null>(null);
@@ -47,7 +48,7 @@ export function JoinTokens() {
       await call("post", "/api/v1/join-tokens/{join_token_id}:revoke", { path });
       toast({ tone: "ok", text: t("keys.revoked", { name: token.name }) });
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
     await queryClient.invalidateQueries({ queryKey: key });
   }

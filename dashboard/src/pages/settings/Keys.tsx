@@ -8,7 +8,7 @@ import { Ago, Button, Card, Chip, Loaded } from "../../ui/basics";
 import { Confirm } from "../../ui/Dialog";
 import { State } from "../../ui/State";
 import { type Column, Table } from "../../ui/Table";
-import { useToast } from "../../ui/Toasts";
+import { useComplain, useToast } from "../../ui/Toasts";
 import { daysToSeconds, FormDialog, SecretDialog } from "./Form";
 
 type Asked = { kind: "make" } | { kind: "rotate" | "revoke"; key: KeyView } | null;
@@ -16,6 +16,7 @@ type Asked = { kind: "make" } | { kind: "rotate" | "revoke"; key: KeyView } | nu
 export function Keys() {
   const t = useT();
   const toast = useToast();
+  const complain = useComplain();
   const [asked, setAsked] = useState<Asked>(null);
   const [made, setMade] = useState<NewKey | null>(null);
   const found = useQuery({ queryKey: ["keys"], queryFn: () => call("get", "/api/v1/keys") });
@@ -47,7 +48,7 @@ export function Keys() {
       await call("post", "/api/v1/keys/{key_id}:revoke", { path: { key_id: key.id } });
       toast({ tone: "ok", text: t("keys.revoked", { name: key.name }) });
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
     await renew();
   }

@@ -10,13 +10,13 @@ import { Link } from "../../lib/router";
 import { Ago, Button, Card, Loaded } from "../../ui/basics";
 import { Mark, State } from "../../ui/State";
 import { type Column, Table } from "../../ui/Table";
-import { useToast } from "../../ui/Toasts";
+import { useComplain } from "../../ui/Toasts";
 import { FormDialog } from "./Form";
 
 export function Projects() {
   const t = useT();
   const word = useWord();
-  const toast = useToast();
+  const complain = useComplain();
   const { administers } = useVisitor();
   const [making, setMaking] = useState(false);
   const found = useQuery(projects);
@@ -28,7 +28,7 @@ export function Projects() {
       const path = { project_id: project.id };
       await call("post", `/api/v1/projects/{project_id}:${verb}`, { path });
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
     await renew();
   }

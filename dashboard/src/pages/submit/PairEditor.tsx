@@ -1,27 +1,35 @@
 import { useState } from "react";
 import { useT } from "../../i18n";
+import type { MapOf } from "../../lib/schema";
 import { Button } from "../../ui/basics";
 
 interface PairEditorProps {
   id: string;
   value: unknown;
+  of: MapOf;
   onChange: (value: Record<string, unknown> | undefined) => void;
-  namePlaceholder?: string;
-  valuePlaceholder?: string;
+  namePlaceholder?: string | undefined;
+  valuePlaceholder?: string | undefined;
 }
 
 type Pair = [string, string];
 
-function pairsOf(value: unknown): Pair[] {
+function written(value: unknown, of: MapOf): string {
+  if (typeof value !== "string") return JSON.stringify(value);
+  // A text that would be read as something else is written as what it is.
+  return of === "any" && readValue(value, of) !== value ? JSON.stringify(value) : value;
+}
+
+function pairsOf(value: unknown, of: MapOf): Pair[] {
   const pairs = Object.entries((value ?? {}) as Record<string, unknown>).map(
-    ([name, each]): Pair => [name, typeof each === "string" ? each : JSON.stringify(each)],
+    ([name, each]): Pair => [name, written(each, of)],
   );
   return pairs.length > 0 ? pairs : [["", ""]];
 }
 
-/** Text that is an object of JSON is one: nested selectors can be written so. */
-function readValue(text: string): unknown {
-  if (!text.trim().startsWith("{")) return text;
+/** Text that is JSON is what it says, where that may be: nested selectors are written so. */
+function readValue(text: string, of: MapOf): unknown {
+  if (of === "text" || (of === "selectors" && !text.trim().startsWith("{"))) return text;
   try {
     return JSON.parse(text);
   } catch {
@@ -32,16 +40,17 @@ function readValue(text: string): unknown {
 /** Names and values, a pair on each line. */
 export function PairEditor(props: PairEditorProps) {
   const t = useT();
-  const [pairs, setPairs] = useState<Pair[]>(() => pairsOf(props.value));
+  const [pairs, setPairs] = useState<Pair[]>(() => pairsOf(props.value, props.of));
   function change(next: Pair[]): void {
     setPairs(next);
     const named = next.filter(([name]) => name.trim() !== "");
     props.onChange(
       named.length > 0
-        ? Object.fromEntries(named.map(([name, text]) => [name.trim(), readValue(text)]))
+        ? Object.fromEntries(named.map(([name, text]) => [name.trim(), readValue(text, props.of)]))
         : undefined,
     );
   }
+  const selectors = props.of === "selectors";
   return (
     <div className="stack tight">
       {pairs.map(([name, text], index) => (
@@ -50,7 +59,7 @@ export function PairEditor(props: PairEditorProps) {
             id={index === 0 ? props.id : undefined}
             className="input pair-name"
             aria-label={t("submit.pairName", { n: index + 1 })}
-            placeholder={props.namePlaceholder ?? t("common.name")}
+            placeholder={index === 0 ? (props.namePlaceholder ?? t("common.name")) : ""}
             value={name}
             onChange={(event) =>
               change(pairs.map((pair, at) => (at === index ? [event.target.value, text] : pair)))
@@ -58,8 +67,12 @@ export function PairEditor(props: PairEditorProps) {
           />
           <input
             className="input mono grow"
-            aria-label={t("submit.pairValue", { n: index + 1 })}
-            placeholder={props.valuePlaceholder ?? ""}
+            aria-label={
+              selectors
+                ? t("submit.pairSelector", { n: index + 1 })
+                : t("submit.pairValue", { n: index + 1 })
+            }
+            placeholder={index === 0 ? (props.valuePlaceholder ?? "") : ""}
             value={text}
             onChange={(event) =>
               change(pairs.map((pair, at) => (at === index ? [name, event.target.value] : pair)))

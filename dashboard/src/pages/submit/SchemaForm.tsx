@@ -1,208 +1,221 @@
-import { useState } from "react";
+/** A form for whatever a schema describes: first what is common, then the rest by subject. */
+import { type ReactNode, useId, useMemo } from "react";
 import { useT } from "../../i18n";
-import { changed, type FormField, type Values } from "../../lib/schema";
-import { Field } from "../../ui/basics";
-import { PairEditor } from "./PairEditor";
+import { arrange, filledIn, type Section } from "../../lib/layout";
+import { changed, type FormField, type Values, valueAt } from "../../lib/schema";
+import { Button, Coded, Field } from "../../ui/basics";
+import { FieldInput } from "./FieldInput";
+import { type FieldWords, type Glossary, wordsAt, wordsOf } from "./words";
 
-interface SchemaFormProps {
-  fields: readonly FormField[];
-  values: Values;
+interface FormContext {
+  type: string;
+  words: Glossary;
   /** What the master said was wrong, by the path of the field. */
   wrong: Record<string, string>;
-  onChange: (values: Values) => void;
-  path?: readonly string[];
-  root?: Values;
+  /** What stands below a field, by its path. */
+  beside?: Record<string, ReactNode>;
 }
 
-const SHOWS_DEFAULT = new Set(["boolean", "choice"]);
-
-/** What the field is for, with what the schema puts between back-ticks as code, and its default. */
-function Hint({ field }: { field: FormField }) {
-  const { fallback, hint } = field;
-  const plain = fallback === undefined || fallback === null || typeof fallback === "object";
-  if (!hint && (plain || SHOWS_DEFAULT.has(field.kind))) return null;
-  return (
-    <>
-      {hint.split("`").map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}
-      {!plain && !SHOWS_DEFAULT.has(field.kind) && <> ({String(fallback)})</>}
-    </>
-  );
-}
-
-/** A value that has no better form: typed as JSON, taken over once it is. */
-function JsonInput(props: {
-  id: string;
-  note: string | undefined;
-  value: unknown;
-  onChange: (value: unknown) => void;
-}) {
-  const t = useT();
-  const [text, setText] = useState(
-    props.value === undefined ? "" : JSON.stringify(props.value, null, 2),
-  );
-  const [bad, setBad] = useState(false);
-  return (
-    <>
-      <textarea
-        id={props.id}
-        aria-describedby={props.note}
-        aria-invalid={bad || undefined}
-        className="textarea"
-        value={text}
-        rows={3}
-        onChange={(event) => {
-          const typed = event.target.value;
-          setText(typed);
-          try {
-            props.onChange(typed.trim() ? JSON.parse(typed) : undefined);
-            setBad(false);
-          } catch {
-            setBad(true);
-          }
-        }}
-      />
-      {bad && <span className="wrong">{t("submit.notJson")}</span>}
-    </>
-  );
-}
-
-function Input(props: {
+interface OneProps extends FormContext {
   field: FormField;
-  id: string;
-  note: string | undefined;
   value: unknown;
+  /** Where the field stands, as the master names it. */
+  at: string;
   onChange: (value: unknown) => void;
-}) {
-  const t = useT();
-  const { field, id, note, value, onChange } = props;
-  switch (field.kind) {
-    case "boolean":
-      return (
-        <select
-          id={id}
-          aria-describedby={note}
-          className="select"
-          value={value === undefined ? "" : String(value)}
-          onChange={(event) =>
-            onChange(event.target.value === "" ? undefined : event.target.value === "true")
-          }
-        >
-          <option value="">
-            {t("submit.default", { value: field.fallback ? t("common.yes") : t("common.no") })}
-          </option>
-          <option value="true">{t("common.yes")}</option>
-          <option value="false">{t("common.no")}</option>
-        </select>
-      );
-    case "choice":
-      return (
-        <select
-          id={id}
-          aria-describedby={note}
-          className="select"
-          value={String(value ?? "")}
-          onChange={(event) => onChange(event.target.value || undefined)}
-        >
-          <option value="">{t("submit.default", { value: String(field.fallback ?? "–") })}</option>
-          {field.options.map((option) => (
-            <option key={option}>{option}</option>
-          ))}
-        </select>
-      );
-    case "number":
-      return (
-        <input
-          id={id}
-          aria-describedby={note}
-          className="input"
-          type="number"
-          step={field.whole ? 1 : "any"}
-          min={field.min ?? undefined}
-          max={field.max ?? undefined}
-          required={field.required}
-          value={value === undefined || value === null ? "" : String(value)}
-          onChange={(event) =>
-            onChange(event.target.value === "" ? undefined : Number(event.target.value))
-          }
-        />
-      );
-    case "list":
-      return (
-        <textarea
-          id={id}
-          aria-describedby={note}
-          className="textarea"
-          rows={3}
-          placeholder={t("submit.onePerLine")}
-          value={((value as string[] | undefined) ?? []).join("\n")}
-          onChange={(event) => onChange(event.target.value.split("\n"))}
-        />
-      );
-    case "map":
-      return <PairEditor id={id} value={value} onChange={onChange} />;
-    case "json":
-      return <JsonInput id={id} note={note} value={value} onChange={onChange} />;
-    default:
-      return (
-        <input
-          id={id}
-          aria-describedby={note}
-          className="input"
-          required={field.required}
-          value={String(value ?? "")}
-          onChange={(event) => onChange(event.target.value)}
-        />
-      );
-  }
 }
 
-/** A form for whatever a schema describes; groups that are not needed often are folded. */
-export function SchemaForm({ fields, values, wrong, onChange, path = [] }: SchemaFormProps) {
-  const plain = fields.filter((field) => field.kind !== "group");
-  const groups = fields.filter((field) => field.kind === "group");
+const WIDE = new Set(["map", "json", "list", "rows", "longText"]);
+
+interface CheckProps {
+  words: FieldWords;
+  wrong: string | undefined;
+  usual: boolean;
+  value: unknown;
+  onChange: (value: unknown) => void;
+}
+
+/** Yes or no, with what is usual until somebody says otherwise. */
+function Check(props: CheckProps) {
+  const id = useId();
+  const usual = props.usual;
+  const note = props.wrong ?? props.words.hint;
+  return (
+    <div className="field">
+      <label className="check" htmlFor={id}>
+        <input
+          id={id}
+          type="checkbox"
+          aria-describedby={note ? `${id}-note` : undefined}
+          checked={props.value === undefined ? usual : props.value === true}
+          onChange={(event) =>
+            props.onChange(event.target.checked === usual ? undefined : event.target.checked)
+          }
+        />
+        {props.words.label}
+      </label>
+      {note && (
+        <span className={props.wrong ? "wrong" : "hint"} id={`${id}-note`}>
+          <Coded text={note} />
+        </span>
+      )}
+    </div>
+  );
+}
+
+/** Several of the same, each with fields of its own. */
+function Rows(props: { fieldWords: FieldWords } & OneProps) {
+  const t = useT();
+  const { field, fieldWords, at, onChange } = props;
+  const rows = (props.value as Values[] | undefined) ?? [];
+  const change = (next: Values[]) => onChange(next.length > 0 ? next : undefined);
+  return (
+    <fieldset className="field whole rows">
+      <legend className="field-label">{fieldWords.label}</legend>
+      {fieldWords.hint && (
+        <span className="hint">
+          <Coded text={fieldWords.hint} />
+        </span>
+      )}
+      {rows.map((row, index) => (
+        <div className="rows-one" key={index}>
+          <div className="form-grid">
+            {field.fields.map((inner) => (
+              <One
+                key={inner.name}
+                {...props}
+                field={inner}
+                at={`${at}[${index}].${inner.name}`}
+                value={row[inner.name]}
+                onChange={(value) =>
+                  change(
+                    rows.map((each, place) =>
+                      place === index ? { ...each, [inner.name]: value } : each,
+                    ),
+                  )
+                }
+              />
+            ))}
+          </div>
+          <div>
+            <Button
+              size="small"
+              look="plain"
+              icon="close"
+              onClick={() => change(rows.filter((_, place) => place !== index))}
+            >
+              {t("submit.rowRemove", { n: index + 1 })}
+            </Button>
+          </div>
+        </div>
+      ))}
+      <div>
+        <Button size="small" icon="submit" onClick={() => change([...rows, {}])}>
+          {t("submit.rowAdd")}
+        </Button>
+      </div>
+    </fieldset>
+  );
+}
+
+function One(props: OneProps) {
+  const { field, type, words: glossary, at } = props;
+  const words = wordsOf(glossary, type, field);
+  const wrong = props.wrong[at];
+  if (field.kind === "boolean")
+    return (
+      <Check
+        words={words}
+        wrong={wrong}
+        usual={field.fallback === true}
+        value={props.value}
+        onChange={props.onChange}
+      />
+    );
+  if (field.kind === "rows") return <Rows {...props} fieldWords={words} />;
+  const wide = WIDE.has(field.kind) || field.name === "url" ? "whole" : "";
+  const beside = props.beside?.[at];
+  const one = (
+    <Field
+      label={field.required ? `${words.label} *` : words.label}
+      hint={words.hint ? <Coded text={words.hint} /> : undefined}
+      wrong={wrong}
+      className={wide}
+    >
+      {(id, note) => (
+        <FieldInput
+          field={field}
+          words={words}
+          id={id}
+          note={note}
+          value={props.value}
+          onChange={props.onChange}
+        />
+      )}
+    </Field>
+  );
+  if (!beside) return one;
+  return (
+    <div className={`stack tight ${wide}`}>
+      {one}
+      {beside}
+    </div>
+  );
+}
+
+interface SchemaFormProps extends FormContext {
+  fields: readonly FormField[];
+  values: Values;
+  onChange: (values: Values) => void;
+}
+
+export function SchemaForm({ fields, values, onChange, ...context }: SchemaFormProps) {
+  const t = useT();
+  const { type, words, wrong } = context;
+  const { first, sections } = useMemo(() => arrange(fields, type), [fields, type]);
+  const grid = (several: readonly FormField[]) => (
+    <div className="form-grid">
+      {several.map((field) => (
+        <One
+          key={field.path.join(".")}
+          {...context}
+          field={field}
+          at={field.path.join(".")}
+          value={valueAt(values, field.path)}
+          onChange={(value) => onChange(changed(values, field.path, value))}
+        />
+      ))}
+    </div>
+  );
+  const told = (section: Section) =>
+    section.fields.some((field) => {
+      const at = field.path.join(".");
+      return Object.keys(wrong).some((each) => each === at || each.startsWith(`${at}[`));
+    });
   return (
     <div className="stack">
-      <div className="form-grid">
-        {plain.map((field) => {
-          const wide = field.kind === "map" || field.kind === "json" || field.kind === "list";
-          return (
-            <Field
-              key={field.name}
-              label={field.required ? `${field.name} *` : field.name}
-              hint={<Hint field={field} />}
-              wrong={wrong[[...path, field.name].join(".")]}
-              className={wide || field.name === "url" ? "whole" : ""}
-            >
-              {(id, note) => (
-                <Input
-                  field={field}
-                  id={id}
-                  note={note}
-                  value={values[field.name]}
-                  onChange={(value) => onChange(changed(values, [field.name], value))}
-                />
-              )}
-            </Field>
-          );
-        })}
-      </div>
-      {groups.map((group) => (
-        <details className="group" key={group.name}>
-          <summary>
-            {group.name}{" "}
-            <span className="muted small">
-              <Hint field={group} />
-            </span>
-          </summary>
-          <SchemaForm
-            fields={group.fields}
-            values={(values[group.name] ?? {}) as Values}
-            wrong={wrong}
-            path={[...path, group.name]}
-            onChange={(inner) => onChange(changed(values, [group.name], inner))}
-          />
-        </details>
-      ))}
+      {grid(first)}
+      {sections.length > 0 && (
+        <div className="sections">
+          {sections.map((section) => {
+            const name = wordsAt(words, type, [section.name]);
+            const hint =
+              name.hint ?? fields.find((field) => field.name === section.name)?.hint ?? "";
+            const n = filledIn(section, values);
+            return (
+              <details className="group" key={section.name} open={told(section) || undefined}>
+                <summary>
+                  {name.label}
+                  {n > 0 && <span className="chip busy">{t("submit.filledIn", { n })}</span>}
+                  <span className="muted small">
+                    <Coded text={hint} />
+                  </span>
+                </summary>
+                {grid(section.fields)}
+              </details>
+            );
+          })}
+        </div>
+      )}
     </div>
   );
 }

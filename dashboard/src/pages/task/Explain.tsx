@@ -2,12 +2,12 @@ import { useQuery } from "@tanstack/react-query";
 import { explanation } from "../../api/queries";
 import type { Explanation } from "../../generated/api";
 import { useT, useWord } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { filtersOf, funnel } from "../../lib/explain";
 import { count, span } from "../../lib/format";
 import { Link } from "../../lib/router";
 import { Card, Loaded, useNow } from "../../ui/basics";
 import { Icon } from "../../ui/Icon";
-import { useSummary } from "./useSummary";
 
 /** Filter by filter: how many nodes are left after each. */
 function Funnel({ placement }: { placement: Explanation }) {
@@ -45,6 +45,7 @@ function Funnel({ placement }: { placement: Explanation }) {
 function Matrix({ placement }: { placement: Explanation }) {
   const t = useT();
   const word = useWord();
+  const { reason } = useRetelling();
   const filters = filtersOf(placement);
   return (
     <div className="table-wrap" role="group" tabIndex={0} aria-label={t("explain.byNode")}>
@@ -72,10 +73,10 @@ function Matrix({ placement }: { placement: Explanation }) {
               <td className="words small">
                 {(node.reasons ?? []).length === 0
                   ? t("explain.could")
-                  : (node.reasons ?? []).map((reason) => reason.message).join("; ")}
+                  : (node.reasons ?? []).map(reason).join(t("explain.sum.semicolon"))}
               </td>
               {filters.map((name) => {
-                const against = (node.reasons ?? []).some((reason) => reason.filter === name);
+                const against = (node.reasons ?? []).some((each) => each.filter === name);
                 return (
                   <td key={name} className={against ? "no" : "yes"}>
                     <Icon
@@ -96,7 +97,7 @@ function Matrix({ placement }: { placement: Explanation }) {
 export function Explain({ id }: { id: string }) {
   const t = useT();
   const now = useNow();
-  const summary = useSummary();
+  const { summary } = useRetelling();
   const found = useQuery(explanation(id));
   return (
     <Loaded of={found} rows={8}>

@@ -7,7 +7,7 @@ import { useT } from "../../i18n";
 import { Link } from "../../lib/router";
 import { Button } from "../../ui/basics";
 import { ConfirmOrder, type Verb } from "../../ui/ConfirmOrder";
-import { useToast } from "../../ui/Toasts";
+import { useComplain, useToast } from "../../ui/Toasts";
 
 /** What may be ordered of a task in its state. */
 export function verbsFor(status: string): Verb[] {
@@ -32,6 +32,7 @@ export function verbsFor(status: string): Verb[] {
 export function TaskActions({ task }: { task: TaskView }) {
   const t = useT();
   const toast = useToast();
+  const complain = useComplain();
   const { operates } = useVisitor();
   const [asked, setAsked] = useState<Verb | null>(null);
   if (!operates) return null;
@@ -44,7 +45,7 @@ export function TaskActions({ task }: { task: TaskView }) {
       } else await call("post", `/api/v1/tasks/{task_id}:${verb}`, { path });
       toast({ tone: "ok", text: t(`order.${verb}.done`) });
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
     await queryClient.invalidateQueries({ queryKey: ["task", task.id] });
   }

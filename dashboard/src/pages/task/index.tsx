@@ -2,7 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { executions, explanation, isOver, nodes, task as taskQuery } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { TaskView } from "../../generated/api";
-import { useT } from "../../i18n";
+import { useT, useWord } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { short, span } from "../../lib/format";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
 import { labelOf } from "../../lib/rows";
@@ -27,7 +28,6 @@ import { Tabs } from "../../ui/Tabs";
 import { Explain } from "./Explain";
 import { TaskActions } from "./TaskActions";
 import { Timeline } from "./Timeline";
-import { useSummary } from "./useSummary";
 
 function Duration({ task }: { task: TaskView }) {
   const now = useNow();
@@ -139,7 +139,7 @@ function Progress({ task }: { task: TaskView }) {
 function Waiting({ task }: { task: TaskView }) {
   const t = useT();
   const { path } = usePlace();
-  const summary = useSummary();
+  const { summary } = useRetelling();
   const why = useQuery({ ...explanation(task.id), enabled: !isOver(task.status) });
   if (isOver(task.status) || !why.data || task.status === "processing") return null;
   return (
@@ -152,11 +152,12 @@ function Waiting({ task }: { task: TaskView }) {
 
 function Failure({ task }: { task: TaskView }) {
   const t = useT();
+  const word = useWord();
   if (!task.error) return null;
   return (
     <div className="notice bad stack tight">
       <div>
-        <span className="strong">{task.error.error_class}</span>{" "}
+        <span className="strong">{word("errorClass", task.error.error_class)}</span>{" "}
         <span className="breaks">{task.error.message}</span>
       </div>
       {task.dead_reason && (

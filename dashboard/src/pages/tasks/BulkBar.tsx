@@ -6,7 +6,7 @@ import { count } from "../../lib/format";
 import { selectionOf, type TaskFilter } from "../../lib/taskFilter";
 import { Button } from "../../ui/basics";
 import { ConfirmOrder, type Verb } from "../../ui/ConfirmOrder";
-import { useToast } from "../../ui/Toasts";
+import { useComplain, useToast } from "../../ui/Toasts";
 
 const VERBS: Verb[] = ["cancel", "retry", "reprioritise", "pause", "resume"];
 
@@ -53,6 +53,7 @@ async function carryOut(verb: Verb, props: BulkBarProps, priority: number): Prom
 export function BulkBar(props: BulkBarProps) {
   const t = useT();
   const toast = useToast();
+  const complain = useComplain();
   const [asked, setAsked] = useState<Verb | null>(null);
   const filtered = Object.keys(props.filter).length > 0;
   const many = props.all
@@ -70,7 +71,7 @@ export function BulkBar(props: BulkBarProps) {
       });
       props.onDone();
     } catch (error) {
-      toast({ tone: "bad", text: (error as Error).message });
+      complain(error);
     }
   }
 

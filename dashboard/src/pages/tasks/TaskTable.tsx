@@ -1,24 +1,24 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
 import {
   type KeyboardEvent,
   type MouseEvent,
   memo,
   useCallback,
   useEffect,
+  useLayoutEffect,
   useRef,
   useState,
 } from "react";
-import { useT } from "../../i18n";
-import { shortId } from "../../lib/format";
+import { useT, useWord } from "../../i18n";
+import { ago, shortId } from "../../lib/format";
 import { Link, navigate } from "../../lib/router";
-import type { TaskRow } from "../../lib/rows";
-import { Ago } from "../../ui/basics";
-import { State } from "../../ui/State";
+import { orderOf, useWindow } from "../../lib/window";
+import { useMoment } from "../../ui/basics";
+import { Mark } from "../../ui/State";
 import type { Rows } from "./useRows";
 
 const ROW = 38;
 const ROW_ON_PHONE = 58;
-const AHEAD = 600; // rows before the end at which the next page is fetched
+const AHEAD = 1500; // rows before the end at which the next page is fetched
 
 interface TaskTableProps {
   found: Rows;
@@ -31,25 +31,43 @@ interface TaskTableProps {
 }
 
 interface RowProps {
-  row: TaskRow;
-  node: string;
-  checked: boolean;
-  selectable: boolean;
   index: number;
+  top: number;
+  height: number;
+  current: boolean;
+  id: string;
+  label: string;
+  type: string;
+  status: string;
+  /** The state in words. */
+  state: string;
+  priority: number;
+  node: string;
+  tries: number;
+  at: string;
+  /** How long ago that was. */
+  age: string;
+  checked: boolean;
+  /** What the box to choose it is called; none where nothing can be chosen. */
+  pick: string;
   onPick: (index: number, event: MouseEvent) => void;
 }
 
-/** Drawn again only when something of it changes: scrolling moves the others. */
+/** Made of plain values alone, so that it is drawn again only when one of them changes. */
 const Row = memo(function Row(props: RowProps) {
-  const t = useT();
-  const { row } = props;
   return (
-    <>
+    <div
+      role="row"
+      aria-rowindex={props.index + 2}
+      className={`vrow ${props.checked ? "chosen" : ""} ${props.current ? "current" : ""}`}
+      style={{ height: props.height, transform: `translateY(${props.top}px)` }}
+      data-id={props.id}
+    >
       <div role="cell" className="pick c-pick">
-        {props.selectable && (
+        {props.pick && (
           <input
             type="checkbox"
-            aria-label={t("tasks.pick", { id: shortId(row.id) })}
+            aria-label={props.pick}
             checked={props.checked}
             onChange={() => {}}
             onClick={(event) => props.onPick(props.index, event)}
@@ -57,31 +75,51 @@ const Row = memo(function Row(props: RowProps) {
         )}
       </div>
       <div role="cell" className="c-state">
-        <State family="task" name={row.status} />
+        <span className="state">
+          <Mark family="task" name={props.status} />
+          {props.state}
+        </span>
       </div>
       <div role="cell" className="cut c-what">
-        <Link className="main-link" to={`/tasks/${row.id}`} title={row.label}>
-          {row.label}
+        <Link className="main-link" to={`/tasks/${props.id}`} title={props.label}>
+          {props.label}
         </Link>
       </div>
       <div role="cell" className="cut muted c-type">
-        {row.type}
+        {props.type}
       </div>
       <div role="cell" className="c-priority right">
-        {row.priority}
+        {props.priority}
       </div>
       <div role="cell" className="cut muted c-node">
         {props.node}
       </div>
       <div role="cell" className="c-tries right">
-        {row.tries || <span className="muted">–</span>}
+        {props.tries || "–"}
       </div>
       <div role="cell" className="muted small c-when right">
-        <Ago at={row.at} />
+        <time dateTime={props.at} className="nowrap">
+          {props.age}
+        </time>
       </div>
-    </>
+    </div>
   );
 });
+
+/** Rows change places as one scrolls: who was in one that is another task now is let out of it. */
+function useFocusOfRow(body: { current: HTMLElement | null }, first: number, end: number) {
+  const focused = useRef("");
+  // biome-ignore lint/correctness/useExhaustiveDependencies: looked at when the rows have moved
+  useLayoutEffect(() => {
+    const row = document.activeElement?.closest<HTMLElement>(".vrow");
+    if (row && focused.current && row.dataset.id !== focused.current) {
+      body.current?.focus({ preventScroll: true });
+    }
+  }, [first, end]);
+  return (target: HTMLElement) => {
+    focused.current = target.closest<HTMLElement>(".vrow")?.dataset.id ?? "";
+  };
+}
 
 /** A window onto the rows: only those in sight are in the document. */
 export function TaskTable(props: TaskTableProps) {
@@ -91,20 +129,17 @@ export function TaskTable(props: TaskTableProps) {
   const body = useRef<HTMLDivElement>(null);
   const last = useRef<number | null>(null);
   const [current, setCurrent] = useState<number | null>(null);
-  const phone = window.matchMedia("(max-width: 860px)").matches;
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => body.current,
-    estimateSize: () => (phone ? ROW_ON_PHONE : ROW),
-    overscan: 8,
-    getItemKey: (index) => rows[index]?.id ?? index,
-  });
-  const shown = virtual.getVirtualItems();
-  const end = shown.at(-1)?.index ?? 0;
+  const word = useWord();
+  const now = useMoment();
+  const height = window.matchMedia("(max-width: 860px)").matches ? ROW_ON_PHONE : ROW;
+  const drawn = useWindow(body, height, rows.length);
+  const { first, end, places } = drawn;
+  const noteFocus = useFocusOfRow(body, first, end);
   const { complete, loading, fetchMore } = found;
+  const near = end > rows.length - AHEAD;
   useEffect(() => {
-    if (!complete && !loading && end > rows.length - AHEAD) fetchMore();
-  }, [end, rows.length, complete, loading, fetchMore]);
+    if (!complete && !loading && near) void fetchMore();
+  }, [near, complete, loading, fetchMore]);
 
   function pick(index: number, event: MouseEvent): void {
     const next = new Set(chosen);
@@ -142,10 +177,15 @@ export function TaskTable(props: TaskTableProps) {
   }
   function move(index: number): void {
     setCurrent(index);
-    virtual.scrollToIndex(index);
+    const box = body.current;
+    if (!box) return;
+    const [top, seen] = [index * height, box.clientHeight];
+    if (top < box.scrollTop) box.scrollTop = top;
+    else if (top + height > box.scrollTop + seen) box.scrollTop = top + height - seen;
   }
 
-  const allShown = rows.length > 0 && rows.every((row) => chosen.has(row.id));
+  const allShown =
+    rows.length > 0 && chosen.size >= rows.length && rows.every((row) => chosen.has(row.id));
   return (
     <div
       className="card vtable"
@@ -190,30 +230,34 @@ export function TaskTable(props: TaskTableProps) {
         role="rowgroup"
         tabIndex={0}
         onKeyDown={press}
+        onFocus={(event) => noteFocus(event.target)}
         aria-label={t("tasks.keys")}
       >
-        <div style={{ height: virtual.getTotalSize(), position: "relative" }} role="presentation">
-          {shown.map((item) => {
-            const row = rows[item.index];
+        <div style={{ height: rows.length * height }} className="vspace" role="presentation">
+          {orderOf(drawn).map((index) => {
+            const row = rows[index];
             if (!row) return null;
-            const checked = props.all || chosen.has(row.id);
             return (
-              <div
-                key={item.key}
-                role="row"
-                aria-rowindex={item.index + 2}
-                className={`vrow ${checked ? "chosen" : ""} ${item.index === current ? "current" : ""}`}
-                style={{ height: item.size, transform: `translateY(${item.start}px)` }}
-              >
-                <Row
-                  row={row}
-                  node={props.names.get(row.node) ?? (row.node ? shortId(row.node) : "")}
-                  checked={checked}
-                  selectable={props.selectable}
-                  index={item.index}
-                  onPick={onPick}
-                />
-              </div>
+              <Row
+                key={index % places}
+                index={index}
+                top={index * height}
+                height={height}
+                current={index === current}
+                id={row.id}
+                label={row.label}
+                type={row.type}
+                status={row.status}
+                state={word("task", row.status)}
+                priority={row.priority}
+                node={props.names.get(row.node) ?? (row.node ? shortId(row.node) : "")}
+                tries={row.tries}
+                at={row.at}
+                age={ago(row.at, now)}
+                checked={props.all || chosen.has(row.id)}
+                pick={props.selectable ? t("tasks.pick", { id: shortId(row.id) }) : ""}
+                onPick={onPick}
+              />
             );
           })}
         </div>

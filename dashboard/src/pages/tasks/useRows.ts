@@ -15,8 +15,8 @@ export interface Rows {
   complete: boolean;
   loading: boolean;
   error: unknown;
-  fetchMore: () => void;
-  refresh: () => void;
+  fetchMore: () => Promise<void>;
+  refresh: () => Promise<void>;
 }
 
 async function fetchPage(filter: TaskFilter, limit: number, cursor: string | null) {
@@ -80,7 +80,10 @@ export function useRows(filter: TaskFilter): Rows {
     const stopReturning = live.hearReturn(begin);
     const stopHearing = live.hear((news) => {
       if (news.tasks.size === 0) return;
-      setRows((known) => within(patched(known, news.tasks), states));
+      setRows((known) => {
+        const next = patched(known, news.tasks);
+        return next === known ? known : within(next, states);
+      });
       if (news.born > 0 || key !== "{}") renew();
     });
     return () => {
@@ -89,12 +92,5 @@ export function useRows(filter: TaskFilter): Rows {
     };
   }, [key, fetchMore, refresh]);
 
-  return {
-    rows,
-    complete,
-    loading,
-    error,
-    fetchMore: () => void fetchMore(),
-    refresh: () => void refresh(),
-  };
+  return { rows, complete, loading, error, fetchMore, refresh };
 }

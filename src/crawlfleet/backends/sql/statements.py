@@ -21,6 +21,7 @@ from sqlalchemy import (
     delete,
     func,
     literal_column,
+    null,
     select,
     tuple_,
     update,
@@ -124,6 +125,9 @@ class Statements(Generic[T]):
         self.by_ids = cache(self._by_ids)
         self.in_order = cache(self._in_order)
         self.find_tasks = cache(self._find_tasks)
+        self.task_states = dialect.finish(
+            select(tasks.c.id, tasks.c.status).where(dialect.among_given(tasks.c.id, "ids"))
+        )
         self.count_tasks = cache(self._count_tasks)
         self.find_events = cache(self._find_events)
         self.find_logs = cache(self._find_logs)
@@ -204,13 +208,23 @@ class Statements(Generic[T]):
         return self._dialect.finish(select(table).order_by(table.c.id))
 
     def _find_tasks(
-        self, given: tuple[str, ...], dead: bool | None, after: bool, newest_first: bool
+        self,
+        given: tuple[str, ...],
+        dead: bool | None,
+        after: bool,
+        newest_first: bool,
+        with_results: bool,
     ) -> T:
         """Up to `limit` tasks that match `given` (a part of `FILTERS`, in that order).
 
         Without statistics SQLite guesses which index is best, so it is left one to choose from.
         """
-        statement = select(tasks)
+        statement = select(
+            *(
+                each if with_results or each is not tasks.c.result else null().label("result")
+                for each in tasks.c
+            )
+        )
         indexed = not dead
         for name in given:
             statement = statement.where(self._is_given(name, indexed))

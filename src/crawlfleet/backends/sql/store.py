@@ -123,14 +123,26 @@ class SqlStore(SqlHistory[T], ABC, Generic[T]):
         by_id = {task.id: task for task in await self._among(rows.TASK, list(ids))}
         return [by_id[wanted] for wanted in ids if wanted in by_id]
 
+    async def task_states(self, ids: Sequence[str]) -> dict[str, TaskStatus]:
+        found = await self._fetch(self._statements.task_states, {"ids": list(ids)})
+        return {id: TaskStatus(status) for id, status in found}
+
     async def find_tasks(
-        self, filter: TaskFilter, *, after: str | None, limit: int, newest_first: bool = True
+        self,
+        filter: TaskFilter,
+        *,
+        after: str | None,
+        limit: int,
+        newest_first: bool = True,
+        with_results: bool = True,
     ) -> list[Task]:
         """One query for each state, since within a state the index is in order; then the best."""
         if limit <= 0:
             return []
         given, values = filters_of(filter)
-        statement = self._statements.find_tasks(given, filter.dead, after is not None, newest_first)
+        statement = self._statements.find_tasks(
+            given, filter.dead, after is not None, newest_first, with_results
+        )
         values["limit"] = limit
         if after is not None:
             values["after"] = after

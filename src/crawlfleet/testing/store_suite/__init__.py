@@ -11,6 +11,7 @@ project and cluster. `folder` is a fresh temporary folder for stores that need o
 from crawlfleet.testing.store_suite.audits import AuditTests
 from crawlfleet.testing.store_suite.claims import ClaimTests
 from crawlfleet.testing.store_suite.commits import CommitTests
+from crawlfleet.testing.store_suite.glances import GlanceTests
 from crawlfleet.testing.store_suite.histories import HistoryTests
 from crawlfleet.testing.store_suite.keeping import KeepingTests
 from crawlfleet.testing.store_suite.masters import SharedStoreTests
@@ -25,6 +26,7 @@ class StoreSuite(
     ClaimTests,
     ReadTests,
     ShardTests,
+    GlanceTests,
     UpkeepTests,
     AuditTests,
     HistoryTests,

@@ -1,1 +1,0 @@
-import{E as e,St as t,j as n,k as r}from"./index-ChL7jC8l.js";var i=t();function a({label:t,tabs:a,current:o}){let{path:s,search:c}=r();return(0,i.jsx)(`nav`,{className:`tabs`,"aria-label":t,children:a.map(([t,r],a)=>(0,i.jsx)(e,{to:`${s}${n(c,{tab:a===0?null:t})}`,"aria-current":t===o?`page`:void 0,children:r},t))})}export{a as t};
