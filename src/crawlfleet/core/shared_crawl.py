@@ -22,17 +22,7 @@ def rules_of(parameters: CrawlParameters) -> FrontierRules:
 def crawl_of(task: Task) -> str:
     """The id under which the output and the frontier of a crawl are kept: that of the task that
     was submitted, also for those that it was split into."""
-    return parent_of(task) or task.id
-
-
-def parent_of(task: Task) -> str | None:
-    """The task that this one is a part of."""
-    return getattr(task, "parent_id", None)
-
-
-def is_parent(task: Task) -> bool:
-    """Whether others do its work, and it waits for them."""
-    return bool(getattr(task, "is_parent", False))
+    return task.parent_id or task.id
 
 
 class Share(NamedTuple):
