@@ -82,14 +82,14 @@ def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
 
 
 def _divide_crawl(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
-    """All shards have one frontier: each of them is the whole crawl, done by one worker. One that
-    keeps its books or its output on a node stays there, with as many processes."""
+    """All shards have one frontier: each of them is the whole crawl, done by one worker, which
+    knows how many they are since they share what a domain allows. One that keeps its books or its
+    output on a node stays there, with as many processes."""
     if not is_shared("web_crawl") or b'"workers"' not in memoryview(parameters).tobytes():
         return ()
     wanted = msgspec.json.decode(parameters, type=_Crawl)
     workers = wanted.workers if wanted.is_shared else 1
-    rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
-    return (_with(rest, workers=1),) * workers if workers > 1 else ()
+    return (parameters,) * workers if workers > 1 else ()
 
 
 def _with(rest: Mapping[str, msgspec.Raw], **changed: object) -> msgspec.Raw:

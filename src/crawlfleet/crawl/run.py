@@ -213,7 +213,7 @@ class Crawl:
 
     async def _run_engines(self, over: asyncio.Event) -> None:
         parameters = self._parameters
-        if parameters.workers > 1:
+        if parameters.workers > 1 and not self._is_shard:
             crew = Crew(
                 parameters,
                 allow_private=self._allow_private,
