@@ -112,7 +112,10 @@ class FarFrontier(ServedFrontier):
 
 
 class TestServedFrontierOverHttp(FrontierSuite):
-    CRAWLS = 60 if SOAK else 4
+    CRAWLS = 20
+    if not SOAK:
+        # Each of its many lives is a node that joins; without HTTP it is in every run.
+        test_random_crawls_visit_all_within_reach_once_at_their_distance = None  # type: ignore[assignment]
     fleet: ClassVar[LocalFleet]
     crawls: ClassVar[dict[Path, str]] = {}
 
