@@ -61,10 +61,15 @@ def test_other_types_stay_whole() -> None:
     assert divided("sleep", shards=4, seconds=1) == []
 
 
-def test_a_crawl_is_split_once_its_executors_can_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dividing, "SHARED", frozenset({"web_crawl"}))
-    parts = divided("web_crawl", url="https://a.example/", workers=3, depth=1)
-    assert parts == [{"url": "https://a.example/", "workers": 1, "depth": 1}] * 3
+def test_a_crawl_is_split_among_workers_that_know_how_many_they_are() -> None:
+    whole = {"url": "https://a.example/", "workers": 3, "depth": 1}
+    assert divided("web_crawl", **whole) == [whole] * 3
     assert divided("web_crawl", url="https://a.example/", workers=1) == []
-    monkeypatch.setattr(dividing, "SHARED", frozenset())
-    assert divided("web_crawl", url="https://a.example/", workers=3) == []
+    assert divided("web_crawl", **whole, sinks=[{"url": "fleet:pages"}]) != []
+
+
+@pytest.mark.parametrize(
+    "fields", [{"frontier": "node"}, {"sinks": [{"url": "fleet:items"}, {"url": "/data/x.jsonl"}]}]
+)
+def test_a_crawl_whose_books_or_output_are_on_a_node_stays_there(fields: dict[str, Any]) -> None:
+    assert divided("web_crawl", url="https://a.example/", workers=3, **fields) == []

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import os
+import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +19,8 @@ from crawlfleet.model.crawl_views import CrawlView
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.several_masters import SeveralMasters, running_all
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200 if SOAK else 300)]
 SITE = SiteSpec(pages=600, hosts=6, links=12, page_bytes=1500, latency_ms=20)
 UNCOMMITTED_S = 4.0
 """What was fetched so long before a death may be fetched again: a step, and a busy machine."""
@@ -164,4 +167,89 @@ def test_a_master_that_is_away_costs_no_work(tmp_path: Path) -> None:
 
     patience = {"CRAWLFLEET_SESSION_TIMEOUT_S": "60"}
     with ServedSite(SITE) as site, fleet_in(tmp_path, workers=1, **patience) as fleet:
+        asyncio.run(scene(fleet, site))
+
+
+WIDE = SiteSpec(pages=800, hosts=16, links=12, page_bytes=1500, latency_ms=20)
+
+
+async def parts_of(client: Client, id: str) -> list[Any]:
+    """The shards of a crawl, in order."""
+    return [await client.task(each.id) async for each in client.tasks(parent_id=id)]
+
+
+def test_several_nodes_work_for_one_crawl_and_fetch_each_page_once(tmp_path: Path) -> None:
+    async def scene(fleet: SeveralMasters, site: ServedSite) -> None:
+        await fleet.until_ready("master-1", nodes=4)
+        async with fleet.client() as client:
+            id = await submit(client, site, workers=4)
+            await until_fetched(site, 300)
+            running = await client.crawl(id)
+            assert running.state == "processing"
+            seen = await client.explain_url(id, site.spec.url(0))
+            assert seen.record is not None
+            assert seen.record.outcome == "ok"
+
+            ended = await until(client, id, has_ended)
+            assert ended.state == "completed"
+            assert await items(client, id) == truth(site.spec)
+            assert [len(times) for times in fetches(site).values()] == [1] * WIDE.pages
+            result = (await client.task(id)).result
+            assert result is not None
+            assert result["data"]["items"] == len(truth(site.spec))
+            assert result["metrics"]["pages_crawled"] == WIDE.pages
+            assert result["metrics"]["urls"] == WIDE.pages
+            assert ended.output is not None
+            assert ended.output.items == len(truth(site.spec))
+            shares = [
+                each.result["metrics"]["pages_crawled"]
+                for each in await parts_of(client, id)
+                if each.result
+            ]
+            assert sum(shares) == WIDE.pages
+            assert min(shares) > WIDE.pages // 20, "each has its share of the hosts"
+            print(f"\npages of each shard: {shares}")
+            assert [crawl.task_id async for crawl in client.crawls()] == [id]
+
+    with ServedSite(WIDE) as site, fleet_in(tmp_path, workers=4) as fleet:
+        asyncio.run(scene(fleet, site))
+
+
+def test_workers_that_are_killed_and_added_at_random_leave_every_item_once(tmp_path: Path) -> None:
+    kills = 30 if SOAK else 4
+    spec = SiteSpec(
+        pages=400 + 250 * kills, hosts=16, links=12, page_bytes=1500, latency_ms=20, seed=2
+    )
+    chance = random.Random(7)
+
+    async def scene(fleet: SeveralMasters, site: ServedSite) -> None:
+        await fleet.until_ready("master-1", nodes=3)
+        deaths: list[float] = []
+        async with fleet.client() as client:
+            id = await submit(client, site, workers=4)
+            for number in range(kills):
+                await until_fetched(site, 150 + 200 * number)
+                assert not has_ended(await client.crawl(id)), "over before it could be killed"
+                victim = chance.choice([w for w in fleet.workers if fleet.is_running(w)])
+                fleet.kill(victim)
+                deaths.append(time.time())
+                shutil.rmtree(fleet.folder(victim), ignore_errors=True)
+                await asyncio.sleep(chance.uniform(0, 1.5))
+                fleet.start(chance.choice([w for w in fleet.workers if not fleet.is_running(w)]))
+            ended = await until(client, id, has_ended)
+            assert ended.state == "completed"
+            assert await items(client, id) == truth(site.spec)
+            asked = fetches(site)
+            assert set(asked) == set(range(spec.pages))
+            again = [times for times in asked.values() if len(times) > 1]
+            for times in again:
+                for before in times[:-1]:
+                    assert any(-1 <= died - before <= UNCOMMITTED_S for died in deaths)
+            result = (await client.task(id)).result
+            assert result is not None
+            assert result["data"]["items"] == len(truth(site.spec))
+            assert result["metrics"]["pages_crawled"] == spec.pages
+            print(f"\n{kills} kills: {len(again)} of {spec.pages} pages were asked for again")
+
+    with ServedSite(spec) as site, fleet_in(tmp_path, workers=4) as fleet:
         asyncio.run(scene(fleet, site))

@@ -21,6 +21,7 @@ from crawlfleet.api.selecting import (
 )
 from crawlfleet.control.crawls import CRAWL, CrawlVerb
 from crawlfleet.core.orders import Order, Verb
+from crawlfleet.core.shared_crawl import crawl_of
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.crawl_views import (
@@ -93,7 +94,12 @@ async def find(call: Call) -> CrawlPage:
     tasks, cursor = await call.control.queries.find_tasks(
         filter, after=check_cursor(query.cursor), limit=query.limit, with_results=False
     )
-    views = [_brief(task, await call.control.crawls.figures(task)) for task in tasks]
+    crawls = call.control.crawls
+    views = [
+        _brief(task, await crawls.figures(task), is_running=crawls.is_running(task))
+        for task in tasks
+        if task.parent_id is None  # a shard is a part of a crawl, and none by itself
+    ]
     return CrawlPage(items=views, next_cursor=cursor)
 
 
@@ -106,11 +112,11 @@ async def items(call: Call) -> CrawlItemPage:
     task = await _task(call)
     number = first = _position(query.cursor)
     kept, completed = call.control.crawls.output, task.status is TaskStatus.COMPLETED
-    summary = await kept.summary(task.id, "items", completed=completed)
+    summary = await kept.summary(crawl_of(task), "items", completed=completed)
     if summary is None:
         return CrawlItemPage(items=[], next_cursor=None)
     found: list[CrawlItem] = []
-    async for lines in kept.read(task.id, "items", completed=completed, skip=first):
+    async for lines in kept.read(crawl_of(task), "items", completed=completed, skip=first):
         for kind, fields in rows_of(lines):
             if len(found) == query.limit or number - first >= MOST_SCANNED:
                 return _page(found, number, summary.columns)
@@ -137,13 +143,13 @@ async def output(call: Call) -> Response:
         lacking = "keeps no pages" if format == WARC else "has no fields that could be columns"
         told = " or ".join(f"format={each}" for each in formats)
         raise Conflict(f"{task.id} {lacking}; ask for {told}")
-    lines = kept.read(task.id, stream, completed=task.status is TaskStatus.COMPLETED)
+    lines = kept.read(crawl_of(task), stream, completed=task.status is TaskStatus.COMPLETED)
     return download(lines, summary, format, f"crawl-{task.id}")
 
 
 async def explain_url(call: Call) -> UrlExplanation:
     task = await _task(call)
-    if task.status is TaskStatus.PROCESSING:
+    if task.status is TaskStatus.PROCESSING and task.parent_id is None:
         return await call.control.crawls.explain(task, call.query.url)
     from crawlfleet.crawl.run import explained  # a master that nobody asks need not know how
 
@@ -163,7 +169,7 @@ def _ordering(verb: CrawlVerb) -> Handler:
     async def handle(call: Call) -> CrawlView:
         task = await _task(call)
         by_itself = _BEFORE_IT_RUNS.get((verb, task.status))
-        if by_itself is not None:
+        if by_itself is not None and not call.control.crawls.is_running(task):
             order = Order(verb=by_itself, by=call.caller.name, project_id=call.project_id)
             task = await call.control.orders.carry_out_one(order, task.id)
         else:
@@ -193,13 +199,14 @@ async def _summaries(
     """Of items and of pages."""
     completed = task.status is TaskStatus.COMPLETED
     return (
-        await kept.summary(task.id, "items", completed=completed),
-        await kept.summary(task.id, "pages", completed=completed),
+        await kept.summary(crawl_of(task), "items", completed=completed),
+        await kept.summary(crawl_of(task), "pages", completed=completed),
     )
 
 
 async def _view(call: Call, task: Task) -> CrawlView:
-    brief = _brief(task, None)
+    is_running = call.control.crawls.is_running(task)
+    brief = _brief(task, None, is_running=is_running)
     figures = await call.control.crawls.figures(task)
     kept = call.control.crawls.output
     summary, pages = await _summaries(kept, task)
@@ -212,18 +219,18 @@ async def _view(call: Call, task: Task) -> CrawlView:
             formats=formats_of(summary, pages),
         )
     return msgspec.structs.replace(
-        brief, figures=figures, state=_state(task, figures), output=shown
+        brief, figures=figures, state=_state(task, figures, is_running), output=shown
     )
 
 
-def _brief(task: Task, figures: CrawlFigures | None) -> CrawlView:
+def _brief(task: Task, figures: CrawlFigures | None, *, is_running: bool) -> CrawlView:
     """What a list shows."""
     url = _address(task)
     if figures is not None:
         figures = msgspec.structs.replace(figures, hosts=(), rates=())
     return CrawlView(
         task_id=task.id,
-        state=_state(task, figures),
+        state=_state(task, figures, is_running),
         project=task.project_id,
         name=_name(url),
         url=url,
@@ -235,9 +242,12 @@ def _brief(task: Task, figures: CrawlFigures | None) -> CrawlView:
     )
 
 
-def _state(task: Task, figures: CrawlFigures | None) -> str:
-    held = figures is not None and figures.is_paused and task.status is TaskStatus.PROCESSING
-    return str(TaskStatus.PAUSED if held else task.status)
+def _state(task: Task, figures: CrawlFigures | None, is_running: bool) -> str:
+    """That of the task; but one that waits for its shards, which run, runs."""
+    if is_running and figures is not None and figures.is_paused:
+        return str(TaskStatus.PAUSED)
+    is_waiting = task.is_parent and task.status is TaskStatus.WAITING
+    return str(TaskStatus.PROCESSING if is_running and is_waiting else task.status)
 
 
 class _Addresses(msgspec.Struct):

@@ -16,6 +16,8 @@ from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.holding import Holding
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
+from crawlfleet.core.attempts import Lease
+from crawlfleet.core.crawl_figures import counted, together
 from crawlfleet.core.shared_crawl import crawl_of
 from crawlfleet.errors import Conflict, NotFound, OutputUnavailable, StoreUnavailable
 from crawlfleet.model.change import Change
@@ -24,7 +26,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.messages import NoteBatch, NoteReply
 from crawlfleet.model.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
-from crawlfleet.model.task import Task, TaskStatus
+from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -78,6 +80,8 @@ class Crawls:
         self._output = output
         self._figures: dict[str, CrawlFigures] = {}
         """Of executions that live, or have just ended."""
+        self._parts: dict[str, str] = {}
+        """Of which crawl those are a part, by execution."""
 
     @property
     def output(self) -> OutputStore:
@@ -137,8 +141,18 @@ class Crawls:
         return task
 
     def live_figures(self, task: Task) -> CrawlFigures | None:
-        """How far the newest attempt at a crawl has got, if it has said so to this master."""
-        return self._figures.get(task.execution_id or "")
+        """How far the newest attempt at a crawl has got, or all that work for it together, if they
+        have said so to this master."""
+        if not task.is_parent:
+            return self._figures.get(task.execution_id or "")
+        parts = [id for id, crawl_id in self._parts.items() if crawl_id == task.id]
+        told = together([self._figures[id] for id in parts if id in self._figures])
+        counts = self._frontiers.last_counts(task.id)
+        return told if told is None or counts is None else counted(told, counts)
+
+    def is_running(self, task: Task) -> bool:
+        """Whether somebody works for the crawl now."""
+        return bool(self._living(task))
 
     async def figures(self, task: Task) -> CrawlFigures | None:
         """The newest that are known, whether the crawl runs or not."""
@@ -161,12 +175,18 @@ class Crawls:
 
     async def order(self, task: Task, verb: CrawlVerb, *, by: str) -> None:
         """Have a running crawl do something; raises `Conflict` when it does not run."""
-        await self._ask(task, str(verb))
-        if verb is not CrawlVerb.STOP:
-            # The executor's own word comes a second later.
-            known = self.live_figures(task) or CrawlFigures(at=self._system.now())
-            paused = msgspec.structs.replace(known, is_paused=verb is CrawlVerb.PAUSE)
-            self._figures[task.execution_id or ""] = paused
+        living = self._living(task)
+        if not living:
+            raise _does_not_run(task)
+        for lease in living:
+            await self._errands.ask(lease.execution, str(verb))
+            if verb is not CrawlVerb.STOP:
+                # The executor's own word comes a second later.
+                known = self._figures.get(lease.execution.id)
+                self._figures[lease.execution.id] = msgspec.structs.replace(
+                    known or CrawlFigures(at=self._system.now()),
+                    is_paused=verb is CrawlVerb.PAUSE,
+                )
         event = Event(
             kind=_HAPPENED[verb],
             subject=task.id,
@@ -177,13 +197,23 @@ class Crawls:
         )
         await self._state.commit([Change(events=(event,))])
 
+    def _living(self, task: Task) -> list[Lease]:
+        """Who works for a crawl now: one, or those of its shards."""
+        if task.is_parent:
+            leases = [
+                each for each in self._state.leases.values() if each.task.parent_id == task.id
+            ]
+        else:
+            leases = [lease] if (lease := self._state.lease_of(task)) else []
+        return [lease for lease in leases if lease.task.status is TaskStatus.PROCESSING]
+
     async def _ask(
         self, task: Task, name: str, arguments: dict[str, Any] | None = None
     ) -> msgspec.Raw:
-        lease = self._state.lease_of(task)
-        if lease is None or task.status is not TaskStatus.PROCESSING:
-            raise Conflict(f"{task.id} is {task.status}, and only a crawl that runs can do this")
-        return await self._errands.ask(lease.execution, name, arguments)
+        living = self._living(task)
+        if not living:
+            raise _does_not_run(task)
+        return await self._errands.ask(living[0].execution, name, arguments)
 
     async def sweep(self) -> int:
         """Remove the output and the frontiers of tasks that are gone, and what does not count of
@@ -244,11 +274,29 @@ class Crawls:
         if len(self._figures) > 2 * len(self._state.leases) + PORTION:
             living = self._state.leases
             self._figures = {id: each for id, each in self._figures.items() if id in living}
+            self._parts = {id: each for id, each in self._parts.items() if id in living}
         self._figures[execution_id] = figures
+        lease = self._state.leases.get(execution_id)
+        if lease is not None and lease.task.parent_id is not None:
+            self._parts[execution_id] = lease.task.parent_id
         if figures.is_final and self._output is not None:
             execution = await self._store.execution(execution_id)
             if execution is not None:
-                try:
-                    await self._output.keep_figures(execution.task_id, msgspec.json.encode(figures))
-                except OutputUnavailable as error:
-                    log.warning("the figures of a crawl are not kept", error=str(error))
+                await self._keep_figures(self._output, execution, figures)
+
+    async def _keep_figures(
+        self, output: OutputStore, execution: Execution, figures: CrawlFigures
+    ) -> None:
+        """The last ones of a crawl; of one that was split, all that are known together."""
+        crawl_id, kept = execution.task_id, figures
+        if (parent_id := self._parts.get(execution.id)) is not None:
+            parent = await self._tasks.get(parent_id)
+            crawl_id, kept = parent_id, self.live_figures(parent) or figures
+        try:
+            await output.keep_figures(crawl_id, msgspec.json.encode(kept))
+        except OutputUnavailable as error:
+            log.warning("the figures of a crawl are not kept", error=str(error))
+
+
+def _does_not_run(task: Task) -> Conflict:
+    return Conflict(f"{task.id} is {task.status}, and only a crawl that runs can do this")

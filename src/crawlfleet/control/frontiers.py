@@ -20,7 +20,7 @@ from crawlfleet.core.shared_crawl import crawl_of, rules_of, share_of
 from crawlfleet.errors import Busy, ConfigError, NotFound, Refused, StoreUnavailable
 from crawlfleet.model import frontier_talk as said
 from crawlfleet.model.crawl import CrawlParameters
-from crawlfleet.model.frontier import FrontierRules, HostLease
+from crawlfleet.model.frontier import FrontierCounts, FrontierRules, HostLease
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply, Standing, Talk, Told
 from crawlfleet.model.task import Task
 from crawlfleet.ports.kept_frontier import FrontierShelf, KeptFrontier
@@ -81,6 +81,11 @@ class Frontiers:
                 yield served.frontier
         except ConfigError as error:
             raise NotFound("frontier", crawl_of(task)) from error
+
+    def last_counts(self, crawl_id: str) -> FrontierCounts | None:
+        """What was told last of a frontier that is open here."""
+        served = self._served.get(crawl_id)
+        return None if served is None else served.counts
 
     async def run(self) -> None:
         """Have frontiers, for as long as this master leads."""
@@ -185,6 +190,7 @@ class _Served:
     ) -> None:
         self.frontier = frontier
         self.users = 0
+        self.counts: FrontierCounts | None = None
         self.asked_at = asyncio.get_running_loop().time()
         self._steps = steps
         """The number of the last step of each execution."""
@@ -216,7 +222,7 @@ class _Served:
                     if not self._is_living(execution_id):
                         raise _Gone
                     answers.append(talk.raw(await self._do(execution_id, each)))
-            counts = await self.frontier.counts()
+            self.counts = counts = await self.frontier.counts()
             return Told(
                 life=self.frontier.life,
                 counts=counts,

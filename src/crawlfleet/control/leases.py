@@ -15,7 +15,6 @@ from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
-from crawlfleet.core.shared_crawl import parent_of
 from crawlfleet.errors import LeadershipLost
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
@@ -359,7 +358,7 @@ def _assignment(lease: Lease) -> Assignment:
         timeout_s=task.timeout_s,
         allocation=lease.execution.allocation,
         attempt=task.retry_count + task.loss_count + 1,
-        parent_id=parent_of(task),
+        parent_id=task.parent_id,
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from crawlfleet.core.sharding import MAX_SHARDS, split_by_host
 
-SHARED: Final = frozenset({"http_fetch"})
+SHARED: Final = frozenset({"http_fetch", "web_crawl"})
 """The types whose executors know that they may be one of several."""
 MAX_SHARDS_AT_ONCE: Final = 10_000
 """In one submission, however many tasks it has: all of them are made in one commit."""
@@ -36,8 +36,20 @@ class _Fetches(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 1
 
 
+class _Sink(msgspec.Struct, frozen=True, kw_only=True):
+    url: str = ""
+
+
 class _Crawl(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 1
+    frontier: str | None = None
+    sinks: tuple[_Sink, ...] = ()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its books and its output are at the master, where several can work on them."""
+        own = any(not sink.url.startswith("fleet:") for sink in self.sinks)
+        return self.frontier != "node" and not own
 
 
 def divide(
@@ -70,12 +82,14 @@ def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
 
 
 def _divide_crawl(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
-    """All shards have one frontier: each of them is the whole crawl, done by one worker."""
+    """All shards have one frontier: each of them is the whole crawl, done by one worker, which
+    knows how many they are since they share what a domain allows. One that keeps its books or its
+    output on a node stays there, with as many processes."""
     if not is_shared("web_crawl") or b'"workers"' not in memoryview(parameters).tobytes():
         return ()
-    workers = msgspec.json.decode(parameters, type=_Crawl).workers
-    rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
-    return (_with(rest, workers=1),) * workers
+    wanted = msgspec.json.decode(parameters, type=_Crawl)
+    workers = wanted.workers if wanted.is_shared else 1
+    return (parameters,) * workers if workers > 1 else ()
 
 
 def _with(rest: Mapping[str, msgspec.Raw], **changed: object) -> msgspec.Raw:

@@ -22,17 +22,7 @@ def rules_of(parameters: CrawlParameters) -> FrontierRules:
 def crawl_of(task: Task) -> str:
     """The id under which the output and the frontier of a crawl are kept: that of the task that
     was submitted, also for those that it was split into."""
-    return parent_of(task) or task.id
-
-
-def parent_of(task: Task) -> str | None:
-    """The task that this one is a part of."""
-    return getattr(task, "parent_id", None)
-
-
-def is_parent(task: Task) -> bool:
-    """Whether others do its work, and it waits for them."""
-    return bool(getattr(task, "is_parent", False))
+    return task.parent_id or task.id
 
 
 class Share(NamedTuple):
@@ -48,12 +38,15 @@ def share_of(execution_id: str, held: Mapping[str, int], free: int) -> Share:
     """What is due to one of those that work for a crawl.
 
     `held` says how many hosts each of them has, 0 for one that has none, and `free` how many
-    nobody has. Nobody gets more than its part, rounded up; who has more gives back what the others
-    lack to theirs, rounded down. So nothing moves to and fro, and when one more comes each of the
-    others gives a part of its own.
+    nobody has. Nobody gets more than its part, rounded up. Who has more gives back what others
+    lack to that; and what they lack to their part, rounded down, also who has just a little more.
+    So nothing moves to and fro, and when one more comes each of the others gives of its own.
     """
-    hosts, workers = sum(held.values()) + free, len(held)
+    hosts, workers, mine = sum(held.values()) + free, len(held), held[execution_id]
     most, least = -(-hosts // workers), hosts // workers
-    mine = held[execution_id]
-    lacking = sum(max(least - each, 0) for each in held.values()) - free
-    return Share(max(most - mine, 0), max(min(mine - most, lacking), 0))
+    surplus = max(min(mine - part, _lacking(held, part) - free) for part in (most, least))
+    return Share(max(most - mine, 0), max(surplus, 0))
+
+
+def _lacking(held: Mapping[str, int], part: int) -> int:
+    return sum(max(part - each, 0) for each in held.values())

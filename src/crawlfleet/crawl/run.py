@@ -30,6 +30,8 @@ from crawlfleet.ports.sink import Sink
 
 LOOK_EVERY_S: Final = 0.05
 HELD: Final = "held"
+ASK_OTHERS_S: Final = 2.0
+"""How often to hear what others who work for the crawl have found out."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,11 +106,12 @@ class Crawl:
         frontier, or have worked on it before. A `ledger` says when hosts may be visited."""
         self._ledger = ledger
         self._goes_on = goes_on
-        self._member = member
+        self._is_shard = member is not None and member.is_shard
         self._worker = member.execution_id if member else "local"
         self._reins = reins or Reins()
         self._held_s = 0.0
         self._hosts_at_end: Sequence[HostFigures] | None = None
+        self._asked_others = 0.0
         self._parameters = parameters
         self._seeds, _ = checked(parameters)
         self._frontier = frontier
@@ -142,7 +145,7 @@ class Crawl:
     async def progress(self) -> Progress:
         """How far it has got; only while it runs."""
         counts = await self._frontier.counts()
-        if self._member is not None and self._member.is_shard:
+        if self._is_shard:
             counts = msgspec.structs.replace(counts, pages=self._office.total.pages)
         return Progress(
             counts=counts,
@@ -206,6 +209,9 @@ class Crawl:
 
     async def _reason_to_end(self) -> str | None:
         """Why nothing more is to be visited now."""
+        if self._is_shard and self._now() - self._asked_others > ASK_OTHERS_S:
+            self._asked_others = self._now()
+            await self._office.look()
         if self._is_finished(await self._frontier.counts()):
             return "finished"
         most_s = self._parameters.limits.max_seconds
@@ -217,7 +223,7 @@ class Crawl:
 
     async def _run_engines(self, over: asyncio.Event) -> None:
         parameters = self._parameters
-        if parameters.workers > 1:
+        if parameters.workers > 1 and not self._is_shard:
             crew = Crew(
                 parameters,
                 allow_private=self._allow_private,
@@ -259,7 +265,7 @@ class Crawl:
         why: str,
     ) -> Summary:
         figures, total = self._office.figures, self._office.total
-        is_shard = self._member is not None and self._member.is_shard
+        is_shard = self._is_shard
         return Summary(
             finished=finished,
             why=why,
