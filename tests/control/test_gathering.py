@@ -9,14 +9,16 @@ import pytest
 
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import tasks as control_tasks
+from crawlfleet.control.gathering import Gathering
 from crawlfleet.control.outbox import Outbox
+from crawlfleet.core import shards
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import Conflict, InvalidRequest
 from crawlfleet.model.log import Progress
 from crawlfleet.model.messages import Note, NoteBatch, ReportKind
 from crawlfleet.model.requests import CloneRequest, TaskRequest
 from crawlfleet.model.task import ErrorClass, ExecutionStatus, Task, TaskStatus
-from crawlfleet.ports.store import Change, TaskFilter
+from crawlfleet.ports.store import Change, Committed, TaskFilter
 from crawlfleet.testing.simulation.clock import run_simulated
 from crawlfleet.testing.simulation.shared import SharedMemory
 from tests.control.stage import PlayedNode, Stage, stage
@@ -241,6 +243,41 @@ def test_all_shards_are_retried_by_one_order() -> None:
             await on.control.orders.carry_out(retry, ids)
             outcomes = await on.control.orders.carry_out(cancel, ids[::-1])
             assert [each.refusal for each in outcomes] == [None] * len(ids)
+
+    run_simulated(scene())
+
+
+def test_shards_that_are_retried_while_their_parent_ends_reopen_it_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Hasty(MemoryStore):
+        first: Change | None = None
+
+        async def commit(self, changes: Sequence[Change]) -> Committed:
+            if self.first is not None:
+                faster, self.first = self.first, None
+                await super().commit([faster])
+            return await super().commit(changes)
+
+    async def scene() -> None:
+        store = Hasty()
+        async with stage(store) as on:
+            parent = await on.submit(**fetches())
+            children = await shards_of(on, parent)
+            monkeypatch.setattr(Gathering, "publish", nothing)
+            node = await on.node(slots=9)
+            await finish(node, failing=[child.id for child in children])
+            ending = shards.Gathering(await on.task(parent))
+            for child in await shards_of(on, parent):
+                ending.take(child)
+            store.first = ending.end(now=99.0)
+            retry = Order(verb=Verb.RETRY, by="people")
+            outcomes = await on.control.orders.carry_out(retry, [child.id for child in children])
+            assert [outcome.changed for outcome in outcomes] == [True] * 3
+            assert (await on.task(parent)).status is TaskStatus.WAITING
+            events = await store.events(after=0, limit=999, subject=parent.id)
+            states = [event.to_state for event in events]
+            assert states == ["waiting", "failed", "waiting"]
 
     run_simulated(scene())
 

@@ -229,6 +229,19 @@ def test_data_that_is_nested_without_end_hurts_nobody() -> None:
     assert "shards" in merged("http_fetch", deep, deep, deep)["data"]
 
 
+@pytest.mark.parametrize("depth", [500, 2_000, 100_000])
+def test_a_result_that_nobody_can_read_harms_nothing_but_itself(depth: int) -> None:
+    parent, children = family("completed", "completed", "completed", task_type="http_fetch")
+    deep = b'{"success":true,"data":%b%b,"metrics":{"urls":2}}' % (b"[" * depth, b"]" * depth)
+    children[1] = msgspec.structs.replace(children[1], result=msgspec.Raw(deep))
+    done = gathered(parent, children)
+    assert done is not None
+    assert done.status is TaskStatus.COMPLETED
+    assert result_of(done)["success"]
+    if depth > 1000:
+        assert "task-b" in result_of(done)["data"]["shards"]
+
+
 def test_what_does_not_add_up_is_told_one_by_one() -> None:
     assert merging.add_up([{"a": 1, "b": "x"}, {"a": 2.5, "b": "x"}]) == {"a": 3.5, "b": "x"}
     assert merging.add_up([True, False]) == [True, False]

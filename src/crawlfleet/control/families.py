@@ -1,7 +1,8 @@
 """Tasks that orders are about, with their shards and parents, while changes are decided on.
 
-Changes of one batch see what those before them do: so the second shard of a parent that is
-retried finds the parent as the first has left it.
+What a batch of orders does to one family is one change: the second shard of a parent that is
+retried finds the parent as the first has left it, and neither is made without the other. Apart
+from each other, the second could be made on a state that the first was refused.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,6 +22,8 @@ class Families:
         self._stored = {task.id: task for task in tasks}
         self._changed: dict[str, Task] = {}
         self._shards: dict[str, list[str]] = {}
+        self._places: dict[str, int] = {}
+        """Where in the batch the change of each family is."""
         self.others: list[str] = []
         """Those that no order names."""
 
@@ -58,22 +61,35 @@ class Families:
         concerned = [task, *self._shards_of(task)]
         return any(each.status in LEASED and self._lease_of(each) is None for each in concerned)
 
-    def follow(self, order: Order, task: Task, *, now: float) -> Change | None:
+    def follow(self, order: Order, task: Task, changes: list[Change], *, now: float) -> bool:
+        """Add what the order changes to the batch; whether it fits the task."""
+        change = self._followed(order, task, now)
+        if change is None:
+            return False
+        if not task.shards:
+            changes.append(change)
+            return True
+        place = self._places.setdefault(task.parent_id or task.id, len(changes))
+        if place == len(changes):
+            changes.append(change)
+        else:
+            changes[place] = change = shards.joined(changes[place], change)
+        self._changed.update((each.id, each) for each in change.tasks)
+        return True
+
+    def _followed(self, order: Order, task: Task, now: float) -> Change | None:
         """What the order changes, of the task and of those that belong to it."""
         if task.is_parent:
             children = self._shards_of(task)
             leases = [(child.id, self._lease_of(child)) for child in children]
             executions = {id: lease.execution for id, lease in leases if lease is not None}
-            change = shards.follow_parent(order, task, children, executions, now=now)
-        else:
-            lease = self._lease_of(task)
-            change = follow(order, task, lease.execution if lease else None, now=now)
-            parent = self.get(task.parent_id) if task.parent_id else None
-            if change is not None and parent is not None:
-                change = shards.with_parent(order, change, task, parent, now=now)
-        if change is not None and task.shards:
-            self._changed.update((each.id, each) for each in change.tasks)
-        return change
+            return shards.follow_parent(order, task, children, executions, now=now)
+        lease = self._lease_of(task)
+        change = follow(order, task, lease.execution if lease else None, now=now)
+        parent = self.get(task.parent_id) if task.parent_id else None
+        if change is None or parent is None:
+            return change
+        return shards.with_parent(order, change, task, parent, now=now)
 
     def _shards_of(self, task: Task) -> list[Task]:
         found = (self.get(id) for id in self._shards.get(task.id, ()))

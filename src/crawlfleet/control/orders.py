@@ -104,8 +104,8 @@ class Orders:
             settled += map(_outcome, [order] * len(changes), changes, refusals)
             outcomes.update((outcome.task_id, outcome) for outcome in settled if outcome)
             for change, refusal in zip(changes, refusals, strict=True):
-                if refusal is None and len(change.tasks) > 1:
-                    for outcome in _seen_to(order, change, undecided):
+                if len(change.tasks) > 1:
+                    for outcome in _seen_to(order, change, refusal, undecided):
                         outcomes.setdefault(outcome.task_id, outcome)
             undecided = [id for id in undecided if id not in outcomes]
             if not undecided:
@@ -139,9 +139,7 @@ class Orders:
                 settled.append(Outcome(task_id=id, refusal=stale))
             elif families.lags(task):
                 continue  # the store tells of an assignment that memory does not know yet
-            elif change := families.follow(order, task, now=now):
-                changes.append(change)
-            elif families.is_stored(task):
+            elif not families.follow(order, task, changes, now=now) and families.is_stored(task):
                 unfit = Conflict(f"cannot {order.verb} {id}: it is {_described(order, task)}")
                 settled.append(Outcome(task_id=id, refusal=unfit))
         return settled, changes
@@ -168,7 +166,10 @@ def _stale(task: Task, if_version: int | None) -> PreconditionFailed | None:
 
 def _outcome(order: Order, change: Change, refusal: Refusal | None) -> Outcome | None:
     """What came of a change; nothing yet when another was faster."""
-    task = change.tasks[0]
+    return _outcome_of(change.tasks[0], order, refusal)
+
+
+def _outcome_of(task: Task, order: Order, refusal: Refusal | None) -> Outcome | None:
     if refusal is None:
         return Outcome(task_id=task.id, task=task, changed=True)
     if refusal.claim is None:
@@ -177,11 +178,15 @@ def _outcome(order: Order, change: Change, refusal: Refusal | None) -> Outcome |
     return Outcome(task_id=task.id, refusal=Conflict(f"cannot {order.verb} {task.id}: {taken}"))
 
 
-def _seen_to(order: Order, change: Change, wanted: Sequence[str]) -> Iterator[Outcome]:
-    """What came of orders about tasks that a change about another one has seen to."""
+def _seen_to(
+    order: Order, change: Change, refusal: Refusal | None, wanted: Sequence[str]
+) -> Iterator[Outcome]:
+    """What came of orders about tasks that a change about another one saw to."""
     for task in change.tasks[1:]:
         if is_fulfilled(order, task) and task.id in wanted:
-            yield Outcome(task_id=task.id, task=task, changed=True)
+            outcome = _outcome_of(task, order, refusal)
+            if outcome is not None:
+                yield outcome
 
 
 def _described(order: Order, task: Task) -> str:

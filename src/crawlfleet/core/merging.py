@@ -45,7 +45,12 @@ class Merger:
         self._ids[shard] = child.id
         if child.result is None:
             return
-        result = _decode(child.result)
+        try:
+            result = _decode(child.result)
+        except (msgspec.DecodeError, RecursionError):
+            # What nobody can read stays with the shard, and the whole says where that is.
+            result = _Result()
+            self._bytes += MOST_BYTES + 1
         for name, value in result.metrics.items():
             self.metrics[name] = self.metrics.get(name, 0) + value
         if child.status is not TaskStatus.COMPLETED:

@@ -233,6 +233,26 @@ def _reopened(parent: Task, now: float, cause: str) -> Change | None:
     return reclaimed(parent, Change(tasks=(moved[0],), events=(moved[1],)), now)
 
 
+def joined(first: Change, second: Change) -> Change:
+    """Two changes as one, the second of which was decided on what the first leaves behind.
+
+    A row that both change is written once, as the second has it.
+    """
+    tasks = {task.id: task for task in first.tasks}
+    for task in second.tasks:
+        before = tasks.get(task.id)
+        if before is not None:
+            task = msgspec.structs.replace(task, version=before.version)
+        tasks[task.id] = task
+    claims = {(claim.scope, claim.key): claim for claim in (*first.claims, *second.claims)}
+    return Change(
+        tasks=tuple(tasks.values()),
+        executions=first.executions + second.executions,
+        events=first.events + second.events,
+        claims=tuple(claims.values()),
+    )
+
+
 def _joined(changes: Iterable[Change]) -> Change:
     """Several changes of different rows as one."""
     tasks: list[Task] = []
