@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from crawlfleet.backends.frontier.memory import MemoryFrontier
@@ -120,9 +121,12 @@ def test_output_has_what_was_committed_once(tmp_path: Path, trouble: str) -> Non
     async def handed(at: Office, path: str, number: int, *, stale: bool = False) -> Any:
         desk = at.desk("w")
         (lease,) = (await desk.lease(hosts=1, urls=1, held={}, now=NOW)).leases
-        done = HostCommit(host=A, token=lease.token - stale, visits=[visit(path)], release=True)
+        visited = visit(path)
+        done = HostCommit(host=A, token=lease.token - stale, visits=[visited], release=True)
+        # The page of somebody who came back after the lease of its host was lost has no visit.
+        pages = [msgspec.structs.replace(page(number), id=visited.id), page(number + 100)]
         try:
-            return await desk.hand_in(Handed(at=NOW, hosts=[done], pages=[page(number)]))
+            return await desk.hand_in(Handed(at=NOW, hosts=[done], pages=pages))
         finally:
             await frontier.forget("w")
 

@@ -166,6 +166,7 @@ class Frontiers:
         served = self._served.pop(crawl_id, None)
         self._opening.pop(crawl_id, None)
         if served is not None:
+            served.is_closed = True
             try:
                 await served.frontier.close()
             except StoreUnavailable as error:
@@ -189,6 +190,8 @@ class _Served:
         awaited: set[str],
     ) -> None:
         self.frontier = frontier
+        self.is_closed = False
+        """With the lead it goes to another master: nobody may open it here again."""
         self.users = 0
         self.counts: FrontierCounts | None = None
         self.asked_at = asyncio.get_running_loop().time()
@@ -221,6 +224,8 @@ class _Served:
                 for each in asked.asks:
                     if not self._is_living(execution_id):
                         raise _Gone
+                    if self.is_closed:
+                        raise Busy("this frontier was closed; ask again")
                     answers.append(talk.raw(await self._do(execution_id, each)))
             self.counts = counts = await self.frontier.counts()
             return Told(

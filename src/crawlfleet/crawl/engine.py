@@ -176,6 +176,9 @@ class Engine:
 
     def _take(self, lease: HostLease) -> None:
         host = self._hosts.get(lease.host)
+        if host is not None and lease.state is not None:
+            self._forget([lease.host])  # a new lease: the one that we had was lost meanwhile
+            host = None
         if host is None and lease.state is None:
             return  # more of a host that was released meanwhile: with that it waits again
         if host is None:

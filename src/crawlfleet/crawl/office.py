@@ -152,6 +152,8 @@ class Office:
                 raise
 
     async def _carry_out(self, worker: str, handed: Handed) -> Sequence[str]:
+        # A visitor may come back after the lease of its host was lost: its page is somebody else's.
+        handed.leave_out(())
         if handed.seeds:
             await self._frontier.add(handed.seeds, handed.at)
         lost: list[str] = []
