@@ -4,6 +4,7 @@ when the master is restarted all the time."""
 import asyncio
 import itertools
 import os
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +17,12 @@ from crawlfleet.backends.frontier.shelf import FolderShelf
 from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.core import talk
 from crawlfleet.core.attempts import Lease
+from crawlfleet.crawl.desk import Handed
+from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.served_frontier import ServedFrontier
 from crawlfleet.errors import FrontierRefused, StoreUnavailable
 from crawlfleet.model import ids
-from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit
+from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostState
 from crawlfleet.model.frontier_talk import Add, FrontierCall, Standing
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.ports.frontier import Frontier
@@ -36,6 +39,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     paths,
     visit,
 )
+from crawlfleet.worker import pipe
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 Ask = Callable[[bytes], Awaitable[bytes]]
@@ -330,6 +334,101 @@ def test_a_step_whose_answer_was_lost_with_the_master_counts_once(tmp_path: Path
         assert (counts.done, counts.leased, counts.known) == (2, 1, 5)
         # What was leased beside what was committed is still there to be committed.
         assert not await commit(first, given[A], visit("b"))
+
+    run(tmp_path, scene)
+
+
+def within_limits(master: PlayedMaster, ask: Ask) -> Ask:
+    """As the pipe of an executor and a request to the master are."""
+
+    async def asked(data: bytes) -> bytes:
+        assert len(data) <= pipe.MAX_ASKED_BYTES
+        answer = await ask(data)
+        line = pipe.encode(pipe.Told(execution_id="exec", number=1, data=answer))
+        assert len(line) <= pipe.MAX_ORDER_BYTES
+        return answer
+
+    return asked
+
+
+def test_hosts_with_the_largest_robots_txt_pass_through(tmp_path: Path) -> None:
+    hosts = [f"https://{number}.example" for number in range(40)]
+    # Nothing that could be packed.
+    robots = {host: random.Random(host).randbytes(400_000) for host in hosts}
+    asked_for: list[int] = []
+
+    async def scene(master: PlayedMaster) -> None:
+        first = PlayedExecution(master, within_limits)
+        member = Member("exec", "task", most_step_bytes=first.most_step_bytes)
+        office = Office(first, {}, member=member)
+        await office.open()
+        await first.add([each for host in hosts for each in links("ab", host)], NOW)
+        desks = [office.desk("one"), office.desk("two")]
+        for path in "ab":
+            left = {*hosts}
+            while left:
+                # At once, so that the answers to both travel together.
+                told = await asyncio.gather(
+                    *(desk.lease(hosts=100, urls=1, held={}, now=NOW) for desk in desks)
+                )
+                leases = [leased.leases for leased in told]
+                asked_for.append(sum(map(len, leases)))
+                for desk, given in zip(desks, leases, strict=True):
+                    parts = [
+                        HostCommit(
+                            host=each.host,
+                            token=each.token,
+                            visits=[visit(path, each.host)],
+                            state=HostState(robots=robots[each.host]),
+                            release=True,
+                        )
+                        for each in given
+                    ]
+                    assert not await desk.hand_in(Handed(at=NOW, hosts=parts))
+                    left -= {each.host for each in given}
+                assert any(leases), "what is left can be had"
+        assert (await first.counts()).done == 80
+        await office.close()
+
+    run(tmp_path, scene)
+    assert asked_for[0] == 40, "without robots.txt all come at once"
+    assert max(asked_for[1:]) <= 16
+
+
+def test_more_of_many_hosts_comes_in_portions(tmp_path: Path) -> None:
+    hosts = [f"https://{number}.example" for number in range(60)]
+    long = "x" * 60_000
+
+    async def scene(master: PlayedMaster) -> None:
+        first = PlayedExecution(master, within_limits)
+        await first.open()
+        seeds = [
+            each for host in hosts for each in links(("1", *(f"{n}{long}" for n in "234")), host)
+        ]
+        assert await first.add(seeds, NOW) == 240
+        given = await lease(first, hosts=100, urls=1)
+        assert len(given) == 60
+        more = await first.lease(ME, hosts=0, urls=1, held=dict.fromkeys(hosts, 3), now=NOW)
+        assert 16 <= len(more) < 60
+        while len(more) < 60:
+            rest = [host for host in hosts if host not in {each.host for each in more}]
+            got = await first.lease(ME, hosts=0, urls=1, held=dict.fromkeys(rest, 3), now=NOW)
+            assert got
+            more += got
+        assert sorted(each.host for each in more) == sorted(hosts)
+
+    run(tmp_path, scene)
+
+
+def test_an_answer_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(master: PlayedMaster) -> None:
+        first = execution(master)
+        await first.open()
+        monkeypatch.setattr(talk, "MOST_ASKED_BYTES", 10)
+        with pytest.raises(FrontierRefused, match=r"refused: .* bytes are to be said"):
+            await master.ask(first.id, b"\0\x80")
 
     run(tmp_path, scene)
 

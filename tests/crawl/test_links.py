@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -5,10 +6,14 @@ from hypothesis import strategies as st
 from crawlfleet.core.canonical import Canonicaliser, fingerprint
 from crawlfleet.core.scope import Refusal, Territory
 from crawlfleet.core.traps import Variants
-from crawlfleet.crawl.links import Links
+from crawlfleet.crawl.judgement import Judge
+from crawlfleet.crawl.links import MOST_LINKS, Links
+from crawlfleet.crawl.page import Fetched
+from crawlfleet.crawl.reading import PageReader
 from crawlfleet.crawl.suffixes import bundled
-from crawlfleet.model.crawl import Limits, Scope
-from crawlfleet.model.frontier import Link
+from crawlfleet.model.crawl import CrawlParameters, Limits, Outcome, Scope
+from crawlfleet.model.extraction import Plan
+from crawlfleet.model.frontier import Link, Visit, Waiting
 
 SITE = "https://shop.example"
 
@@ -139,3 +144,59 @@ def test_a_seed_belongs_whatever_the_rules_are() -> None:
 )
 def test_the_list_of_public_suffixes_comes_with_us(name: str, registrable: str) -> None:
     assert bundled().registrable(name) == registrable
+
+
+def test_a_page_with_too_many_links_is_bounded() -> None:
+    crawl = links(remembered=100_000)
+    found = crawl.resolve(f"{SITE}/", [f"/{number}" for number in range(12_000)])
+    assert crawl.first(found) == found[:MOST_LINKS]
+    assert crawl.refused == {"links": 2_000}
+    assert crawl.first(found, 50_000) == found
+    assert crawl.first(found[:10]) == found[:10]
+    assert crawl.refused == {"links": 2_000}
+
+
+def test_the_links_of_a_page_have_so_many_characters_at_most() -> None:
+    crawl = links(max_url_chars=65_536)
+    found = crawl.resolve(f"{SITE}/", [f"/{number}{'x' * 50_000}" for number in range(200)])
+    kept = crawl.first(found)
+    assert kept == found[: len(kept)]
+    assert 8_000_000 - 60_000 < len(msgspec.msgpack.encode(kept)) < 8_000_000
+    assert crawl.refused == {"links": 200 - len(kept)}
+
+
+def judged(body: bytes, content_type: str) -> tuple[Visit, Links]:
+    crawl = links()
+    judge = Judge(
+        CrawlParameters(url=f"{SITE}/"),
+        links=crawl,
+        reader=PageReader(Plan()),
+        chance=lambda: 0.5,
+        keep_bodies=False,
+    )
+    fetched = Fetched(
+        url=f"{SITE}/",
+        outcome=Outcome.OK,
+        status=200,
+        headers=(("content-type", content_type),),
+        body=body,
+    )
+    visit = judge.judge(Waiting(1, f"{SITE}/", 0, 1, 0), fetched, 0.0).visit
+    assert visit is not None
+    return visit, crawl
+
+
+def test_what_is_not_followed_is_told_with_the_page() -> None:
+    anchors = "".join(f"<a href=/{number}>x</a>" for number in range(50_000))
+    visit, crawl = judged(anchors.encode(), "text/html")
+    assert [link.url for link in visit.links] == [f"{SITE}/{n}" for n in range(MOST_LINKS)]
+    assert visit.note == "only the first 10,000 of its links are followed"
+    assert crawl.refused["links"] == 40_000
+
+
+def test_a_sitemap_may_have_as_many_as_its_standard_allows() -> None:
+    places = "".join(f"<url><loc>{SITE}/{number}</loc></url>" for number in range(12_000))
+    sitemap = f"<?xml version='1.0'?><urlset>{places}</urlset>"
+    visit, crawl = judged(sitemap.encode(), "application/xml")
+    assert len(visit.links) == 12_000
+    assert not crawl.refused

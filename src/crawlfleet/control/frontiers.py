@@ -31,6 +31,11 @@ IDLE_S: Final = 30.0
 """A frontier that nobody has asked for so long is closed."""
 LOOK_EVERY_S: Final = 5.0
 MOST_HOSTS: Final = 1_000_000
+MOST_LEASED_BYTES: Final = 4_000_000
+"""No more is leased in an answer that has so much: hosts come with their robots.txt, and what is
+told must pass through the node's pipe to its executor."""
+LEASED_AT_ONCE: Final = 16
+"""Hosts between two looks at how much there is: 16 of the largest are some 10 MB."""
 RECLAIM_S: Final = 10.0
 """For so long after it was opened a frontier waits for those who had leases to say so, before it
 gives their hosts to others."""
@@ -64,11 +69,11 @@ class Frontiers:
                 told = await served.answer(call.execution_id, asked)
             if any(isinstance(each, said.Discard) for each in asked.asks):
                 await self._discard(crawl_of(lease.task), call.execution_id)
+            return FrontierReply(standing=Standing.DONE, data=talk.written(told))
         except (talk.Unreadable, ConfigError, Refused) as error:
             return FrontierReply(standing=Standing.REFUSED, message=str(error))
         except _Gone:
             return _stale(call.execution_id, node_id)
-        return FrontierReply(standing=Standing.DONE, data=talk.written(told))
 
     @asynccontextmanager
     async def reading(self, task: Task) -> AsyncIterator[KeptFrontier]:
@@ -220,13 +225,14 @@ class _Served:
             is_reclaim = all(isinstance(each, said.Reclaim) for each in asked.asks)
             if asked.life in (0, self.frontier.life) or is_reclaim:
                 self._awaited.discard(execution_id)
-                answers = []
+                answers = list[msgspec.Raw]()
                 for each in asked.asks:
                     if not self._is_living(execution_id):
                         raise _Gone
                     if self.is_closed:
                         raise Busy("this frontier was closed; ask again")
-                    answers.append(talk.raw(await self._do(execution_id, each)))
+                    room = MOST_LEASED_BYTES - sum(map(len, answers))
+                    answers.append(talk.raw(await self._do(execution_id, each, room)))
             self.counts = counts = await self.frontier.counts()
             return Told(
                 life=self.frontier.life,
@@ -236,7 +242,7 @@ class _Served:
                 answers=answers,
             )
 
-    async def _do(self, execution_id: str, ask: said.AnyAsk) -> Any:
+    async def _do(self, execution_id: str, ask: said.AnyAsk, room: int) -> Any:
         frontier = self.frontier
         match ask:
             case said.Open():
@@ -251,7 +257,7 @@ class _Served:
             case said.Round():
                 return await frontier.begin_round(ask.round)
             case said.Lease():
-                return await self._lease(execution_id, ask)
+                return await self._lease(execution_id, ask, room)
             case said.Step():
                 return await self._step(execution_id, ask)
             case said.Forget():
@@ -285,22 +291,34 @@ class _Served:
                 tokens[host] = token
         return tokens
 
-    async def _lease(self, execution_id: str, ask: said.Lease) -> Sequence[HostLease]:
+    async def _lease(self, execution_id: str, ask: said.Lease, room: int) -> Sequence[HostLease]:
         worker = self._worker(execution_id, ask.worker)
         number, given = self._given.get(worker, (0, []))
         if ask.number <= number:
             return given if ask.number == number else ()
         hosts = min(ask.hosts, await self._fair(execution_id))
-        if not self._is_living(execution_id):
-            raise _Gone
         if self._awaited and asyncio.get_running_loop().time() < self._awaited_until:
             hosts = 0
-        worker = self._worker(execution_id, ask.worker)
-        given = await self.frontier.lease(
-            worker, hosts=hosts, urls=ask.urls, held=ask.held, now=ask.now
-        )
-        self._given[worker] = ask.number, given
-        return given
+        given = []
+        held = [*ask.held.items()] if room > 0 else []
+        hosts = hosts if room > 0 else 0
+        while True:
+            some, held = dict(held[:LEASED_AT_ONCE]), held[LEASED_AT_ONCE:]
+            more = 0 if held else min(hosts, LEASED_AT_ONCE)
+            if not self._is_living(execution_id):
+                raise _Gone
+            worker = self._worker(execution_id, ask.worker)
+            leases = await self.frontier.lease(
+                worker, hosts=more, urls=ask.urls, held=some, now=ask.now
+            )
+            given += leases
+            # At once: should the next one fail, these are told when the same is asked again.
+            self._given[worker] = ask.number, given
+            room -= len(talk.raw(leases))
+            hosts -= more
+            is_last = not held and sum(each.state is not None for each in leases) < more
+            if room <= 0 or is_last or not (held or hosts > 0):
+                return given
 
     async def _fair(self, execution_id: str) -> int:
         """How many further hosts an execution may lease beside the others of its crawl."""

@@ -30,6 +30,7 @@ NOT_OF_THE_WEB: Final = Refusal("address", "is not an address of the web")
 TOO_MANY_VARIANTS: Final = Refusal(
     "variants", "is one more query of a path that has more than `scope.max_query_variants`"
 )
+TOO_MANY_LINKS: Final = Refusal("links", "stands on its page after more links than are followed")
 
 _WITHIN: Final = {
     "host": "leads to a host that is not one of the seeds' (`scope.within: host`)",

@@ -8,9 +8,10 @@ from crawlfleet.core import refetch
 from crawlfleet.core.scope import NOT_OF_THE_WEB, Refusal
 from crawlfleet.crawl.charset import to_utf8
 from crawlfleet.crawl.discover import PLAIN, Found, Kind
-from crawlfleet.crawl.links import Links
+from crawlfleet.crawl.links import MOST_LINKS, Links
 from crawlfleet.crawl.page import Fetched
 from crawlfleet.crawl.reading import PageReader
+from crawlfleet.crawl.sitemaps import MOST_ADDRESSES
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome, Scope
 from crawlfleet.model.frontier import Link, Retry, Visit, Waiting
 from crawlfleet.ports.sink import PageRecord
@@ -153,13 +154,18 @@ class Judge:
         )
         obey = self._obey_tags
         links: Sequence[Link] = ()
+        note = reading.note
         if reading.links and not (obey and reading.robots.nofollow):
             followed = [
                 href
                 for href, found in reading.links.items()
                 if found is PLAIN or not self._passes_over(found)
             ]
-            links = self._links.resolve(reading.base, followed)
+            found_here = self._links.resolve(reading.base, followed)
+            most = MOST_ADDRESSES if reading.is_listing else MOST_LINKS
+            links = self._links.first(found_here, most)
+            if len(links) < len(found_here):
+                note = note or f"only the first {len(links):,} of its links are followed"
         page = None
         if not (obey and reading.robots.noindex):
             page = self._record(waiting, fetched, now, reading.items)
@@ -171,7 +177,7 @@ class Judge:
             links,
             counts=reading.outcome in FETCHED,
             validator=self._validator(fetched) if reading.outcome is Outcome.OK else None,
-            note=reading.note[:LONGEST_NOTE],
+            note=note[:LONGEST_NOTE],
         )
         return Judged(visit, page=page)
 

@@ -7,19 +7,36 @@ several links lead to is judged once.
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 from crawlfleet.core.canonical import Canonicaliser, Place, fingerprint, host_key
-from crawlfleet.core.scope import NOT_OF_THE_WEB, TOO_MANY_VARIANTS, Refusal, Territory
+from crawlfleet.core.scope import (
+    NOT_OF_THE_WEB,
+    TOO_MANY_LINKS,
+    TOO_MANY_VARIANTS,
+    Refusal,
+    Territory,
+)
 from crawlfleet.core.traps import Variants
 from crawlfleet.model.frontier import Link
 
 REMEMBERED: Final = 32_768
 """Entries of about 200 bytes; a link has one or two, and those of one page may come on top. When
 full, all are forgotten: links that stand on every page are back after the next one."""
+MOST_LINKS: Final = 10_000
+"""Of one page that are followed; a sitemap may have as many as its standard allows."""
+MOST_LINK_CHARS: Final = 8_000_000
+"""Of all links of a page or a sitemap together: its visit must fit into one step, and that into a
+request to the master."""
 
+_FEW: Final = 50
+"""So many cannot have too many characters: an address has 65,536 at most, and so has its host."""
+_AROUND_A_LINK: Final = 20
+"""Characters for its id and its marks on the way."""
 _new: Final = tuple.__new__  # a third of the cost of `Link(…)`
 _LONGEST_REMEMBERED: Final = 2000
 _PLAIN_NAME: Final = re.compile(r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*)?").fullmatch
@@ -91,6 +108,17 @@ class Links:
             if fate.__class__ is Link:
                 found[fate[0]] = fate
         return list(found.values())
+
+    def first(self, links: list[Link], most: int = MOST_LINKS) -> list[Link]:
+        """Those of a page's links that are followed; the others count as refused."""
+        kept = links
+        if len(links) > _FEW:
+            kept = links[:most]
+            sizes = accumulate(len(each[1]) + len(each[2]) + _AROUND_A_LINK for each in kept)
+            kept = kept[: bisect_right([*sizes], MOST_LINK_CHARS)]
+            if len(kept) < len(links):
+                self.refused[TOO_MANY_LINKS.rule] += len(links) - len(kept)
+        return kept
 
     def follow(self, base_url: str, href: str) -> Link | Refusal:
         """What becomes of one link, or of a redirect's target, on the page at `base_url`."""

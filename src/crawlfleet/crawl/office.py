@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from crawlfleet.crawl.desk import Figures, Handed, Leased
+from crawlfleet.crawl.portions import portions
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.frontier import Commit
 from crawlfleet.ports.frontier import Frontier
@@ -47,6 +48,8 @@ class Member(NamedTuple):
     """Whether there may be others at the same time; what it tells of itself is its own part."""
     surplus: Callable[[], int] = lambda: 0
     """How many hosts to give back, so that the others have their share."""
+    most_step_bytes: int | None = None
+    """What the frontier takes at once, where that has a limit."""
 
 
 def marked(name: str, execution_id: str) -> str:
@@ -158,14 +161,19 @@ class Office:
             await self._frontier.add(handed.seeds, handed.at)
         lost: list[str] = []
         for part in self._parts(handed):
+            if lost:
+                part.leave_out(lost)
             while refused := await self._step(worker, part):
                 lost += refused
                 part.leave_out(refused)
         return lost
 
     def _parts(self, handed: Handed) -> list[Handed]:
-        """By partition: a commit concerns one, so that what is staged for each is committed before
-        the next is begun. What is true of the whole goes with the first."""
+        """By what the frontier takes at once, or by partition: a commit concerns one, so that what
+        is staged for each is committed before the next is begun. What is true of the whole goes
+        with the first."""
+        if self._member.most_step_bytes is not None:
+            return portions(handed, self._member.most_step_bytes)
         frontier = self._frontier
         numbers = {frontier.partition_of(part.host) for part in handed.hosts}
         if len(numbers) < 2:

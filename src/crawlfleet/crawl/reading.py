@@ -28,6 +28,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the links are relative to."""
     links: Mapping[str, Found] = {}
     """By how they are spelt."""
+    is_listing: bool = False
+    """Whether it is a sitemap or a feed."""
     robots: Directives = FREE
     """Of the page and its headers."""
     outcome: Outcome = Outcome.OK
@@ -103,7 +105,7 @@ def _listing(body: bytes, url: str, robots: Directives) -> Reading:
     kind = Kind.SITEMAP if listing.form is Form.INDEX else Kind.LISTED
     links = dict.fromkeys((each.href for each in listing.entries), Found(kind))
     note = listing.trouble or (CUT if listing.cut else "")
-    return Reading(base=url, links=links, robots=robots, note=note)
+    return Reading(base=url, links=links, is_listing=True, robots=robots, note=note)
 
 
 def open_page(body: bytes, url: str, kind: str) -> tuple[Page, Any]:

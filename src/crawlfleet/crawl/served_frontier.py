@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from crawlfleet.core import talk
+from crawlfleet.crawl.portions import lots
 from crawlfleet.errors import FrontierRefused, StoreUnavailable
 from crawlfleet.model import frontier_talk as said
 from crawlfleet.model.frontier import (
@@ -31,6 +32,9 @@ T = TypeVar("T")
 log = logger(Component.WORKER)
 COUNTS_LAST_S: Final = 0.5
 """What was told about the counts is true for so long; others may work for the crawl, too."""
+MOST_STEP_BYTES: Final = 4_000_000
+"""A talk carries one step and one lot of seeds at most, and must fit into a request, packed or
+not: some 11 MB."""
 
 
 class _Held:
@@ -70,6 +74,11 @@ class ServedFrontier:
     def partition_of(self, host: str) -> int:
         return 0
 
+    @property
+    def most_step_bytes(self) -> int:
+        """What is committed at once should not have more; a single visit may."""
+        return MOST_STEP_BYTES
+
     def take_surplus(self) -> int:
         """How many hosts to give back, so that others have their share; says so once."""
         surplus, self._surplus = self._surplus, 0
@@ -86,7 +95,9 @@ class ServedFrontier:
             await asyncio.wait([self._sending])
 
     async def add(self, seeds: Sequence[Link], at: float) -> int:
-        new: int = await self._answer(said.Add(number=self._next(), seeds=seeds, at=at), int)
+        new = 0
+        for lot in lots(seeds, MOST_STEP_BYTES):
+            new += await self._answer(said.Add(number=self._next(), seeds=lot, at=at), int)
         return new
 
     async def begin_round(self, round: int) -> None:

@@ -343,6 +343,7 @@ def _member(keeper: CrawlContext, frontier: Frontier) -> Member:
         keeper.task_id,
         is_shard=keeper.parent_id is not None,
         surplus=getattr(frontier, "take_surplus", lambda: 0),
+        most_step_bytes=getattr(frontier, "most_step_bytes", None),
     )
 
 
