@@ -18,6 +18,7 @@ NOT_IN_IT: Final = {
     "note",
     "keep_segment",
     "ask_frontier",
+    "inquire",
     "device_heartbeat",
 }
 """What nodes say of their work."""

@@ -141,7 +141,7 @@ TASK_FIELDS = [
     task("parameter below zero", "parameters.seconds", parameters={"seconds": -1}),
     task("parameter text", "parameters.seconds", parameters={"seconds": "1"}),
     task("parameter unknown", "parameters.second", parameters={"seconds": 1, "second": 2}),
-    task("no URL", "parameters.url", task_type="http_fetch", parameters={}),
+    task("no URL", "parameters", task_type="http_fetch", parameters={}),
     task(
         "method of a fetch",
         "parameters.method",

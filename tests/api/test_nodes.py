@@ -354,7 +354,9 @@ def test_a_node_in_maintenance_takes_nothing_until_it_is_resumed(
     assert node.lease(wait_s=0.2) == {}
     explained = master.get(f"/api/v1/tasks/{task_id}:explain")["placement"]["details"]
     (mine,) = (each for each in explained if each["node_id"] == node.id)
-    assert mine["reasons"] == [{"filter": "status", "message": "the node is maintenance"}]
+    (reason,) = mine["reasons"]
+    assert reason["message"] == "the node is maintenance"
+    assert (reason["filter"], reason["code"]) == ("status", "not_online")
 
     assert node.order("resume").expect(200)["status"] == "online"
 

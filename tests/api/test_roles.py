@@ -86,6 +86,8 @@ SPOKEN_BY_NODES: Final = (
     ":report",
     ":note",
     ":keep",
+    ":frontier",
+    ":inquire",
     ":renew-token",
 )
 OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}"}
@@ -94,6 +96,7 @@ ONLY_THE_ID: Final = {"detail": "", "instance": ""}
 FLEET_WIDE: Final = (
     "/api/v1/nodes",
     "/api/v1/clusters",
+    "/api/v1/hosts",
     "/metrics",
     "/api/distribution/devices",
     "/api/distribution/system",

@@ -560,9 +560,9 @@ def test_explain_has_words_for_every_state(master: Master, node: Node) -> None:
     waiting = master.submit(**work(capabilities={"magic": 3}))
     verdicts = master.get(f"{TASKS}/{waiting}:explain")["placement"]["details"]
     (mine,) = (each for each in verdicts if each["node_id"] == node.id)
-    assert mine["reasons"] == [
-        {"filter": "task_type", "message": "the node has no executor for 'nobodys'"},
-        {"filter": "capabilities", "message": "magic: needs at least 3, the node has none"},
+    assert [(each["filter"], each["message"]) for each in mine["reasons"]] == [
+        ("task_type", "the node has no executor for 'nobodys'"),
+        ("capabilities", "magic: needs at least 3, the node has none"),
     ]
 
     master.order(waiting, "pause").expect(200)
@@ -595,5 +595,7 @@ def test_explain_says_that_a_full_node_will_take_it_later(master: Master) -> Non
     details = master.get(f"{TASKS}/{second}:explain")["placement"]["details"]
 
     (mine,) = (each for each in details if each["node_id"] == small.id)
-    assert mine["reasons"] == [{"filter": "resources", "message": "slots: needs 1, 0 of 1 is free"}]
+    (reason,) = mine["reasons"]
+    assert reason["message"] == "slots: needs 1, 0 of 1 is free"
+    assert (reason["code"], reason["values"]["free"]) == ("taken", 0.0)
     small.leave()

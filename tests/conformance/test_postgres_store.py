@@ -392,8 +392,8 @@ def every_statement() -> dict[str, tuple[str, list]]:
     shared["logs"] = STATEMENTS.find_logs(False)
     shared["logs_of_levels"] = STATEMENTS.find_logs(True)
     for given in ((), *((name,) for name in FILTERS[:5])):
-        shared["tasks_" + "".join(given)] = STATEMENTS.find_tasks(given, None, False, True)
-    shared["tasks_dead"] = STATEMENTS.find_tasks((), True, False, True)
+        shared["tasks_" + "".join(given)] = STATEMENTS.find_tasks(given, None, False, True, True)
+    shared["tasks_dead"] = STATEMENTS.find_tasks((), True, False, True, True)
     found = {
         name: (each.text, [ARGUMENTS.get(wanted, "x") for wanted in each.names])
         for name, each in shared.items()

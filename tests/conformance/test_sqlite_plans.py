@@ -77,7 +77,7 @@ def test_tasks_are_found_by_the_most_selective_index(
 ) -> None:
     for after in (False, True):
         for newest_first in (False, True):
-            how = plan(connection, STATEMENTS.find_tasks(given, dead, after, newest_first))
+            how = plan(connection, STATEMENTS.find_tasks(given, dead, after, newest_first, True))
             assert "TEMP B-TREE" not in how
             if dead:
                 assert "ix_tasks_dead" in how
