@@ -71,6 +71,9 @@ class Kept(Said):
     """A context of a node that hands output over, until `most` segments have been taken."""
 
     keeps_output = True
+    keeps_frontiers = False
+    parent_id = None
+    ledger = None
 
     def __init__(self, folder: OutputFolder, task_id: str, attempt: int, most: float) -> None:
         super().__init__()

@@ -230,7 +230,8 @@ class ExecutorSuite:
 
     def _greet(self, process: subprocess.Popen[bytes]) -> None:
         hello = msgspec.to_builtins(pipe.hello_of(self.settings))
-        _tell(process, {**hello, "a_new_field": [1]})
+        # No more than what is answered here.
+        _tell(process, {**hello, "takes": [pipe.SEGMENTS], "a_new_field": [1]})
 
 
 def _tell(process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:
