@@ -117,6 +117,7 @@ def test_a_master_in_trouble_is_left_and_a_refusal_is_no_trouble() -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 def test_a_master_that_does_not_answer_in_the_callers_time_is_left() -> None:
     async def scene() -> None:
         async with masters("one", "two") as [one, two]:

@@ -210,6 +210,7 @@ def test_log_stays_short_and_waits_for_the_disk(tmp_path: Path) -> None:
     assert not log.exists()
 
 
+@pytest.mark.slow
 def test_heads_are_bounded_for_each_host_and_for_all(tmp_path: Path) -> None:
     async def scenario(frontier: SqliteFrontier) -> None:
         hosts = [f"https://{number}.example" for number in range(1500)]

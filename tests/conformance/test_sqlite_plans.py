@@ -66,6 +66,7 @@ INDEX_OF = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [None, True, False])
 @pytest.mark.parametrize(
     "given",

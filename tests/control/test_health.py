@@ -327,6 +327,7 @@ def test_a_removed_node_is_nowhere_and_its_token_is_worth_nothing() -> None:
     run_simulated(scene())
 
 
+@pytest.mark.slow
 def test_nodes_that_stay_away_are_removed_by_themselves() -> None:
     async def scene() -> None:
         retention = RetentionSettings(nodes_days=10, tasks_days=0, events_days=0)

@@ -82,6 +82,7 @@ def test_a_rough_world_loses_nothing() -> None:
     assert outcome.by_status["completed"] > 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_world_in_another_process() -> None:
     program = "from crawlfleet.testing.simulation import simulate; print(simulate(7).fingerprint)"
     worlds = {

@@ -113,6 +113,7 @@ def test_ten_thousand_lines_arrive_within_seconds_in_bounded_batches() -> None:
     assert max(len(note.lines) for batch in link.batches for note in batch.notes) <= 1_000
 
 
+@pytest.mark.slow
 def test_one_that_talks_without_end_does_not_silence_the_others() -> None:
     async def act(scene: Scene) -> None:
         mad, sane = scene.hear("mad"), scene.hear("sane")
