@@ -172,7 +172,7 @@ def test_what_the_pool_hands_back_is_begun_later_and_ends_once() -> None:
         assignments = [make_assignment("work", {}) for _ in range(5)]
         link, pool = OneLease(assignments), HesitantPool()
         await work(link, until=start + 5.0, pool=pool)
-        ids = [each.execution_id for each in assignments]
+        ids = sorted(each.execution_id for each in assignments)
         assert pool.handed_back
         assert sorted(pool.begun) == ids
         ended = [each.execution_id for each in link.reports if each.kind is ReportKind.SUCCEEDED]
