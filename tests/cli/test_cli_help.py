@@ -29,6 +29,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 COMMANDS = list(commands(get_command(create_app())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_help_says_what_a_command_does_and_gives_an_example(
     path: tuple[str, ...], run: Run
