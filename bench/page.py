@@ -8,7 +8,6 @@ machine disturb less.
 
 import argparse
 import gzip
-import shutil
 import statistics
 import tempfile
 import threading
@@ -20,13 +19,14 @@ from typing import Any, Final
 
 import msgspec
 import psutil  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page
 from rich.console import Console
 
 import crawlfleet
 from bench.machine import Machine, machine
 from bench.sheets import Sheet, show
 from crawlfleet.client.sync import BlockingClient
+from crawlfleet.testing.browser import chromium
 from crawlfleet.testing.local_fleet import LocalFleet
 
 BUILT: Final = Path(crawlfleet.__file__).parent / "dashboard" / "dist"
@@ -119,7 +119,7 @@ def main(arguments: list[str] | None = None) -> None:
         tempfile.TemporaryDirectory(prefix="bench-page-") as folder,
         _fleet(Path(folder)) as fleet,
         BlockingClient(fleet.url, fleet.key, patience_s=60) as api,
-        _chromium() as browser,
+        chromium() as browser,
     ):
         found = measure(fleet, api, browser, tasks=tasks, seconds=seconds, about=about)
     show(_sheets(found), console)
@@ -292,21 +292,6 @@ def _fleet(folder: Path) -> Iterator[LocalFleet]:
         yield fleet
     finally:
         fleet.kill("all")
-
-
-@contextmanager
-def _chromium() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert found, "this looks with Chromium; on Debian: apt-get install chromium"
-    with sync_playwright() as play:
-        # As root it has no sandbox; what it is shown is ours.
-        browser = play.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 def _sheets(found: Figures) -> list[Sheet]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.core.sharding import SLACK, room_of, share_of, split_by_host, spread
+from crawlfleet.core.sharding import SLACK, room_of, split_by_host, spread
 
 NAMES = st.sets(st.text(min_size=1, max_size=12), min_size=1, max_size=60)
 WORKERS = st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=12, unique=True)
@@ -47,9 +47,6 @@ def test_everybody_comes_to_the_same_answer(
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     placed = spread(dict.fromkeys(parts, 1.0), workers)
     assert spread(dict.fromkeys(shuffled, 1.0), workers[::-1]) == placed
-    for worker in workers:
-        mine = share_of(worker, parts, workers)
-        assert mine == sorted(part for part, owner in placed.items() if owner == worker)
 
 
 @pytest.mark.parametrize(("parts", "workers"), [(64, 4), (256, 8), (1000, 10), (500, 25)])
@@ -76,7 +73,6 @@ def test_what_is_related_by_name_is_not_related_in_place() -> None:
 def test_without_workers_or_parts_nothing_is_placed() -> None:
     assert spread({}, ["a"]) == {}
     assert spread({"x": 1.0}, []) == {}
-    assert share_of("a", [], ["a"]) == []
 
 
 URLS = [f"https://h{number % 37}.example/{number}" for number in range(1000)]

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request
 
 from crawlfleet.client.sync import BlockingClient
 from crawlfleet.testing.demo_shop import ServedShop
@@ -107,22 +106,6 @@ def _until_online(api: BlockingClient, nodes: int) -> None:
     while api.status().totals.nodes.get("online", 0) < nodes:
         assert time.monotonic() < until, "the workers do not come"
         time.sleep(0.1)
-
-
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """The system's browser, without a window."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert found, "these tests look with Chromium; on Debian: apt-get install chromium"
-    with sync_playwright() as play:
-        # As root it has no sandbox; what it is shown is ours.
-        browser = play.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 class Window:

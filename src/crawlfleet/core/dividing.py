@@ -12,19 +12,12 @@ import msgspec
 
 from crawlfleet.core.sharding import MAX_SHARDS, split_by_host
 
-SHARED: Final = frozenset({"http_fetch", "web_crawl"})
-"""The types whose executors know that they may be one of several."""
 MAX_SHARDS_AT_ONCE: Final = 10_000
 """In one submission, however many tasks it has: all of them are made in one commit."""
 
 Divide = Callable[[msgspec.Raw], tuple[msgspec.Raw, ...]]
 """The parameters of the shards out of those of the whole, which have been found good; none of
 them, or one, when it stays whole."""
-
-
-def is_shared(task_type: str) -> bool:
-    """Whether tasks of this type may be split."""
-    return task_type in SHARED
 
 
 class _Fetches(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +78,7 @@ def _divide_crawl(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
     """All shards have one frontier: each of them is the whole crawl, done by one worker, which
     knows how many they are since they share what a domain allows. One that keeps its books or its
     output on a node stays there, with as many processes."""
-    if not is_shared("web_crawl") or b'"workers"' not in memoryview(parameters).tobytes():
+    if b'"workers"' not in memoryview(parameters).tobytes():
         return ()
     wanted = msgspec.json.decode(parameters, type=_Crawl)
     workers = wanted.workers if wanted.is_shared else 1

@@ -56,14 +56,6 @@ def room_of(total: float, workers: int, *, slack: float = SLACK) -> float:
     return math.ceil((1 + slack) * total / workers) if workers else 0.0
 
 
-def share_of(
-    worker: str, parts: Iterable[str], workers: Sequence[str], *, slack: float = SLACK
-) -> list[str]:
-    """The parts that are a worker's, in order; all of them weigh the same."""
-    placed = spread(dict.fromkeys(parts, 1.0), workers, slack=slack)
-    return sorted(part for part, owner in placed.items() if owner == worker)
-
-
 def split_by_host(urls: Iterable[str], shards: int, *, most_parts: int = 1) -> list[list[str]]:
     """URLs in at most so many lists of about the same length, each host in one of them.
 
@@ -86,11 +78,11 @@ def split_by_host(urls: Iterable[str], shards: int, *, most_parts: int = 1) -> l
             parts[f"{host} {piece}"] = found[piece::pieces]
     weights = {name: float(len(found)) for name, found in parts.items()}
     placed = spread(weights, [str(number) for number in range(shards)])
-    lists: list[set[str]] = [set() for _ in range(shards)]
-    for name, number in placed.items():
-        lists[int(number)].update(parts[name])
-    in_order = ([url for url in different if url in chosen] for chosen in lists if chosen)
-    return sorted(in_order, key=len, reverse=True)
+    place = {url: int(number) for name, number in placed.items() for url in parts[name]}
+    lists: list[list[str]] = [[] for _ in range(shards)]
+    for url in different:
+        lists[place[url]].append(url)
+    return sorted(filter(None, lists), key=len, reverse=True)
 
 
 def _hash(name: str) -> int:

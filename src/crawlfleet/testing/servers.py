@@ -368,40 +368,40 @@ def redis_server(
 
     Without `fsync` it is quicker and may lose what it acknowledged when the machine goes down.
     """
-    with tempfile.TemporaryDirectory(
-        prefix="private-redis-",
-        dir=DISK if fsync else _quick_folder(),
-        ignore_cleanup_errors=True,
-    ) as folder:
-        server = RedisServer(Path(folder), fsync=fsync, settings=settings)
-        server.start()
-        try:
+    with _folder("private-redis-", fsync=fsync) as folder:
+        server = RedisServer(folder, fsync=fsync, settings=settings)
+        with _running(server):
             yield server
-        finally:
-            server.stop("immediate")
 
 
 @contextlib.contextmanager
 def postgres_server(
     *, fsync: bool = True, settings: Mapping[str, str] | None = None
 ) -> Iterator[PostgresServer]:
-    """A running PostgreSQL, and in any case none at the end.
+    """A running PostgreSQL, and in any case none at the end; `fsync` as for Redis."""
+    with _folder("private-postgres-", fsync=fsync) as folder:
+        server = PostgresServer(folder, fsync=fsync, settings=settings)
+        with _running(server):
+            yield server
 
-    Without `fsync` it is quicker and may lose what it acknowledged when the machine goes down.
-    """
+
+@contextlib.contextmanager
+def _folder(prefix: str, *, fsync: bool) -> Iterator[Path]:
     # Not pytest's folder, where an unprivileged user cannot get in. The name is part of the
     # server's command line, by which other tests tell the processes of a fleet: not ours.
     with tempfile.TemporaryDirectory(
-        prefix="private-postgres-",
-        dir=DISK if fsync else _quick_folder(),
-        ignore_cleanup_errors=True,
+        prefix=prefix, dir=DISK if fsync else _quick_folder(), ignore_cleanup_errors=True
     ) as folder:
-        server = PostgresServer(Path(folder), fsync=fsync, settings=settings)
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop("immediate")
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def _running(server: PostgresServer | RedisServer) -> Iterator[None]:
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop("immediate")
 
 
 def _quick_folder() -> str:
