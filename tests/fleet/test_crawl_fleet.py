@@ -20,10 +20,11 @@ from typing import Any
 
 import psutil
 import pytest
+from crawls_on_fleets import has_ended, submit, until
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.client import Client
-from crawlfleet.errors import Conflict, CrawlfleetError
+from crawlfleet.errors import Conflict
 from crawlfleet.model.crawl_views import CrawlView
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
@@ -114,32 +115,6 @@ def fleet_in(folder: Path, **settings: str) -> LocalFleet:
     return LocalFleet(folder, workers=2, **settings)
 
 
-async def submit(client: Client, site: Site, **more: Any) -> str:
-    receipt = await client.submit(
-        "web_crawl",
-        parameters(site, **more),
-        max_retries=50,
-        retry_policy={"initial_delay_s": 0.1, "max_delay_s": 0.2},
-    )
-    return receipt.id
-
-
-async def until(
-    client: Client, id: str, holds: Callable[[CrawlView], bool], within_s: float = 120.0
-) -> CrawlView:
-    async with asyncio.timeout(within_s):
-        while True:
-            with contextlib.suppress(CrawlfleetError):
-                crawl = await client.crawl(id)
-                if holds(crawl):
-                    return crawl
-            await asyncio.sleep(0.05)
-
-
-def has_ended(crawl: CrawlView) -> bool:
-    return crawl.state in {"completed", "failed", "cancelled", "timeout"}
-
-
 def has_items(number: int) -> Callable[[CrawlView], bool]:
     return lambda crawl: has_ended(crawl) or (crawl.output or crawl_nothing).items >= number
 
@@ -188,7 +163,7 @@ def test_a_crawl_is_watched_steered_and_downloaded(tmp_path: Path) -> None:
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site)
+            id = await submit(client, parameters(site))
             await until(client, id, lambda crawl: bool(crawl.figures and crawl.figures.pages))
 
             paused = await client.steer(id, "pause")
@@ -255,7 +230,7 @@ def test_pages_are_kept_where_asked_for(tmp_path: Path) -> None:
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site, sinks=[{"url": "fleet:pages"}])
+            id = await submit(client, parameters(site, sinks=[{"url": "fleet:pages"}]))
             ended = await until(client, id, has_ended)
             assert ended.state == "completed"
             assert ended.output is not None
@@ -283,7 +258,7 @@ def test_a_crawl_that_is_stopped_completes_with_what_it_has(tmp_path: Path) -> N
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site)
+            id = await submit(client, parameters(site))
             await until(client, id, has_items(20))
             await client.steer(id, "stop")
             ended = await until(client, id, has_ended)
@@ -305,7 +280,7 @@ def test_more_than_fits_into_a_result_is_all_in_the_output(tmp_path: Path) -> No
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site)
+            id = await submit(client, parameters(site))
             ended = await until(client, id, has_ended)
             assert ended.state == "completed"
             task = await client.task(id)
@@ -334,7 +309,7 @@ def test_a_zombie_that_wakes_up_adds_nothing(tmp_path: Path) -> None:
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site)
+            id = await submit(client, parameters(site))
             await until(client, id, has_items(60))
             send(fleet, signal.SIGSTOP)
             try:
@@ -363,7 +338,7 @@ def test_whatever_is_killed_during_a_crawl_each_item_is_there_once(
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site)
+            id = await submit(client, parameters(site))
             for _ in range(kills):
                 crawl = await until(client, id, has_items(chance.randrange(40, 300)))
                 assert not has_ended(crawl), "it was over before anything could be killed"
@@ -399,7 +374,7 @@ def test_storage_that_cannot_be_written_is_waited_for(
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site, frontier=frontier)
+            id = await submit(client, parameters(site, frontier=frontier))
             lines: list[str] = []
             async with asyncio.timeout(60):
                 while not lines:

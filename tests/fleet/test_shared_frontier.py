@@ -7,15 +7,14 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crawls_on_fleets import has_ended, submit, until
 
 from crawlfleet.client import Client
-from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.crawl_views import CrawlView
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.several_masters import SeveralMasters, running_all
 
@@ -59,32 +58,6 @@ def fleet_in(folder: Path, *, workers: int, **settings: str) -> Iterator[Several
         yield fleet
 
 
-async def submit(client: Client, site: ServedSite, **more: Any) -> str:
-    receipt = await client.submit(
-        "web_crawl",
-        parameters(site, **more),
-        max_retries=50,
-        retry_policy={"initial_delay_s": 0.1, "max_delay_s": 0.2},
-    )
-    return receipt.id
-
-
-async def until(
-    client: Client, id: str, holds: Callable[[CrawlView], bool], within_s: float = 120.0
-) -> CrawlView:
-    async with asyncio.timeout(within_s):
-        while True:
-            with contextlib.suppress(CrawlfleetError):
-                crawl = await client.crawl(id)
-                if holds(crawl):
-                    return crawl
-            await asyncio.sleep(0.05)
-
-
-def has_ended(crawl: CrawlView) -> bool:
-    return crawl.state in {"completed", "failed", "cancelled", "timeout"}
-
-
 async def until_fetched(site: ServedSite, pages: int, within_s: float = 60.0) -> None:
     async with asyncio.timeout(within_s):
         while len(fetches(site)) < pages:
@@ -122,7 +95,7 @@ def test_a_crawl_whose_node_is_gone_for_good_goes_on_elsewhere(tmp_path: Path) -
     async def scene(fleet: SeveralMasters, site: ServedSite) -> None:
         await fleet.until_ready("master-1", nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, site)
+            id = await submit(client, parameters(site))
             await until_fetched(site, 250)
             victim = await node_of(client, id)
             fleet.kill(victim)
@@ -153,7 +126,7 @@ def test_a_master_that_is_away_costs_no_work(tmp_path: Path) -> None:
     async def scene(fleet: SeveralMasters, site: ServedSite) -> None:
         await fleet.until_ready("master-1", nodes=1)
         async with fleet.client() as client:
-            id = await submit(client, site)
+            id = await submit(client, parameters(site))
             for pages in (150, 350):
                 await until_fetched(site, pages)
                 fleet.kill("master-1")
@@ -182,7 +155,7 @@ def test_several_nodes_work_for_one_crawl_and_fetch_each_page_once(tmp_path: Pat
     async def scene(fleet: SeveralMasters, site: ServedSite) -> None:
         await fleet.until_ready("master-1", nodes=4)
         async with fleet.client() as client:
-            id = await submit(client, site, workers=4)
+            id = await submit(client, parameters(site, workers=4))
             await until_fetched(site, 300)
             running = await client.crawl(id)
             assert running.state == "processing"
@@ -226,7 +199,7 @@ def test_workers_that_are_killed_and_added_at_random_leave_every_item_once(tmp_p
         await fleet.until_ready("master-1", nodes=3)
         deaths: list[float] = []
         async with fleet.client() as client:
-            id = await submit(client, site, workers=4)
+            id = await submit(client, parameters(site, workers=4))
             for number in range(kills):
                 await until_fetched(site, 150 + 200 * number)
                 assert not has_ended(await client.crawl(id)), "over before it could be killed"

@@ -15,16 +15,32 @@ HEAD: Final = """\
 """
 
 
-def render(*, data_dir: str = "") -> str:
-    """The text of a file in which only `data_dir` is set, if it is given."""
+def grouped() -> Iterator[tuple[str, str, list[config.Setting]]]:
+    """All settings: of each group its dotted name, what it is about, and what can be set there.
+    The first has neither name nor title."""
     titles = dict(_titles(Settings))
     groups: dict[str, list[config.Setting]] = {}
     for setting in config.SETTINGS.values():
         groups.setdefault(setting.name.rpartition(".")[0], []).append(setting)
-    parts = [HEAD]
     for name, settings in groups.items():
+        yield name, titles.get(name, ""), settings
+
+
+def _titles(cls: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """What each group of settings is about, by its dotted name."""
+    for field in msgspec.structs.fields(cls):
+        if isinstance(field.default, msgspec.Struct):
+            kind = type(field.default)
+            yield prefix + field.name, (kind.__doc__ or "").partition("\n")[0]
+            yield from _titles(kind, f"{prefix}{field.name}.")
+
+
+def render(*, data_dir: str = "") -> str:
+    """The text of a file in which only `data_dir` is set, if it is given."""
+    parts = [HEAD]
+    for name, title, settings in grouped():
         if name:
-            parts.append("\n".join([*_comment(titles[name]), f"[{name}]"]) + "\n")
+            parts.append("\n".join([*_comment(title), f"[{name}]"]) + "\n")
         parts += [
             _entry(setting, data_dir if setting.name == "data_dir" else "") for setting in settings
         ]
@@ -41,15 +57,6 @@ def _entry(setting: config.Setting, value: str) -> str:
     else:
         lines.append(f"# {leaf} = {_toml(setting.default)}")
     return "\n".join(lines) + "\n"
-
-
-def _titles(cls: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """What each group of settings is about, by its dotted name."""
-    for field in msgspec.structs.fields(cls):
-        if isinstance(field.default, msgspec.Struct):
-            kind = type(field.default)
-            yield prefix + field.name, (kind.__doc__ or "").partition("\n")[0]
-            yield from _titles(kind, f"{prefix}{field.name}.")
 
 
 def _comment(text: str) -> Iterator[str]:
