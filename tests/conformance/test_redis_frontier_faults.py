@@ -343,6 +343,24 @@ def test_worker_that_was_stopped_and_resumed_is_refused(redis: RedisServer, craw
     run(made(redis, crawl), scenario)
 
 
+def test_step_that_was_done_is_done_also_for_a_worker_that_was_forgotten_since(
+    redis: RedisServer, crawl: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(frontier: RedisFrontier) -> None:
+        await frontier.add(links("abc"), NOW)
+        mine = (await lease(frontier, urls=2))[A]
+        # The answer gets lost; until it is asked for again, others take the worker for dead.
+        monkeypatch.setattr(frontier_module.secrets, "token_hex", lambda _: "the same step")
+        assert await commit(frontier, mine, visit("a")) == []
+        await frontier.forget(ME)
+        assert await commit(frontier, mine, visit("a")) == []
+        assert (await frontier.counts()).done == 1
+        monkeypatch.undo()
+        assert await commit(frontier, mine, visit("b")) == [A]
+
+    run(made(redis, crawl), scenario)
+
+
 def test_leases_of_a_worker_that_is_not_heard_of_go_to_others(
     redis: RedisServer, crawl: str
 ) -> None:

@@ -1,9 +1,9 @@
 """How Redis is reached, and what it must promise before anything is entrusted to it."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from importlib.resources import files
 from typing import Any, Final, TypeVar, cast
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -35,11 +35,29 @@ def connect(url: str) -> Redis:
         raise ConfigError(f"{shown(url)} is no URL of a Redis: {error}") from None
 
 
+async def opened(url: str) -> Redis:
+    """A client of a Redis that promises enough. Raises `ConfigError` and `RedisError`."""
+    client = connect(url)
+    try:
+        await check_durable(client, url)
+    except BaseException:
+        await client.aclose()
+        raise
+    return client
+
+
 def shown(url: str) -> str:
-    """The address in a URL, without what may be a secret."""
+    """The URL as it may be told to anybody."""
     parts = urlsplit(url)
-    place = parts.hostname or parts.path
-    return f"{parts.scheme}://{place}{f':{parts.port}' if parts.port else ''}"
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+
+
+def check_version(told: Mapping[str, Any], name: str) -> None:
+    """Raise `ConfigError` unless what a Redis tells of itself is new enough."""
+    version = str(told.get("redis_version", "0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ConfigError(f"{name} is Redis {version}, and has to be {oldest} or newer")
 
 
 def script(package: str, name: str) -> str:
@@ -55,12 +73,7 @@ async def answer(of: Any) -> Any:
 async def check_durable(client: Redis, url: str) -> None:
     """Raise `ConfigError` unless what it acknowledges survives a restart."""
     told = await answer(client.info())
-    version = tuple(int(part) for part in str(told.get("redis_version", "0")).split(".")[:2])
-    if version < OLDEST:
-        raise ConfigError(
-            f"the Redis {shown(url)} is of version {told.get('redis_version')}; "
-            f"{'.'.join(map(str, OLDEST))} or newer is needed"
-        )
+    check_version(told, shown(url))
     if not int(told.get("aof_enabled", 0)):
         raise ConfigError(
             f"the Redis {shown(url)} forgets at a restart what it has acknowledged; "
@@ -73,4 +86,4 @@ async def check_durable(client: Redis, url: str) -> None:
         )
 
 
-__all__ = ["Redis", "RedisError", "answer", "check_durable", "connect", "script", "shown"]
+__all__ = ["Redis", "RedisError", "answer", "check_version", "opened", "script", "shown"]

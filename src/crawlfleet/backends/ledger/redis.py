@@ -38,15 +38,10 @@ class RedisBook:
     async def open(self) -> None:
         if self._client is not None:
             return
-        client = redis_client.connect(self._url)
         try:
-            await redis_client.check_durable(client, self._url)
+            client = await redis_client.opened(self._url)
         except RedisError as error:
-            await client.aclose()
             raise self._unavailable(error) from error
-        except BaseException:
-            await client.aclose()
-            raise
         self._read = client.register_script(redis_client.script(__package__, "read"))
         self._write = client.register_script(redis_client.script(__package__, "write"))
         self._client = client

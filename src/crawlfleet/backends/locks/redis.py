@@ -36,21 +36,20 @@ class RedisLocks:
     async def open(self) -> None:
         if self._client is not None:
             return
-        client = redis_client.connect(self._url)
         try:
-            await redis_client.check_durable(client, self._url)
+            client = await redis_client.opened(self._url)
+        except RedisError as error:
+            raise self._unavailable(error) from error
+        self._client = client
+        try:
             self._mark = await _mark(client)
         except RedisError as error:
-            await client.aclose()
+            await self.close()
             raise self._unavailable(error) from error
-        except BaseException:
-            await client.aclose()
-            raise
         self._scripts = {
             name: client.register_script(redis_client.script(__package__, name))
             for name in ("take", "renew", "release", "look")
         }
-        self._client = client
 
     async def close(self) -> None:
         client, self._client = self._client, None

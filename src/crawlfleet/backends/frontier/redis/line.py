@@ -17,6 +17,7 @@ from redis import asyncio as aio
 from redis import exceptions
 from redis.asyncio.cluster import RedisCluster
 
+from crawlfleet.backends.redis_client import check_version, shown
 from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
 
 ANSWER_S: Final = 30.0
@@ -36,7 +37,6 @@ CONNECT_S: Final = 5.0
 AT_A_LOOK: Final = 1000
 AT_ONCE: Final = 16
 """Commands on their way, each on a connection of its own."""
-OLDEST: Final = (6, 2)
 NEEDED: Final = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
 EVICTING: Final = "allkeys"
 LOST: Final = "CRAWLFLEET_LOST"
@@ -52,12 +52,6 @@ def script(*names: str) -> tuple[str, str]:
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def without_secret(url: str) -> str:
-    """The URL as it may be told to anybody."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
-
-
 def split_url(url: str, ours: Sequence[str]) -> tuple[str, dict[str, str]]:
     """The URL for the driver, and those of its parameters that are ours."""
     parts = urlsplit(url)
@@ -70,7 +64,7 @@ class Line:
     """A Redis, asked by scripts. Raises `StoreUnavailable` when it does not answer."""
 
     def __init__(self, url: str) -> None:
-        self.name = without_secret(url)
+        self.name = shown(url)
         self._url = url
         self._client: aio.Redis | RedisCluster | None = None
         self._doors = asyncio.Semaphore(AT_ONCE)
@@ -210,12 +204,7 @@ class Line:
         await client.initialize()
 
     async def _check(self, about: Mapping[str, Any], **options: Any) -> None:
-        version = tuple(int(part) for part in str(about["redis_version"]).split(".")[:2])
-        if version < OLDEST:
-            raise ConfigError(
-                f"the frontier {self.name} is Redis {about['redis_version']}, and has to be 6.2 "
-                "or newer"
-            )
+        check_version(about, f"the frontier {self.name}")
         try:
             settings = await self._settings(**options)
         except StoreUnavailable as error:

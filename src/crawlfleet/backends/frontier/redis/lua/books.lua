@@ -42,6 +42,7 @@ local stores_links = R.exact and R.max_depth >= 0
 
 -- hosts ---------------------------------------------------------------------------------------
 
+local REMEMBERED_S = 3600 -- far longer than anybody asks for an answer
 local HOST = '<I4I4I4I4I4I4ddI6dI6Bc0'
 local hosts, touched = {}, {}
 
@@ -277,7 +278,9 @@ local function forget(worker)
     local host = host_of(name)
     if host and host.worker == worker then take_back(host) end
   end
-  call('DEL', key, P .. ':c:' .. worker, P .. ':d:' .. worker)
+  call('DEL', key, P .. ':c:' .. worker)
+  -- Its last steps are remembered: it may still ask whether one that was not answered was done.
+  call('EXPIRE', P .. ':d:' .. worker, REMEMBERED_S)
   call('ZREM', P .. ':w', worker)
 end
 

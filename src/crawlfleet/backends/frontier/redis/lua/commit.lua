@@ -141,5 +141,6 @@ end
 for _, receipt in ipairs(A.receipts) do call('HSET', P .. ':x', receipt[1], receipt[2]) end
 call('LPUSH', MEMO, A.nonce)
 call('LTRIM', MEMO, 0, 15)
+call('PERSIST', MEMO)
 write_intake()
 return {digits(version), refused, call('LLEN', P .. ':o'), warned and 1 or 0, {}}
