@@ -80,8 +80,15 @@ CRAWLERS: Final = (
         title="Scrapy, leanest",
         pages=1_500,
         program="with_scrapy.py leanest",
-        settings="the same without any middleware or extension; links and fields by lxml, lines"
-        " written by hand",
+        settings="the same without any middleware or extension; links and fields by its own"
+        " selectors, lines written by hand",
+    ),
+    Crawler(
+        name="scrapy-lxml",
+        title="Scrapy, leanest, lxml by hand",
+        pages=1_500,
+        program="with_scrapy.py lxml",
+        settings="the same with links and fields read by lxml in place of Scrapy's selectors",
     ),
     Crawler(
         name="scrapy-engine",

@@ -58,6 +58,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     """Of each of our workers: how many processes of it run tasks."""
     appendfsync: str = "everysec"
     """Of its Redis: when what it has acknowledged is on disk."""
+    prefetch: int = 0
+    """How many tasks a process of the peer takes at once, in its own measure; 0: of no meaning."""
     rates_only: bool = False
 
     @property
@@ -66,9 +68,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
         return self.name.partition("-")[0]
 
 
-DURABLE: Final = (
-    "as above, with `appendfsync always`, so that Redis, too, has on disk what it acknowledges"
-)
+DURABLE: Final = "`appendfsync always`, so that Redis, too, has on disk what it acknowledges"
 SYSTEMS: Final = (
     System(
         name="crawlfleet",
@@ -100,14 +100,26 @@ SYSTEMS: Final = (
         " pool with `--concurrency=1`, since two of them were faster than one with 2",
         done="the queue and the hash of unacknowledged messages are empty",
         bulk="none; a loop with one producer",
+        prefetch=64,
+    ),
+    System(
+        name="celery-stock",
+        title="Celery + Redis, stock prefetch",
+        tasks=5_000,
+        settings="as above, with the stock `worker_prefetch_multiplier` 4",
+        done="as above",
+        bulk="as above",
+        prefetch=4,
+        rates_only=True,
     ),
     System(
         name="celery-durable",
         title="Celery + Redis, durable",
         tasks=5_000,
-        settings=DURABLE,
+        settings=f"prefetch 64; {DURABLE}",
         done="as above",
         bulk="as above",
+        prefetch=64,
         appendfsync="always",
         rates_only=True,
     ),
@@ -119,14 +131,26 @@ SYSTEMS: Final = (
         " `dramatiq_queue_prefetch=100`, which was more than twice as fast as the stock 16",
         done="the hash of messages is empty, from which an acknowledgement removes them",
         bulk="none; a loop",
+        prefetch=100,
+    ),
+    System(
+        name="dramatiq-stock",
+        title="Dramatiq + Redis, stock prefetch",
+        tasks=10_000,
+        settings="as above, with the stock `dramatiq_queue_prefetch` of 16",
+        done="as above",
+        bulk="as above",
+        prefetch=16,
+        rates_only=True,
     ),
     System(
         name="dramatiq-durable",
         title="Dramatiq + Redis, durable",
         tasks=10_000,
-        settings=DURABLE,
+        settings=f"prefetch 100; {DURABLE}",
         done="as above",
         bulk="as above",
+        prefetch=100,
         appendfsync="always",
         rates_only=True,
     ),
@@ -217,11 +241,7 @@ class PeerSite:
     def __init__(self, system: str, folder: Path, environment: dict[str, str]) -> None:
         self._system = system
         self._folder = folder
-        self._environment = {
-            "PYTHONPATH": str(PROGRAMS),
-            "dramatiq_queue_prefetch": "100",
-            **environment,
-        }
+        self._environment = {"PYTHONPATH": str(PROGRAMS), **environment}
         self.workers: list[Program] = []
         self.client = Conversation(
             VENV / "bin" / "python", system, folder=folder, environment=self._environment
@@ -244,8 +264,14 @@ class PeerSite:
 
 
 class RedisSite(PeerSite):
-    def __init__(self, system: str, folder: Path, server: Program, url: str) -> None:
-        super().__init__(system, folder, {"BENCH_REDIS": url})
+    def __init__(self, system: System, folder: Path, server: Program, url: str) -> None:
+        prefetch = str(system.prefetch)
+        environment = {
+            "BENCH_REDIS": url,
+            "BENCH_PREFETCH": prefetch,
+            "dramatiq_queue_prefetch": prefetch,
+        }
+        super().__init__(system.program, folder, environment)
         self._server = server
         self._url = url
 
@@ -322,7 +348,7 @@ def opened(
             broker, url = stack.enter_context(
                 redis_server(folder / "redis", appendfsync=system.appendfsync)
             )
-            site = RedisSite(system.program, folder, broker, url)
+            site = RedisSite(system, folder, broker, url)
         try:
             yield site
         finally:

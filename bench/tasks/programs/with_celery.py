@@ -16,8 +16,9 @@ app.conf.update(
     task_ignore_result=True,
     task_serializer="json",
     accept_content=["json"],
-    # Celery's guide on optimizing: for many short tasks a large multiplier, such as 64 or 128.
-    worker_prefetch_multiplier=64,
+    # Celery's guide on optimizing: for many short tasks a large multiplier, such as 64 or 128;
+    # stock is 4.
+    worker_prefetch_multiplier=int(os.environ["BENCH_PREFETCH"]),
     worker_disable_rate_limits=True,
     broker_connection_retry_on_startup=True,
 )
