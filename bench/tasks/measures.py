@@ -118,7 +118,7 @@ def kill(site: Site, folder: Path, tasks: int, wait_s: float) -> Killed:
     site.start_workers(2, apart=True)
     # Both have to be at work when the first is killed.
     _trickle(site, folder / "warm-up", 40, 0.05)
-    site.client.ask("numbers", tasks=tasks, file=str(file), seconds=0.01)
+    site.client.ask("numbers", tasks=tasks, file=str(file), seconds=0.05)
     _await_lines(file, tasks // 10, START_DEADLINE_S)
     victim = site.workers.pop(0)
     victim.kill()

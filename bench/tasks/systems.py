@@ -68,6 +68,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
         return self.name.partition("-")[0]
 
 
+STOCK_SLOTS: Final = 4
 DURABLE: Final = "`appendfsync always`, so that Redis, too, has on disk what it acknowledges"
 SYSTEMS: Final = (
     System(
@@ -88,7 +89,7 @@ SYSTEMS: Final = (
         settings="as above, with the four slots that a `worker` has when nobody says otherwise",
         done="as above",
         bulk="as above",
-        slots=4,
+        slots=STOCK_SLOTS,
         rates_only=True,
     ),
     System(
@@ -209,7 +210,8 @@ class OurSite:
                 "PYTHONPATH": _path(),
                 "CRAWLFLEET_JOIN_TOKEN": self._fleet.join_token,
                 "CRAWLFLEET_WORKER_PYTHON_ALLOW": '["work:*"]',
-                "CRAWLFLEET_WORKER_SLOTS": str(self._slots),
+                # When one dies, the others' stock concurrency counts: Dramatiq has 8 threads.
+                "CRAWLFLEET_WORKER_SLOTS": str(STOCK_SLOTS if apart else self._slots),
             }
             self.workers.append(
                 Program(command, folder=self._fleet.folder, environment=environment)

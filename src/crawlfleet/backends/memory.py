@@ -68,6 +68,7 @@ class MemoryStore(MemoryHistory):
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()
+        self._counts: Counter[tuple[str, TaskStatus]] = Counter()
         self._shards: dict[str, list[str]] = {}
         self._live_executions: set[str] = set()
         self._attempts: dict[str, list[str]] = {}
@@ -191,20 +192,19 @@ class MemoryStore(MemoryHistory):
 
     async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
         self._need_open()
-        return dict(
-            Counter(
-                task.status
-                for task in self._tasks.rows.values()
-                if project_id is None or task.project_id == project_id
-            )
-        )
+        counted: Counter[TaskStatus] = Counter()
+        for project, counts in (await self.count_tasks_by_project()).items():
+            if project_id in (None, project):
+                counted.update(counts)
+        return dict(counted)
 
     async def count_tasks_by_project(self) -> dict[str, dict[TaskStatus, int]]:
         self._need_open()
-        counts: dict[str, Counter[TaskStatus]] = {}
-        for task in self._tasks.rows.values():
-            counts.setdefault(task.project_id, Counter())[task.status] += 1
-        return {project_id: dict(counted) for project_id, counted in counts.items()}
+        found: dict[str, dict[TaskStatus, int]] = {}
+        for (project_id, status), count in self._counts.items():
+            if count:
+                found.setdefault(project_id, {})[status] = count
+        return found
 
     async def count_unfinished(self, cluster_id: str) -> dict[TaskStatus, int]:
         self._need_open()
@@ -296,6 +296,7 @@ class MemoryStore(MemoryHistory):
         )
         gone = [ended_id for _, ended_id in ended[: max(limit, 0)]]
         for task in map(self._tasks.rows.__getitem__, gone):
+            self._counts[task.project_id, task.status] -= 1
             if task.parent_id is not None:
                 self._shards[task.parent_id].remove(task.id)
                 if not self._shards[task.parent_id]:
@@ -404,8 +405,11 @@ class MemoryStore(MemoryHistory):
     def _put_task(self, task: Task) -> None:
         before = self._tasks.rows.get(task.id)
         assert_lasting(before, task)
-        if before is None and task.parent_id is not None:
+        if before is not None:
+            self._counts[before.project_id, before.status] -= 1
+        elif task.parent_id is not None:
             self._shards.setdefault(task.parent_id, []).append(task.id)
+        self._counts[task.project_id, task.status] += 1
         self._tasks.put(task)
         _keep(self._unfinished, task.id, task.status not in TERMINAL)
 

@@ -12,6 +12,7 @@ from crawlfleet.control.leases import MOST_BACKLOG
 from crawlfleet.core.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
 from crawlfleet.core.resources import add, fits
 from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import (
@@ -63,8 +64,12 @@ class Invariants:
                 self._check_fenced(session)
         for execution in change.executions:
             self._see_execution(execution)
+        moves: dict[str, list[Event]] = defaultdict(list)
+        for event in change.events:
+            if event.to_state:
+                moves[event.subject].append(event)
         for task in change.tasks:
-            self._see_task(task, change)
+            self._see_task(task, moves[task.id])
         for execution in change.executions:
             self._see_lease(execution)
         try:
@@ -138,16 +143,16 @@ class Invariants:
         node = self.nodes[execution.node_id]
         # What lies ready beyond the slots is bounded too, and holds its other resources.
         room = add(node.resources, Resources(slots=MOST_BACKLOG))
+        given = self.reserved(node.id)
         _demand(
-            fits(self.reserved(node.id), room),
-            f"{node.id} was given {self.reserved(node.id)}, more than it has: {node.resources}",
+            fits(given, room), f"{node.id} was given {given}, more than it has: {node.resources}"
         )
 
-    def _see_task(self, task: Task, change: Change) -> None:
+    def _see_task(self, task: Task, moves: list[Event]) -> None:
+        """`moves` are the events of this change that tell of the task's states."""
         before = self.tasks.get(task.id)
         self.tasks[task.id] = task
         self._check_dedup(task)
-        moves = [event for event in change.events if event.subject == task.id and event.to_state]
         if before is None:
             _demand(len(moves) == 1, f"{task.id} was made without its event")
             return
