@@ -114,7 +114,7 @@ def test_history_is_read_as_coarse_as_asked_for_before_it_was_thinned() -> None:
             node = await on.node()
             for number in range(40):
                 await beat(on, node, cpu=0.0 if number < 20 else 1.0)
-                await asyncio.sleep(3)
+                await asyncio.sleep(2.9)
             minutes = await read(on, node, Resolution.MINUTE)
             assert [sample.count for sample in minutes] == [20, 20]
             assert [sample.cpu_usage for sample in minutes] == [0.0, 1.0]

@@ -204,7 +204,7 @@ def test_a_follower_shows_what_nodes_measured_at_the_leader() -> None:
                 await node.beat()
             heard = on.one.control.state.sessions[node.session_id].last_heartbeat
             seen = on.other.control.state.sessions[node.session_id].last_heartbeat
-            assert heard - seen <= 6
+            assert heard - seen < 6.5
 
     run_simulated(scene())
 

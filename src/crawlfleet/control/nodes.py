@@ -15,6 +15,7 @@ from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Principal
 from crawlfleet.control.leases import TRIES, UNMEASURED, Leases, stop_order
 from crawlfleet.control.secrets import hash_secret, make_secret
+from crawlfleet.control.shared_commit import SharedCommit
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.terms import Terms, news, renewed
 from crawlfleet.control.versions import accept, expect_version, has_changed
@@ -48,6 +49,8 @@ from crawlfleet.model.task import ExecutionStatus
 from crawlfleet.ports.system import System
 
 DEFAULT_SLOTS: Final = 4.0
+BEATS_TOGETHER_S: Final = 0.1
+"""Heartbeats of so long share a commit: a node does not wait for the answer with anything."""
 ANEW: Final = "the node registered anew"
 
 
@@ -73,6 +76,7 @@ class Nodes:
         self._system = system
         self._terms = terms
         self._joining = asyncio.Lock()
+        self._beats = SharedCommit(state, within_s=BEATS_TOGETHER_S)
 
     async def register(self, registration: Registration, *, by: Principal) -> Registered:
         """Make or welcome back a node, and open a new session for it; its old one ends.
@@ -201,7 +205,7 @@ class Nodes:
             judged = self._health.observe(moved, sample, sent_at=heartbeat.sent_at)
             # What somebody else has just changed about the node stands: the next beat judges it.
             changes = [Change(sessions=(moved,)), *([judged] if judged else [])]
-            if (await self._state.commit(changes))[0] is None:
+            if (await self._beats.commit(changes))[0] is None:
                 return True
             await self._state.catch_up()
         # It moves on all the time: somebody takes in its heartbeats.

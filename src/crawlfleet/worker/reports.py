@@ -25,7 +25,8 @@ from crawlfleet.ports.system import System
 REPORTS_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 2_000_000
 """Of results in one message: well below what the least generous master takes."""
-START_TOLD_WITHIN_S: Final = 0.001
+START_TOLD_WITHIN_S: Final = 0.1
+"""Nobody looks so closely, and a fleet's short tasks cost its master one message, not two."""
 MOMENT_S: Final = 1.0
 """A master that takes longer may be away. What ends within it is written together."""
 ENDS: Final = frozenset({ReportKind.SUCCEEDED, ReportKind.FAILED})
