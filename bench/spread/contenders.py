@@ -9,6 +9,7 @@ import msgspec
 from bench.spread import ours, theirs
 from bench.spread.turn import Turn
 from crawlfleet.testing.known_site import ServedSite
+from crawlfleet.testing.servers import redis_server
 
 Work = Callable[[ServedSite, Path, int, int, int | None], Turn]
 """Crawl a site in a folder with so many processes and so many requests to a host at once; and
@@ -34,6 +35,22 @@ def _at_master(
         return fleet.crawl(site, concurrency=concurrency, kill_after=kill_after)
 
 
+def _on_redis(
+    site: ServedSite, folder: Path, processes: int, concurrency: int, kill_after: int | None
+) -> Turn:
+    with (
+        redis_server() as server,
+        ours.fleet(
+            folder,
+            workers=processes,
+            frontier="redis",
+            redis=server.pid,
+            settings={"CRAWLFLEET_FRONTIER": server.url()},
+        ) as fleet,
+    ):
+        return fleet.crawl(site, concurrency=concurrency, kill_after=kill_after)
+
+
 def _scrapy_redis(kind: str) -> Work:
     def work(
         site: ServedSite, folder: Path, processes: int, concurrency: int, kill_after: int | None
@@ -46,7 +63,7 @@ def _scrapy_redis(kind: str) -> Work:
 
 OURS: Final = Contender(
     name="master",
-    title="crawlfleet",
+    title="crawlfleet, master",
     settings="`up` with as many nodes, each with one slot; `workers` as many, `frontier: master`,"
     " `delay_s: 0`, `concurrency: 16` where CPU is measured; robots.txt obeyed, adaptive"
     " politeness, retries, cookies, the fleet's ledger of hosts; frontier and output durable"
@@ -57,6 +74,14 @@ OURS: Final = Contender(
 )
 CONTENDERS: Final = (
     OURS,
+    Contender(
+        name="redis",
+        title="crawlfleet, Redis",
+        settings="the same with `frontier: redis` (`appendonly yes`, `appendfsync always`)",
+        counted="master, agents of the nodes, executors, Redis",
+        work=_on_redis,
+        pages=20_000,
+    ),
     Contender(
         name="scrapy-redis",
         title="scrapy-redis, tuned",

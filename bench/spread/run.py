@@ -27,6 +27,7 @@ from bench.spread.contenders import CONTENDERS, Contender
 from bench.spread.figures import Alone, Killed, Report, Settings, Spread, spread_of
 from bench.spread.theirs import PACKAGES, VENV
 from bench.spread.turn import Turn, checked, truth
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 
 PARTS: Final = ("latency", "cpu", "kill")
@@ -169,6 +170,14 @@ class Bench:
         self._console.print(f"[dim]{datetime.now(UTC):%H:%M:%S}[/] {text}", highlight=False)
 
 
+def _knows_redis() -> bool:
+    try:
+        msgspec.convert({"url": "http://a.example/", "frontier": "redis"}, CrawlParameters)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 def waiting_site(processes: int, host_pages: int) -> SiteSpec:
     """A site whose hosts take their time, as many for each process."""
     hosts = HOSTS_EACH * processes
@@ -226,6 +235,9 @@ def main(arguments: list[str] | None = None) -> Report:
         except peers.Missing as why:
             contenders = [each for each in contenders if not each.is_peer]
             missing["scrapy-redis"] = str(why)
+    if not _knows_redis():
+        contenders = [each for each in contenders if each.name != "redis"]
+        missing["crawlfleet, Redis"] = "crawls of this version keep no frontier on Redis"
     rounds = options.rounds or (1 if options.quick else ROUNDS)
     bench = Bench(contenders, rounds=rounds, quick=options.quick, console=console)
     facts = machine(await_quiet(options.wait, console))
