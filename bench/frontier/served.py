@@ -13,7 +13,7 @@ import uvloop
 
 from bench.frontier.sqlite import measure_floor
 from bench.frontier.work import Figures, rounds_of, rules, work
-from crawlfleet.testing.far_frontier import FarFrontier, crawl_with
+from crawlfleet.testing.far_frontier import FarFrontier
 from crawlfleet.testing.local_fleet import LocalFleet, running
 from crawlfleet.testing.many_urls import fill
 
@@ -39,7 +39,7 @@ def measure(kind: str, known: int, rounds: int) -> Figures:
 async def _measure(fleet: LocalFleet, kind: str, known: int, rounds: int) -> dict[str, object]:
     await fleet.until_ready()
     master = max(fleet.processes("master"), key=lambda each: each.memory_info().rss)
-    frontier = FarFrontier(fleet, "bench", crawl_with(rules(kind)))
+    frontier = FarFrontier(fleet, "bench", rules(kind), is_new=True)
     await frontier.open()
     before = master.memory_info().rss
     await fill(frontier, known)

@@ -4,13 +4,13 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.ports.frontier import Frontier
-from crawlfleet.testing.far_frontier import FarFrontier, crawl_with
+from crawlfleet.testing.far_frontier import FarFrontier
 from crawlfleet.testing.frontier_suite import FrontierSuite
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
@@ -40,8 +40,6 @@ class TestServedFrontierOverHttp(FrontierSuite):
             yield
 
     def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
-        parameters: dict[str, Any] | None = None
-        if folder not in self.crawls:
-            self.crawls[folder] = f"crawl-{len(self.crawls)}"
-            parameters = crawl_with(rules)
-        return FarFrontier(self.fleet, self.crawls[folder], parameters)
+        is_new = folder not in self.crawls
+        name = self.crawls.setdefault(folder, f"crawl-{len(self.crawls)}")
+        return FarFrontier(self.fleet, name, rules, is_new=is_new)

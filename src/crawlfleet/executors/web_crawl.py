@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
+from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.fates import fates_of_seeds, in_words
 from crawlfleet.crawl.granted import ledger_of
@@ -367,7 +368,7 @@ async def _frontier(
     frontier: Frontier | None = None
     receipts: Mapping[str, Any] = {}
     if keeper is not None:
-        frontier = ServedFrontier(keeper.ask_frontier)
+        frontier = ServedFrontier(keeper.ask_frontier, rules_of(parameters))
         try:
             receipts = await frontier.open()
         except StoreUnavailable:

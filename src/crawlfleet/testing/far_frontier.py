@@ -88,12 +88,14 @@ class PlayedNode:
 class FarFrontier(ServedFrontier):
     """An execution from the first `open` to `close`."""
 
-    def __init__(self, fleet: LocalFleet, crawl: str, parameters: dict[str, Any] | None) -> None:
-        """With `parameters` the crawl is submitted when it is opened; the name of the crawl is a
-        capability that only this node has."""
-        self._fleet, self._crawl, self._parameters = fleet, crawl, parameters
+    def __init__(
+        self, fleet: LocalFleet, crawl: str, rules: FrontierRules, *, is_new: bool
+    ) -> None:
+        """A new crawl is submitted when it is opened; its name is a capability that only this node
+        has."""
+        self._fleet, self._crawl, self._rules, self._is_new = fleet, crawl, rules, is_new
         self._node: PlayedNode | None = None
-        super().__init__(self._pass_on)
+        super().__init__(self._pass_on, rules)
 
     async def _pass_on(self, data: bytes) -> bytes:
         assert self._node is not None
@@ -101,10 +103,11 @@ class FarFrontier(ServedFrontier):
 
     async def open(self) -> Mapping[str, Any]:
         if self._node is None:
-            if self._parameters is not None:
+            if self._is_new:
                 async with self._fleet.client() as client:
                     needs = {"crawl": self._crawl}
-                    await client.submit("web_crawl", self._parameters, capabilities=needs)
+                    wanted = crawl_with(self._rules)
+                    await client.submit("web_crawl", wanted, capabilities=needs)
             self._node = PlayedNode(self._fleet, self._crawl)
             await self._node.take()
         return await super().open()
@@ -113,4 +116,4 @@ class FarFrontier(ServedFrontier):
         await super().close()
         if self._node is not None:
             await self._node.give_back()
-            self.__init__(self._fleet, self._crawl, None)  # type: ignore[misc]
+            self.__init__(self._fleet, self._crawl, self._rules, is_new=False)  # type: ignore[misc]
