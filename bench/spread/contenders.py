@@ -95,12 +95,12 @@ CONTENDERS: Final = (
         is_peer=True,
     ),
     Contender(
-        name="scrapy-redis-leanest",
-        title="scrapy-redis, leanest",
+        name="scrapy-redis-lxml",
+        title="scrapy-redis, lxml by hand",
         settings="the same without any middleware or extension; links and fields by lxml, lines"
         " written by hand, and each process tells Redis of a URL once",
         counted="spiders, Redis",
-        work=_scrapy_redis("leanest"),
+        work=_scrapy_redis("lxml"),
         pages=2_000,
         is_peer=True,
     ),

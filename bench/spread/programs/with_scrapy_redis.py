@@ -1,6 +1,6 @@
 """A process of scrapy-redis as an expert sets it up: `with_scrapy_redis.py KIND REDIS FILE`.
 
-`tuned` uses Scrapy's own link extractor, selectors and feed exports. `leanest` has no middleware
+`tuned` uses Scrapy's own link extractor, selectors and feed exports. `lxml` has no middleware
 and no extension at all, reads pages with lxml, writes its own lines, and remembers the URLs that it
 has told Redis of, so that Redis is asked once for each URL and process. Both use the FIFO queue,
 which is cheaper than the stock one with priorities. The first address comes over Redis; a process
@@ -84,7 +84,7 @@ class Tuned(Shared):
             yield scrapy.Request(link.url)
 
 
-class Leanest(Shared):
+class ByHand(Shared):
     def __init__(self, output, **rest):
         super().__init__(**rest)
         self.file = Path(output).open("w")
@@ -118,5 +118,5 @@ if kind == "tuned":
     process.crawl(Tuned)
 else:
     process = CrawlerProcess({**settings, **BARE})
-    process.crawl(Leanest, output=output)
+    process.crawl(ByHand, output=output)
 process.start()
