@@ -10,7 +10,7 @@ import msgspec
 import psutil
 
 from bench.spread.turn import Item, Turn, judged
-from bench.tasks.processes import Cost
+from bench.tasks.processes import Cost, cpu_s
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
@@ -79,9 +79,11 @@ class Fleet:
         return judged(site.spec, asked(site, since=known), items, cpu_s)
 
     def _kill_a_node(self) -> None:
-        """The agent and its executor at once; the launcher starts another."""
-        agent = self._fleet.processes("worker")[-1]
-        for each in [agent, *agent.children(recursive=True)]:
+        """The agent and its executor at once, of the busiest node; the launcher starts another."""
+        families = [
+            [agent, *agent.children(recursive=True)] for agent in self._fleet.processes("worker")
+        ]
+        for each in max(families, key=lambda family: cpu_s({"all": family})["all"]):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
 

@@ -12,7 +12,7 @@ import psutil
 from bench.peers import FOLDER
 from bench.spread.ours import asked
 from bench.spread.turn import Item, Turn, judged
-from bench.tasks.processes import Cost, Program
+from bench.tasks.processes import Cost, Program, cpu_s
 from crawlfleet.testing.known_site import ServedSite
 from crawlfleet.testing.servers import RedisServer, redis_server
 
@@ -83,7 +83,7 @@ class Spiders:
             samples.append((time.time(), cost.until(groups)))
             if kill_after is not None and seen - known >= kill_after:
                 kill_after = None
-                self._programs[-1].kill()
+                self._busiest().kill()
                 self.add()
             if time.time() - changed > LONGEST_S:
                 raise RuntimeError(f"scrapy-redis stands still:\n{self._programs[0].complaint()}")
@@ -95,6 +95,10 @@ class Spiders:
     def stop(self) -> None:
         for program in self._programs:
             program.stop()
+
+    def _busiest(self) -> Program:
+        """The death of one that has nothing to do costs nothing."""
+        return max(self._programs, key=lambda each: cpu_s({"all": each.tree()})["all"])
 
     def _waiting(self) -> bool:
         return self._server.execute("LLEN", "site:requests") != ":0"

@@ -15,10 +15,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from crawlfleet.core import talk
+from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl.portions import lots
 from crawlfleet.crawl.told import ToldLinks, may_leave_out
 from crawlfleet.errors import FrontierRefused, StoreUnavailable
 from crawlfleet.model import frontier_talk as said
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import (
     Commit,
     FrontierCounts,
@@ -275,6 +277,13 @@ class ServedFrontier:
                 held.now = tokens.get(name)
                 lost += held.now is None
         log.info("the frontier was opened anew", life=told.life, lost=lost)
+
+
+def served_frontier(
+    parameters: CrawlParameters, ask: Callable[[bytes], Awaitable[bytes]]
+) -> ServedFrontier:
+    """The frontier of that crawl, at the master that answers."""
+    return ServedFrontier(ask, rules_of(parameters))
 
 
 def _settle(mine: dict[str, _Held], part: HostCommit) -> None:

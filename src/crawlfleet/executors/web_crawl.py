@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.fates import fates_of_seeds, in_words
 from crawlfleet.crawl.granted import ledger_of
@@ -21,7 +20,7 @@ from crawlfleet.crawl.local import local_frontier
 from crawlfleet.crawl.office import Member
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary
-from crawlfleet.crawl.served_frontier import ServedFrontier
+from crawlfleet.crawl.served_frontier import ServedFrontier, served_frontier
 from crawlfleet.crawl.shipment import ItemLines, Shipment, runs_in, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
@@ -368,7 +367,7 @@ async def _frontier(
     frontier: Frontier | None = None
     receipts: Mapping[str, Any] = {}
     if keeper is not None:
-        frontier = ServedFrontier(keeper.ask_frontier, rules_of(parameters))
+        frontier = served_frontier(parameters, keeper.ask_frontier)
         try:
             receipts = await frontier.open()
         except StoreUnavailable:
