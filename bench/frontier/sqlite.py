@@ -125,7 +125,8 @@ async def _measure(path: Path, kind: str, known: int, rounds: int) -> Figures:
 
 
 def _in_child(*arguments: object) -> bytes:
-    program = [sys.executable, "-m", "bench.frontier.sqlite", *map(str, arguments)]
+    begin = "from bench.frontier.sqlite import main; main()"
+    program = [sys.executable, "-c", begin, *map(str, arguments)]
     return subprocess.run(program, check=True, stdout=subprocess.PIPE).stdout
 
 
@@ -142,7 +143,3 @@ def main() -> None:
     else:
         task = _measure(options.path, options.kind, options.known, options.rounds)
         os.write(1, msgspec.json.encode(uvloop.run(task)))
-
-
-if __name__ == "__main__":
-    main()

@@ -52,7 +52,8 @@ def test_filter_that_grows_errs_seldom_at_many_urls(store: str) -> None:
     if SOAK:
         assert found.error < PROMISED
     if store == "redis":
-        assert found.warnings == 3, "once for each stage that became nearly full"
+        # One for each stage that became nearly full; a small one may be filled in a single step.
+        assert found.warnings == 3 if SOAK else 1 <= found.warnings <= 3
     _is_bounded(found, store, "bloom")
 
 
