@@ -16,6 +16,7 @@ PARTS = (
     "fetch",
     "frontier",
     "crawl",
+    "spread",
     "page",
 )
 

@@ -55,6 +55,7 @@ class Bench:
     def run(self, rounds: int) -> None:
         """Crawlers take turns within each round, so that they share the machine's moods."""
         for crawler in self._crawlers:
+            self._turn(crawler, 1)  # so that its modules are compiled, and in the disk's cache
             start = self._turn(crawler, 1)
             if start is not None:
                 self.starts[crawler.name] = start.cpu_s

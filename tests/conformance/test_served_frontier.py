@@ -23,7 +23,7 @@ from crawlfleet.crawl.served_frontier import ServedFrontier
 from crawlfleet.errors import FrontierRefused, StoreUnavailable
 from crawlfleet.model import ids
 from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostState
-from crawlfleet.model.frontier_talk import Add, FrontierCall, Standing
+from crawlfleet.model.frontier_talk import Add, FrontierCall, Standing, Step, Talk
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.testing.frontier_suite import BloomFrontierSuite, FrontierSuite
@@ -62,6 +62,7 @@ class PlayedMaster:
 
     def __init__(self, folder: Path, rules: FrontierRules) -> None:
         self.leases: dict[str, Lease] = {}
+        self.rules = rules
         task_id = f"{ids.TASK}-{ids.ALPHABET[0] * ids.BODY_LENGTH}"
         self.task = Task(
             id=task_id,
@@ -114,7 +115,7 @@ class PlayedExecution(ServedFrontier):
     def __init__(self, master: PlayedMaster, through: Callable[[PlayedMaster, Ask], Ask]) -> None:
         self.master = master
         self.id = ""
-        super().__init__(through(master, lambda data: master.ask(self.id, data)))
+        super().__init__(through(master, lambda data: master.ask(self.id, data)), master.rules)
 
     async def open(self) -> Mapping[str, Any]:
         if not self.id:
@@ -334,6 +335,106 @@ def test_a_step_whose_answer_was_lost_with_the_master_counts_once(tmp_path: Path
         assert (counts.done, counts.leased, counts.known) == (2, 1, 5)
         # What was leased beside what was committed is still there to be committed.
         assert not await commit(first, given[A], visit("b"))
+
+    run(tmp_path, scene)
+
+
+def listening(heard: list[Talk]) -> Callable[[PlayedMaster, Ask], Ask]:
+    """What is said is remembered."""
+
+    def through(master: PlayedMaster, ask: Ask) -> Ask:
+        async def asked(data: bytes) -> bytes:
+            heard.append(talk.talk_in(data))
+            return await ask(data)
+
+        return asked
+
+    return through
+
+
+def told(heard: list[Talk]) -> list[list[str]]:
+    """The links of each visit that was told, in order; forgets them."""
+    asks = [ask for each in heard for ask in each.asks if isinstance(ask, Step)]
+    heard.clear()
+    done = [visit for ask in asks for part in ask.commit.hosts for visit in part.visits]
+    return [[link.url.rpartition("/")[2] for link in visit.links] for visit in done]
+
+
+def test_links_are_told_once_unless_the_master_may_have_forgotten(tmp_path: Path) -> None:
+    heard: list[Talk] = []
+
+    async def scene(master: PlayedMaster) -> None:
+        first = PlayedExecution(master, listening(heard))
+        await first.open()
+        await first.add(links("abcd"), NOW)
+        given = (await lease(first))[A]
+        await commit(first, given, visit("a", links=links("bxy")))
+        await commit(first, given, visit("b", links=links("axyz")))
+        assert told(heard) == [["b", "x", "y"], ["a", "z"]]
+        await master.restart()
+        await commit(first, given, visit("c", links=links("xyz")))
+        await commit(first, given, visit("d", links=links("xyz")))
+        # The first was written before anybody knew of the restart; its links are in the file.
+        assert told(heard)[-2:] == [[], ["x", "y", "z"]]
+        assert (await first.counts()).known == 7
+
+    run(tmp_path, scene)
+
+
+def test_a_link_that_was_told_in_a_step_that_was_refused_is_told_again(tmp_path: Path) -> None:
+    heard: list[Talk] = []
+
+    async def scene(master: PlayedMaster) -> None:
+        first, second = PlayedExecution(master, listening(heard)), execution(master)
+        await first.open()
+        await first.add([*links("a"), link("x", B)], NOW)
+        given = await lease(first)
+        await second.open()
+        await master.restart()
+        assert [*await lease(second, hosts=1)] == [A]
+        assert await commit(first, given[A], visit("a", links=links("z", B))) == [A]
+        heard.clear()
+        assert not await commit(first, given[B], visit("x", B, links=links("z", B)))
+        assert told(heard) == [["z"]]
+
+    run(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    "rules", [FrontierRules(max_depth=5), FrontierRules(max_per_host=50)], ids=["depth", "per host"]
+)
+def test_every_link_is_told_where_it_matters_who_has_it(
+    tmp_path: Path, rules: FrontierRules
+) -> None:
+    heard: list[Talk] = []
+
+    async def scene(master: PlayedMaster) -> None:
+        first = PlayedExecution(master, listening(heard))
+        await first.open()
+        await first.add(links("ab"), NOW)
+        given = (await lease(first))[A]
+        await commit(first, given, visit("a", links=links("xy")))
+        await commit(first, given, visit("b", links=links("xy")))
+        assert told(heard) == [["x", "y"], ["x", "y"]]
+
+    run(tmp_path, scene, rules)
+
+
+def test_a_link_that_is_nearer_than_when_it_was_told_is_told_again(tmp_path: Path) -> None:
+    heard: list[Talk] = []
+
+    async def scene(master: PlayedMaster) -> None:
+        first = PlayedExecution(master, listening(heard))
+        await first.open()
+        await first.add(links("ab"), NOW)
+        given = (await lease(first, urls=1))[A]
+        await commit(first, given, visit("a", links=links("x")))
+        more = await first.lease(ME, hosts=0, urls=0, held={A: 5}, now=NOW)
+        assert paths(more[0]) == ["b", "x"]
+        await commit(first, given, visit("x", links=links("y")))
+        await commit(first, given, visit("b", links=links("xy")))
+        assert told(heard) == [["x"], ["y"], ["y"]]
+        assert (await first.counts()).depths == {0: 2, 1: 2}
 
     run(tmp_path, scene)
 

@@ -2,113 +2,20 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
-from crawlfleet.client.link import HttpControlLink
-from crawlfleet.client.transport import Transport
-from crawlfleet.crawl.served_frontier import ServedFrontier
-from crawlfleet.errors import FrontierRefused
 from crawlfleet.model.frontier import FrontierRules
-from crawlfleet.model.frontier_talk import FrontierCall, Standing
-from crawlfleet.model.messages import (
-    Assignment,
-    LeaseRequest,
-    Registration,
-    Report,
-    ReportBatch,
-    ReportKind,
-)
 from crawlfleet.ports.frontier import Frontier
+from crawlfleet.testing.far_frontier import FarFrontier
 from crawlfleet.testing.frontier_suite import FrontierSuite
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("served frontier")]
-
-
-class PlayedNode:
-    """A node that holds the one task that only it can do."""
-
-    def __init__(self, fleet: LocalFleet, crawl: str) -> None:
-        self._fleet = fleet
-        self._crawl = crawl
-        self._transport = Transport(fleet.url)
-        self._link = HttpControlLink(
-            self._transport, join_token=fleet.join_token, keep=lambda _: None
-        )
-
-    async def take(self) -> None:
-        registration = Registration(
-            name="asking",
-            resources={"slots": 1.0},
-            task_types=("web_crawl",),
-            capabilities={"crawl": self._crawl},
-        )
-        self._me = await self._link.register(registration, None)
-        request = LeaseRequest(session_id=self._me.session_id, wait_s=20.0)
-        assignments: tuple[Assignment, ...] = ()
-        while not assignments:
-            assignments = (await self._link.lease(self._me.node_id, request)).assignments
-        (self._work,) = assignments
-
-    async def ask(self, data: bytes) -> bytes:
-        call = FrontierCall(
-            session_id=self._me.session_id,
-            execution_id=self._work.execution_id,
-            token=self._work.token,
-            data=data,
-        )
-        reply = await self._link.frontier(self._me.node_id, call)
-        if reply.standing is not Standing.DONE:
-            raise FrontierRefused(reply.message)
-        return reply.data
-
-    async def give_back(self) -> None:
-        """The execution is over; another one goes on with the crawl."""
-        released = Report(
-            execution_id=self._work.execution_id,
-            task_id=self._work.task_id,
-            token=self._work.token,
-            kind=ReportKind.RELEASED,
-            at=0.0,
-        )
-        batch = ReportBatch(session_id=self._me.session_id, reports=(released,))
-        await self._link.report(self._me.node_id, batch)
-        await self._link.leave(self._me.node_id, self._me.session_id)
-        await self._transport.__aexit__(None, None, None)
-
-
-class FarFrontier(ServedFrontier):
-    """An execution from the first `open` to `close`."""
-
-    def __init__(self, fleet: LocalFleet, crawl: str, parameters: dict[str, Any] | None) -> None:
-        self._fleet, self._crawl, self._parameters = fleet, crawl, parameters
-        self._node: PlayedNode | None = None
-        super().__init__(self._pass_on)
-
-    async def _pass_on(self, data: bytes) -> bytes:
-        assert self._node is not None
-        return await self._node.ask(data)
-
-    async def open(self) -> Mapping[str, Any]:
-        if self._node is None:
-            if self._parameters is not None:
-                async with self._fleet.client() as client:
-                    needs = {"crawl": self._crawl}
-                    await client.submit("web_crawl", self._parameters, capabilities=needs)
-            self._node = PlayedNode(self._fleet, self._crawl)
-            await self._node.take()
-        return await super().open()
-
-    async def close(self) -> None:
-        await super().close()
-        if self._node is not None:
-            await self._node.give_back()
-            self.__init__(self._fleet, self._crawl, None)  # type: ignore[misc]
 
 
 class TestServedFrontierOverHttp(FrontierSuite):
@@ -133,14 +40,6 @@ class TestServedFrontierOverHttp(FrontierSuite):
             yield
 
     def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
-        parameters: dict[str, Any] | None = None
-        if folder not in self.crawls:
-            self.crawls[folder] = f"crawl-{len(self.crawls)}"
-            parameters = {
-                "url": "https://a.example/",
-                "depth": rules.max_depth,
-                "limits": {"max_pages": rules.max_pages, "max_per_host": rules.max_per_host},
-                "dedup": rules.dedup,
-                "dedup_capacity": rules.dedup_capacity,
-            }
-        return FarFrontier(self.fleet, self.crawls[folder], parameters)
+        is_new = folder not in self.crawls
+        name = self.crawls.setdefault(folder, f"crawl-{len(self.crawls)}")
+        return FarFrontier(self.fleet, name, rules, is_new=is_new)

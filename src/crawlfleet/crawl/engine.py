@@ -21,7 +21,7 @@ from crawlfleet.crawl.admittance import LONG_PAUSE_S, Admittance, LeftAlone
 from crawlfleet.crawl.cookies import CookieJar
 from crawlfleet.crawl.desk import Desk, Handed, HostMeasure, Leased, Pausing
 from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.hosts import VisitedHost, fullest, name_of
+from crawlfleet.crawl.hosts import VisitedHost, fullest, name_of, wishes
 from crawlfleet.crawl.judgement import Judge, Judged, asked_to_wait, disallowed, wanted_types
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.neighbourhood import Neighbourhood
@@ -43,9 +43,9 @@ MOST_HELD_PAGES: Final = 4 * HAND_IN_PAGES
 HOSTS: Final = 512
 PORTION: Final = 32
 """URLs of a host that are leased at once where each takes a while; more without a delay."""
-LINGER_S: Final = 2.0
-"""How long a host without work is kept: a page may still link to it."""
 ASK_EVERY_S: Final = 0.02
+GATHER_S: Final = 0.1
+"""Hosts that will need more before long are asked for together."""
 IDLE_ASK_S: Final = 0.5
 """The time of a retry or of a paused host comes by itself: look so often."""
 
@@ -107,6 +107,7 @@ class Engine:
         self._room = asyncio.Event()
         self._room.set()
         self._hungry = asyncio.Event()
+        self._asking: asyncio.TimerHandle | None = None
         self._to_hand_in = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
@@ -149,12 +150,11 @@ class Engine:
                 async with asyncio.timeout(IDLE_ASK_S):
                     await self._hungry.wait()
             self._hungry.clear()
+            if self._asking is not None:
+                self._asking.cancel()
+                self._asking = None
             self._release_idle()
-            held = {
-                host.name: self._portion - len(host.queue)
-                for host in self._hosts.values()
-                if host.wanted
-            }
+            held = wishes(self._hosts.values())
             leased = await self._desk.lease(
                 hosts=HOSTS - len(self._hosts), urls=self._portion, held=held, now=self._now()
             )
@@ -169,6 +169,11 @@ class Engine:
             self._hand_in_if_starved()
             await asyncio.sleep(ASK_EVERY_S)
 
+    def _ask_soon(self) -> None:
+        if self._asking is None:
+            loop = asyncio.get_running_loop()
+            self._asking = loop.call_later(GATHER_S, self._hungry.set)
+
     def _widen(self, leased: Leased) -> None:
         for url in leased.widened[self._widenings :]:
             self._links.widen(url, url)
@@ -182,14 +187,15 @@ class Engine:
         if host is None and lease.state is None:
             return  # more of a host that was released meanwhile: with that it waits again
         if host is None:
-            self._hosts[lease.host] = host = VisitedHost(lease, self._politeness, self._began)
+            self._hosts[lease.host] = host = VisitedHost(
+                lease, self._politeness, self._began, portion=self._portion
+            )
             self._admittance.welcome(host)
             if lease.state and lease.state.cookies:
                 self._cookies.load(name_of(lease.host), lease.state.cookies, self._now())
             self._spawn(self._prepare(host))
             return
-        host.queue.extend(lease.urls)
-        host.idle_since = None
+        host.fill(lease.urls, self._now())
         if host.ready:
             self._employ(host)
 
@@ -213,11 +219,7 @@ class Engine:
     def _release_idle(self) -> None:
         now = self._now()
         for host in [*self._hosts.values()]:
-            if host.visitors or host.queue or not host.ready:
-                host.idle_since = None
-            elif host.idle_since is None:
-                host.idle_since = now
-            elif now - host.idle_since > LINGER_S:
+            if host.is_over(now):
                 self._release(host)
 
     def _release(self, host: VisitedHost) -> None:
@@ -261,9 +263,9 @@ class Engine:
                     host.ready = False
                     self._spawn(self._prepare(host))
                     break
-                if not host.wanted and len(queue) <= self._portion // 4:
+                if not host.wanted and host.is_low:
                     host.wanted = True
-                    self._hungry.set()
+                    self._ask_soon()
                 waiting = queue.popleft()
                 if not rules.allows(waiting.url):
                     self._record(host, disallowed(waiting, rules.reason, self._now()))

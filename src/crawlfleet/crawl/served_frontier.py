@@ -9,17 +9,22 @@ long as it takes.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from crawlfleet.core import talk
+from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl.portions import lots
+from crawlfleet.crawl.told import ToldLinks, may_leave_out
 from crawlfleet.errors import FrontierRefused, StoreUnavailable
 from crawlfleet.model import frontier_talk as said
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import (
     Commit,
     FrontierCounts,
+    FrontierRules,
     HostCommit,
     HostFigures,
     HostLease,
@@ -40,22 +45,27 @@ not: some 11 MB."""
 class _Held:
     """What is leased here of one host."""
 
-    __slots__ = ("ids", "now", "token")
+    __slots__ = ("depths", "now", "token")
 
     def __init__(self, token: int) -> None:
         self.token = token
         """As the engine knows it."""
         self.now: int | None = token
         """As the master knows it; `None` when it gave the host to somebody else."""
-        self.ids: set[int] = set()
+        self.depths: dict[int, int] = {}
+        """By URL."""
 
 
 class ServedFrontier:
     """Implements `crawlfleet.ports.frontier.Frontier`. Opening it ends nobody's leases."""
 
-    def __init__(self, ask: Callable[[bytes], Awaitable[bytes]]) -> None:
-        """`ask` has the master answer; it raises `FrontierRefused`."""
+    def __init__(
+        self, ask: Callable[[bytes], Awaitable[bytes]], rules: FrontierRules | None = None
+    ) -> None:
+        """`ask` has the master answer; it raises `FrontierRefused`. Who names the `rules` of the
+        crawl spares the master what it need not be told."""
         self._ask = ask
+        self._told = ToldLinks() if rules is not None and may_leave_out(rules) else None
         self._waiting: list[tuple[said.AnyAsk, asyncio.Future[msgspec.Raw]]] = []
         self._sending: asyncio.Task[None] | None = None
         self._is_open = False
@@ -126,7 +136,7 @@ class ServedFrontier:
             elif lease.state is not None:
                 strays.append(HostCommit(host=lease.host, token=lease.token, release=True))
                 continue
-            known.ids.update(waiting.id for waiting in lease.urls)
+            known.depths.update((waiting.id, waiting.depth) for waiting in lease.urls)
             given.append(msgspec.structs.replace(lease, token=known.token))
         if strays:
             # They were lost, of which nobody has been told here, and are free again.
@@ -135,9 +145,14 @@ class ServedFrontier:
         return given
 
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
+        mine = self._held.setdefault(worker, {})
+        depths = partial(_depths, mine)
+        if self._told is not None:
+            commit = self._told.lean(commit, depths)
         step = said.Step(worker=worker, number=self._next(), commit=commit)
         refused: list[str] = await self._answer(step, list[str])
-        mine = self._held.get(worker, {})
+        if self._told is not None and not refused:
+            self._told.note(commit, depths)
         for part in commit.hosts if not refused else ():
             _settle(mine, part)
         for name in refused:
@@ -244,7 +259,7 @@ class ServedFrontier:
             said.Reclaim(
                 worker=worker,
                 hosts={
-                    name: [*held.ids]
+                    name: [*held.depths]
                     for name, held in self._held[worker].items()
                     if held.now is not None
                 },
@@ -253,6 +268,8 @@ class ServedFrontier:
         ]
         told = await self._exchange(said.Talk(asks=asks, life=self._life))
         self._life = told.life
+        if self._told is not None:
+            self._told.clear()
         lost = 0
         for worker, answer in zip(workers, told.answers or (), strict=True):
             tokens = msgspec.msgpack.decode(answer, type=dict[str, int])
@@ -262,6 +279,13 @@ class ServedFrontier:
         log.info("the frontier was opened anew", life=told.life, lost=lost)
 
 
+def served_frontier(
+    parameters: CrawlParameters, ask: Callable[[bytes], Awaitable[bytes]]
+) -> ServedFrontier:
+    """The frontier of that crawl, at the master that answers."""
+    return ServedFrontier(ask, rules_of(parameters))
+
+
 def _settle(mine: dict[str, _Held], part: HostCommit) -> None:
     held = mine.get(part.host)
     if held is None:
@@ -269,6 +293,12 @@ def _settle(mine: dict[str, _Held], part: HostCommit) -> None:
     if part.release:
         del mine[part.host]
         return
-    held.ids.difference_update(visit.id for visit in part.visits)
-    held.ids.difference_update(retry.id for retry in part.retries)
-    held.ids.difference_update(part.returned)
+    done = (visit.id for visit in part.visits)
+    again = (retry.id for retry in part.retries)
+    for id in (*done, *again, *part.returned):
+        held.depths.pop(id, None)
+
+
+def _depths(mine: Mapping[str, _Held], host: str) -> Mapping[int, int]:
+    held = mine.get(host)
+    return {} if held is None else held.depths

@@ -20,7 +20,7 @@ from crawlfleet.crawl.local import local_frontier
 from crawlfleet.crawl.office import Member
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary
-from crawlfleet.crawl.served_frontier import ServedFrontier
+from crawlfleet.crawl.served_frontier import ServedFrontier, served_frontier
 from crawlfleet.crawl.shipment import ItemLines, Shipment, runs_in, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
@@ -367,7 +367,7 @@ async def _frontier(
     frontier: Frontier | None = None
     receipts: Mapping[str, Any] = {}
     if keeper is not None:
-        frontier = ServedFrontier(keeper.ask_frontier)
+        frontier = served_frontier(parameters, keeper.ask_frontier)
         try:
             receipts = await frontier.open()
         except StoreUnavailable:

@@ -33,6 +33,8 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     port: int = 0
     latency_ms: float = 0.0
     """Answers take up to so long, each its own time."""
+    least_latency_ms: float = 0.0
+    """And at least so long."""
     crawl_delay_s: tuple[float, ...] = ()
     """What the robots.txt of each host asks for; of the hosts beyond it, nothing."""
     failing: float = 0.0
@@ -84,6 +86,12 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def fails_first(self, page: int) -> bool:
         """Whether the first answer of a page is 503."""
         return self.chance("fails", page) % 10_000 < self.failing * 10_000
+
+    def latency_s(self, page: int) -> float:
+        """How long the answer with a page takes."""
+        share = self.chance("latency", page) % 1000 / 1000
+        least = self.least_latency_ms
+        return (least + share * (self.latency_ms - least)) / 1000
 
     def distances(self, start: int = 0) -> dict[int, int]:
         """How many links each page is from a page, by the shortest way."""

@@ -67,8 +67,7 @@ class Site:
         if spec.failing and page not in self._failed and spec.fails_first(page):
             self._failed.add(page)
             return self._sorry, 0.0
-        delay = spec.chance("latency", page) % 1000 / 1e6 * spec.latency_ms
-        return self._page(page), delay
+        return self._page(page), spec.latency_s(page)
 
     def _page(self, page: int) -> bytes:
         # Only beginnings are kept: whole pages would be 400 MB for 20,000.

@@ -1,0 +1,3 @@
+from bench.frontier import main
+
+main()

@@ -1,0 +1,3 @@
+from bench.spread import main
+
+main()

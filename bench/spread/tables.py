@@ -1,0 +1,126 @@
+"""The figures as tables."""
+
+from collections.abc import Sequence
+
+from bench.sheets import Sheet
+from bench.spread.figures import Report, Spread
+
+
+def sheets(report: Report) -> list[Sheet]:
+    """Everything that was measured; a part that was left out has no sheet."""
+    made = []
+    if report.latency:
+        made.append(_latency(report))
+    if report.cpu:
+        made += [_cpu(report), _costs(report)]
+    if report.killed:
+        made.append(_killed(report))
+    return made
+
+
+def of_linear(each: Spread, among: Sequence[Spread]) -> float | None:
+    """The pages a second of each process, as a share of those of one alone."""
+    one = single(each, among)
+    return None if one is None else each.per_s / each.processes / one.per_s
+
+
+def single(each: Spread, among: Sequence[Spread]) -> Spread | None:
+    """The same contender with one process."""
+    return next((one for one in among if one.name == each.name and one.processes == 1), None)
+
+
+def _latency(report: Report) -> Sheet:
+    rows = []
+    for each in report.latency:
+        share = of_linear(each, report.latency)
+        rows.append(
+            [
+                each.title,
+                str(each.processes),
+                f"{each.pages:,}",
+                f"{each.per_s:,.0f}",
+                "" if share is None else f"{share:.2f}",
+                f"{each.per_s / each.ideal_per_s:.2f}",
+                f"{sum(each.cpu_ms.values()):.2f}",
+            ]
+        )
+    head = ("answers after 50 to 200 ms", "workers", "pages", "pages a second", "of linear")
+    head += ("of what the hosts allow", "CPU-ms a page")
+    return Sheet(f"as many hosts for each worker, medians of {report.rounds}", head, rows)
+
+
+def _cpu(report: Report) -> Sheet:
+    rows = []
+    if report.alone:
+        start = report.alone.start_cpu_s
+        rows.append(
+            [
+                f"`crawlfleet crawl`, without a fleet ({start:.2f} s of start-up among it)",
+                "1",
+                f"{report.alone.pages:,}",
+                f"{report.alone.per_cpu_s:,.0f}",
+                *([""] * 4),
+            ]
+        )
+    for each in report.cpu:
+        one = single(each, report.cpu)
+        low, high = each.per_cpu_range
+        rows.append(
+            [
+                each.title,
+                str(each.processes),
+                f"{each.pages:,}",
+                f"{each.per_cpu_s:,.0f}",
+                f"{low:,.0f} to {high:,.0f}",
+                "" if one is None else f"{each.per_cpu_s / one.per_cpu_s:.2f}",
+                _ratio(each, report.cpu),
+                f"{each.per_s:,.0f}",
+            ]
+        )
+    head = ("crawler", "processes", "pages", "pages a CPU-second", "worst to best")
+    head += ("of one process", "ours / theirs", "pages a second")
+    return Sheet(f"one site, all CPU of all processes, medians of {report.rounds}", head, rows)
+
+
+def _ratio(each: Spread, among: Sequence[Spread]) -> str:
+    """Ours, of the first of us, against theirs with as many processes."""
+    ours = among[0]
+    mine = [one for one in among if one.name == ours.name and one.processes == each.processes]
+    if each.name == ours.name or not mine:
+        return ""
+    return f"{mine[0].per_cpu_s / each.per_cpu_s:.1f}×"
+
+
+def _costs(report: Report) -> Sheet:
+    kinds = [*dict.fromkeys(kind for each in report.cpu for kind in each.cpu_ms)]
+    rows = [
+        [
+            each.title,
+            str(each.processes),
+            *(f"{each.cpu_ms[kind]:.3f}" if kind in each.cpu_ms else "" for kind in kinds),
+        ]
+        for each in report.cpu
+    ]
+    return Sheet("whose CPU it is, ms a page", ("crawler", "processes", *kinds), rows)
+
+
+def _killed(report: Report) -> Sheet:
+    rows = [
+        [
+            each.title,
+            f"{each.pages:,}",
+            _each(each.lost),
+            _each(each.again),
+            f"{each.items:,}",
+            _each(each.items_lost),
+            _each(each.items_again),
+        ]
+        for each in report.killed
+    ]
+    head = ("one of two processes killed with -9", "pages", "lost", "asked for again")
+    head += ("items", "lost", "there twice")
+    return Sheet("what a death costs, each time", head, rows)
+
+
+def _each(numbers: Sequence[int]) -> str:
+    return ", ".join(f"{number:,}" for number in numbers)

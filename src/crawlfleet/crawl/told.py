@@ -1,0 +1,66 @@
+"""Which links the keeper of a frontier has been told of.
+
+Most links of a page were met before: menus, neighbours, the way back. Telling the keeper of them
+again changes nothing where depth does not matter, and makes nine tenths of what a crawl has to say.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit
+
+Depths = Callable[[str], Mapping[int, int]]
+"""By host: how deep the URLs lie that are leased."""
+FAR: Final = 1 << 62
+
+
+class ToldLinks:
+    """Bounded: what is forgotten is told again."""
+
+    MOST: Final = 100_000
+
+    def __init__(self) -> None:
+        self._depths: dict[int, int] = {}
+        """By link: how deep the nearest page lies that told of it."""
+
+    def lean(self, commit: Commit, depths: Depths) -> Commit:
+        """The commit without links that were told of by a page as near as theirs, or nearer."""
+        return replace(commit, hosts=[self._lean(part, depths(part.host)) for part in commit.hosts])
+
+    def note(self, commit: Commit, depths: Depths) -> None:
+        """This was committed."""
+        known = self._depths
+        for part in commit.hosts:
+            leased = depths(part.host)
+            for visit in part.visits:
+                depth = leased.get(visit.id)
+                if depth is None:
+                    continue
+                for link in visit.links:
+                    if known.get(link[0], FAR) > depth:
+                        known[link[0]] = depth
+        if len(known) > self.MOST:
+            self._depths = {}
+
+    def clear(self) -> None:
+        """Whoever was told may not know any more."""
+        self._depths = {}
+
+    def _lean(self, part: HostCommit, leased: Mapping[int, int]) -> HostCommit:
+        known = self._depths.get
+        visits = []
+        for visit in part.visits:
+            depth = leased.get(visit.id)
+            if depth is not None and visit.links:
+                links = [link for link in visit.links if known(link[0], FAR) > depth]
+                visit = visit._replace(links=links)
+            visits.append(visit)
+        return replace(part, visits=visits)
+
+
+def may_leave_out(rules: FrontierRules) -> bool:
+    """Whether a link that is known need not be told again: not where the links of a page are kept
+    for when it comes nearer, nor where those that are turned away are counted."""
+    return rules.max_depth is None and rules.max_per_host is None
