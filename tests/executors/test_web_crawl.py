@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,6 @@ import pytest
 
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.errors import ConfigError, SinkUnusable
-from crawlfleet.executors import web_crawl
 from crawlfleet.executors.web_crawl import BadCrawl, Inline, NothingFetched, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
 from crawlfleet.model.extraction import Item
@@ -274,7 +274,7 @@ def test_cancelling_leaves_nothing_behind(shop: ServedShop, tmp_path: Path) -> N
         return time.monotonic() - began
 
     assert asyncio.run(scene()) < 5.0
-    scratch = Path(web_crawl.tempfile.gettempdir())
+    scratch = Path(tempfile.gettempdir())
     assert not [*scratch.glob(f"crawlfleet-crawls-*/{said.task_id}")]
 
 
@@ -290,7 +290,7 @@ def test_a_second_attempt_leaves_the_one_that_runs_alone(shop: ServedShop, tmp_p
     )
 
     def frontiers() -> int:
-        return len([*Path(web_crawl.tempfile.gettempdir()).glob(pattern)])
+        return len([*Path(tempfile.gettempdir()).glob(pattern)])
 
     async def scene() -> Measured:
         first = asyncio.create_task(WebCrawl(allow_private=True).run(slow, said))
