@@ -14,6 +14,7 @@ import pytest
 
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.errors import ConfigError, SinkUnusable
+from crawlfleet.executors import web_crawl
 from crawlfleet.executors.web_crawl import BadCrawl, Inline, NothingFetched, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
 from crawlfleet.model.extraction import Item
