@@ -36,6 +36,7 @@ from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.ports.archive import Archive
+from crawlfleet.ports.frontier_server import FrontierServer
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.lock import Locks
 from crawlfleet.ports.store import Store
@@ -108,6 +109,7 @@ def control_plane(
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),
         shelf=FolderShelf(config.output_dir(settings) / FRONTIERS),
+        server=open_frontier_server(settings),
         locks=open_locks(settings),
         ledger=open_ledger(settings),
         prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
@@ -146,6 +148,25 @@ def open_ledger(settings: Settings) -> LedgerBook | None:
         path=config.data_dir(settings) / config.PAUSES_NAME,
         is_alone=config.store_url(settings).startswith("sqlite:"),
     )
+
+
+def open_frontier_server(settings: Settings) -> FrontierServer | None:
+    """The server for frontiers that several nodes work on; `None` where the master keeps them."""
+    url = settings.frontier
+    if not url:
+        return None
+    if url.partition("://")[0] not in {"redis", "rediss"}:
+        raise ConfigError(
+            "frontier: this is not the URL of a Redis; use one such as redis://host:6379/0, or "
+            "leave it empty"
+        )
+    try:
+        from crawlfleet.backends.frontier.redis.server import RedisFrontiers
+    except ImportError as error:
+        raise ConfigError(
+            f"frontier: Redis cannot be used here ({error}); pip install 'crawlfleet[redis]'"
+        ) from error
+    return RedisFrontiers(url)
 
 
 async def discard_rows(specs: Sequence[SinkSpec], *, frontier: Path) -> None:

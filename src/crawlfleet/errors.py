@@ -100,6 +100,12 @@ class OutputUnavailable(CrawlfleetError):
     retryable = True
 
 
+class RunEnded(OutputUnavailable):
+    """A run of output was ended by others: what counts of it is settled, and no more is taken."""
+
+    retryable = False
+
+
 class LocksUnavailable(CrawlfleetError):
     """Whoever keeps the locks did not answer; the outcome may be unknown."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from crawlfleet.backends import segment_file
 from crawlfleet.backends.output_folder import OutputFolder
-from crawlfleet.errors import OutputUnavailable
+from crawlfleet.errors import OutputUnavailable, RunEnded
 from crawlfleet.model.output import OutputSummary, Run, Segment
 
 TASK = f"task-{1:025}"
@@ -397,3 +397,29 @@ def test_a_name_cannot_leave_the_folder(folder: OutputFolder, name: str) -> None
         asyncio.run(folder.append(name, 1, "exec-1", "items", Segment(sequence=1, first=1), b""))
     with pytest.raises(ValueError, match="cannot be the name"):
         asyncio.run(folder.summary(name, "items", completed=False))
+
+
+def test_what_was_settled_counts_whatever_runs_say(folder: OutputFolder) -> None:
+    one, other = Writer(folder, 1), Writer(folder, 2)
+    one.put(1, shared=True)
+    one.put(2, "a")
+    one.put(3, "b")
+    one.put(4, "c")
+    other.put(1, shared=True, earlier=(Run(execution_id="exec-1", last=4, items=3),))
+    other.put(2, "d")
+    other.put(3)
+    assert read(folder) == ["a", "b", "c", "d"]
+
+    asyncio.run(folder.cut(TASK, {"items": {"exec-1": 2}}))
+    assert read(folder) == ["a"]
+    for writer, sequence in ((one, 5), (other, 4)):
+        with pytest.raises(RunEnded, match="next attempt"):
+            writer.put(sequence, "late")
+
+    third = Writer(folder, 3)
+    third.put(1, shared=True, earlier=(Run(execution_id="exec-1", last=2, items=1),))
+    third.put(2, "b c d")
+    third.put(3)
+    assert read(folder) == ["a", "b", "c", "d"]
+    asyncio.run(folder.remove(TASK))
+    assert not (folder._folder / TASK).exists()

@@ -5,14 +5,17 @@ import os
 import random
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 import structlog
 
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
-from crawlfleet.backends.frontier.redis.line import Line
-from crawlfleet.backends.frontier.redis.seen import RedisSeen
+from crawlfleet.backends.frontier.redis.line import Line, script
+from crawlfleet.backends.frontier.redis.records import word
+from crawlfleet.backends.frontier.redis.seen import FIRST_ERROR
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.testing.frontier_suite.harness import NOW, commit, lease, link, visit
 from crawlfleet.testing.servers import RedisServer
@@ -23,6 +26,59 @@ SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 IDS = 10_000_000 if SOAK else 60_000
 AT_ONCE = 1000
 PROMISED = 1e-4
+
+
+ADD = """
+local new = {}
+for i, id in ipairs(A.ids) do
+  if may_be_seen(id) then
+    new[i] = '0'
+  else
+    note_seen(id)
+    new[i] = '1'
+  end
+end
+write_numbers()
+local held, blocks = 0, 0
+for stage = 1, num('stages') do
+  held = held + num('held:' .. digits(stage))
+  blocks = blocks + num('blocks:' .. digits(stage))
+end
+return {
+  table.concat(new), digits(held), digits(num('stages')), string.format('%.17g', present_error()),
+  digits(blocks * BLOCK),
+}
+"""
+
+
+class Filled(NamedTuple):
+    held: int
+    stages: int
+    error: float
+    bytes: int
+
+
+class Seen:
+    """The filters of a partition, without the rest of it."""
+
+    def __init__(self, line: Line, key: str, *, capacity: int, error: float = FIRST_ERROR) -> None:
+        self._line = line
+        self._key = f"crawlfleet:{{{key}}}"
+        self._rules = {"capacity": capacity, "error": error}
+        self._script = script("numbers", "seen")[0] + ADD
+
+    async def add(self, ids: Sequence[bytes]) -> list[bool]:
+        """Of each whether it was new."""
+        return [one == ord("1") for one in (await self._ask(ids))[0]]
+
+    async def filled(self) -> Filled:
+        _, held, stages, error, size = await self._ask(())
+        return Filled(int(held), int(stages), float(error), int(size))
+
+    async def _ask(self, ids: Sequence[bytes]) -> Any:
+        words = {"rules": self._rules, "ids": [word(id) for id in ids]}
+        packed = msgspec.msgpack.encode(words)
+        return await self._line.command("EVAL", self._script, 1, self._key, packed)
 
 
 def batches(seed: int, count: int) -> Iterator[list[bytes]]:
@@ -49,7 +105,7 @@ def on_line(server: RedisServer, work: Callable[[Line, str], Awaitable[None]]) -
 def test_filter_that_grows_errs_less_often_than_promised(redis: RedisServer) -> None:
     async def work(line: Line, key: str) -> None:
         # Four stages, each filled to the brim but the last.
-        seen = RedisSeen(line, key, capacity=IDS // 12)
+        seen = Seen(line, key, capacity=IDS // 12)
         taken_for_known = 0
         for ids in batches(1, IDS):
             taken_for_known += (await seen.add(ids)).count(False)
@@ -72,7 +128,7 @@ def test_filter_that_is_full_errs_as_often_as_it_says(redis: RedisServer) -> Non
     """With an error that a sample can show."""
 
     async def work(line: Line, key: str) -> None:
-        seen = RedisSeen(line, key, capacity=20_000, error=0.01)
+        seen = Seen(line, key, capacity=20_000, error=0.01)
         for ids in batches(2, 20_000):
             await seen.add(ids)
         filled = await seen.filled()
@@ -95,7 +151,7 @@ def test_each_new_id_is_new_to_exactly_one_of_several_clients(redis: RedisServer
         async def add(number: int) -> None:
             client = Line(redis.url())
             await client.open()
-            seen = RedisSeen(client, key, capacity=1000)
+            seen = Seen(client, key, capacity=1000)
             mine = random.Random(number).sample(ids, len(ids))
             for start in range(0, len(mine), 50):
                 some = mine[start : start + 50]

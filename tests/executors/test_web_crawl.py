@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -274,7 +275,7 @@ def test_cancelling_leaves_nothing_behind(shop: ServedShop, tmp_path: Path) -> N
         return time.monotonic() - began
 
     assert asyncio.run(scene()) < 5.0
-    scratch = Path(web_crawl.tempfile.gettempdir())
+    scratch = Path(tempfile.gettempdir())
     assert not [*scratch.glob(f"crawlfleet-crawls-*/{said.task_id}")]
 
 
@@ -290,7 +291,7 @@ def test_a_second_attempt_leaves_the_one_that_runs_alone(shop: ServedShop, tmp_p
     )
 
     def frontiers() -> int:
-        return len([*Path(web_crawl.tempfile.gettempdir()).glob(pattern)])
+        return len([*Path(tempfile.gettempdir()).glob(pattern)])
 
     async def scene() -> Measured:
         first = asyncio.create_task(WebCrawl(allow_private=True).run(slow, said))

@@ -10,17 +10,23 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequenc
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
+
 from crawlfleet.backends.segment_file import Frame, RunFile
-from crawlfleet.errors import OutputUnavailable
+from crawlfleet.errors import OutputUnavailable, RunEnded
 from crawlfleet.model import ids
 from crawlfleet.model.output import OutputSummary, Segment, Stream
+from crawlfleet.private_file import write_private
 
 T = TypeVar("T")
+Cut = dict[str, dict[str, int]]
+"""By stream and execution: through which number segments count."""
 Chain = list[tuple[RunFile, list[Frame]]]
 """Runs, and what is read of each."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _RUN: Final = re.compile(r"(\d{12,})-(.+)\.(items|pages)\.segments")
 _FIGURES: Final = "figures.json"
+_CUT: Final = "cut.json"
 _DRAFT: Final = re.compile(rf"\.{re.escape(_FIGURES)}\.\d+\.\d+")
 _TASK: Final = re.compile(rf"{ids.TASK}-[{ids.ALPHABET}]{{{ids.BODY_LENGTH}}}")
 STREAMS: Final[tuple[Stream, ...]] = ("items", "pages")
@@ -49,7 +55,28 @@ class OutputFolder:
         data: bytes,
     ) -> bool:
         path = self._of(task_id) / f"{token:012}-{_checked(execution_id)}.{stream}.segments"
-        return await asyncio.to_thread(self._run(path, to_read=False).append, segment, data)
+
+        def write() -> bool:
+            if execution_id in self._cut(task_id, stream):
+                raise RunEnded(
+                    f"the run of {execution_id} was ended when the frontier of the crawl was "
+                    "restored; the next attempt goes on"
+                )
+            return self._run(path, to_read=False).append(segment, data)
+
+        return await asyncio.to_thread(write)
+
+    async def cut(self, task_id: str, counted: Mapping[Stream, Mapping[str, int]]) -> None:
+        path = self._of(task_id) / _CUT
+
+        def write() -> None:
+            kept = {}
+            for stream in STREAMS:
+                runs = {execution_id: 0 for _, execution_id, _ in self._found(task_id, stream)}
+                kept[stream] = {**runs, **counted.get(stream, {})}
+            write_private(path, msgspec.json.encode(kept))
+
+        await _trying(path, write)
 
     async def summary(
         self, task_id: str, stream: Stream, *, completed: bool
@@ -125,6 +152,13 @@ class OutputFolder:
 
         await _trying(self._of(task_id), clear)
 
+    def _cut(self, task_id: str, stream: Stream) -> dict[str, int]:
+        """What was settled of runs that take no more."""
+        with contextlib.suppress(FileNotFoundError):
+            kept = msgspec.json.decode((self._of(task_id) / _CUT).read_bytes(), type=Cut)
+            return kept.get(stream, {})
+        return {}
+
     def _summary(self, task_id: str, stream: Stream, completed: bool) -> OutputSummary | None:
         chain = self._chain(task_id, stream, completed=completed)
         if not chain:
@@ -163,7 +197,7 @@ class OutputFolder:
         """The run to read, after those that it goes on from; each as far as it counts."""
         found = self._found(task_id, stream)
         paths = {execution_id: path for _, execution_id, path in found}
-        if shared := self._shared(found, task_id):
+        if shared := self._shared(found, task_id, stream):
             return shared
         newest: Chain = []
         for _, _, path in reversed(found):
@@ -174,9 +208,10 @@ class OutputFolder:
             newest = newest or chain
         return newest
 
-    def _shared(self, found: list[tuple[int, str, Path]], task_id: str) -> Chain:
+    def _shared(self, found: list[tuple[int, str, Path]], task_id: str, stream: Stream) -> Chain:
         """All runs of a crawl that several executions work for; none where the newest is not one
-        of those. Each counts as far as it says itself, or as another says of it."""
+        of those. Each counts as far as it says itself, or as another says of it; or as far as was
+        settled, whatever anybody says."""
         runs: dict[str, tuple[RunFile, list[Frame]]] = {}
         is_shared = False
         for _, execution_id, path in found:
@@ -189,12 +224,16 @@ class OutputFolder:
         if not is_shared:
             return []
         counted = {id: frames[-1].segment.counted for id, (_, frames) in runs.items()}
+        cut = self._cut(task_id, stream)
         for _, frames in runs.values():
             for told in (each for frame in frames for each in frame.segment.earlier):
+                if cut.get(told.execution_id) == 0:
+                    continue
                 if told.execution_id not in runs and told.items:
                     raise _missing(task_id, told.execution_id)
                 known = counted.get(told.execution_id, 0)
                 counted[told.execution_id] = max(known, told.last)
+        counted |= cut
         return [(run, run.through(counted[id])) for id, (run, _) in runs.items()]
 
     def _chain_to(self, path: Path, paths: Mapping[str, Path], task_id: str) -> Chain:
@@ -260,7 +299,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _is_written(name: str) -> bool:
-    return name == _FIGURES or bool(_RUN.fullmatch(name) or _DRAFT.fullmatch(name))
+    return name in (_FIGURES, _CUT) or bool(_RUN.fullmatch(name) or _DRAFT.fullmatch(name))
 
 
 def _skipped(frames: list[Frame], skip: int) -> tuple[list[Frame], int]:

@@ -19,7 +19,13 @@ from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.crawl_figures import counted, together
 from crawlfleet.core.shared_crawl import crawl_of
-from crawlfleet.errors import Conflict, NotFound, OutputUnavailable, StoreUnavailable
+from crawlfleet.errors import (
+    Conflict,
+    NotFound,
+    OutputUnavailable,
+    RunEnded,
+    StoreUnavailable,
+)
 from crawlfleet.model.change import Change
 from crawlfleet.model.crawl_views import UrlExplanation
 from crawlfleet.model.event import Event
@@ -118,6 +124,8 @@ class Crawls:
                 upload.segment,
                 upload.data,
             )
+        except RunEnded as error:
+            return SegmentReply(verdict=Verdict.STALE, message=str(error))
         except OutputUnavailable as error:
             log.error("output not kept", task_id=execution.task_id, error=str(error))
             return SegmentReply(verdict=Verdict.FULL, message=str(error))

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.control.holding import Holding
+from crawlfleet.control.placing import Placing
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import talk
 from crawlfleet.core.shared_crawl import crawl_of, rules_of, share_of
@@ -23,10 +24,12 @@ from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierCounts, FrontierRules, HostLease
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply, Standing, Talk, Told
 from crawlfleet.model.task import Task
+from crawlfleet.ports.frontier import Knowing
 from crawlfleet.ports.kept_frontier import FrontierShelf, KeptFrontier
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
+NOTHING: Final = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
 IDLE_S: Final = 30.0
 """A frontier that nobody has asked for so long is closed."""
 LOOK_EVERY_S: Final = 5.0
@@ -44,7 +47,16 @@ gives their hosts to others."""
 class Frontiers:
     """Serves one frontier for each crawl."""
 
-    def __init__(self, *, state: FleetState, holding: Holding, shelf: FrontierShelf | None) -> None:
+    def __init__(
+        self,
+        *,
+        state: FleetState,
+        holding: Holding,
+        shelf: FrontierShelf | None,
+        placing: Placing | None = None,
+    ) -> None:
+        """`placing` knows those that are elsewhere."""
+        self._placing = placing
         self._state = state
         self._holding = holding
         self._shelf = shelf
@@ -65,6 +77,10 @@ class Frontiers:
             return _stale(call.execution_id, node_id)
         try:
             asked = talk.talk_in(call.data)
+            if (placing := self._placing) is not None:
+                elsewhere = await self._ask_elsewhere(placing, lease.task, call, asked)
+                if elsewhere is not None:
+                    return elsewhere
             async with self._using(lease.task) as served:
                 told = await served.answer(call.execution_id, asked)
             if any(isinstance(each, said.Discard) for each in asked.asks):
@@ -75,10 +91,32 @@ class Frontiers:
         except _Gone:
             return _stale(call.execution_id, node_id)
 
+    async def _ask_elsewhere(
+        self, placing: Placing, task: Task, call: FrontierCall, asked: Talk
+    ) -> FrontierReply | None:
+        """Answer what is asked about a frontier that may be on another server; `None` for all that
+        a frontier is asked itself."""
+        answer: Any = None
+        match asked.asks:
+            case [said.Place()]:
+                answer = await placing.place(task)
+            case [said.Lost() as lost]:
+                await placing.lost(task, lost.epoch, lost.why)
+            case [said.Discard()] if await placing.has(crawl_of(task)):
+                await self._discard(crawl_of(task), call.execution_id)
+            case _:
+                return None
+        told = Told(life=0, counts=NOTHING, answers=[talk.raw(answer)])
+        return FrontierReply(standing=Standing.DONE, data=talk.written(told))
+
     @asynccontextmanager
-    async def reading(self, task: Task) -> AsyncIterator[KeptFrontier]:
-        """The frontier of a crawl, whether it runs or not; raises `NotFound` when there is none,
-        and `Busy` while another master leads."""
+    async def reading(self, task: Task) -> AsyncIterator[Knowing]:
+        """What knows the URLs of a crawl, whether it runs or not; raises `NotFound` when there is
+        nothing, and `Busy` while another master leads."""
+        if self._placing is not None and await self._placing.has(crawl_of(task)):
+            async with self._placing.reading(task) as knowing:
+                yield knowing
+            return
         if self._shelf is None or not await self._shelf.has(crawl_of(task)):
             raise NotFound("frontier", crawl_of(task))
         try:
@@ -90,7 +128,9 @@ class Frontiers:
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
         """What was told last of a frontier that is open here."""
         served = self._served.get(crawl_id)
-        return None if served is None else served.counts
+        if served is None:
+            return None if self._placing is None else self._placing.last_counts(crawl_id)
+        return served.counts
 
     async def run(self) -> None:
         """Have frontiers, for as long as this master leads."""
@@ -116,6 +156,8 @@ class Frontiers:
         """The crawl is gone, and so is its frontier."""
         if self._shelf is not None:
             await self._close(crawl_id)
+            if self._placing is not None:
+                await self._placing.discard(crawl_id)
             await self._shelf.remove(crawl_id)
 
     async def _discard(self, crawl_id: str, execution_id: str) -> None:
@@ -268,7 +310,9 @@ class _Served:
                 return await frontier.busiest(ask.limit)
             case said.Record():
                 return await frontier.record(ask.id)
-            case said.Discard():
+            case said.Place():
+                return said.Placed()
+            case said.Discard() | said.Lost():
                 return None
             case said.Reclaim():
                 return await self._reclaim(execution_id, ask)

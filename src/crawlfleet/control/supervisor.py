@@ -35,6 +35,7 @@ from crawlfleet.control.node_tokens import NodeTokens
 from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
+from crawlfleet.control.placing import Placing
 from crawlfleet.control.probing import Probing
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
@@ -51,6 +52,7 @@ from crawlfleet.core.rules import Rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.bus import EventSink
+from crawlfleet.ports.frontier_server import FrontierServer
 from crawlfleet.ports.kept_frontier import FrontierShelf
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.lock import Locks
@@ -84,12 +86,14 @@ class ControlPlane:
         origins: Mapping[str, str] | None = None,
         output: OutputStore | None = None,
         shelf: FrontierShelf | None = None,
+        server: FrontierServer | None = None,
         locks: Locks | None = None,
         ledger: LedgerBook | None = None,
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`output` is where crawls' output is kept; without it, crawls need sinks of their own.
-        `shelf` is where their frontiers are; without it, they stay on the nodes. `locks` and
+        `shelf` is where their frontiers are; without it, they stay on the nodes. Those that
+        several nodes work for can be on a `server`. `locks` and
         `ledger` are what executions may ask for; without them they are told so.
         `disk_free` is the free share of the disk with the master's data."""
         self._store = store
@@ -150,7 +154,10 @@ class ControlPlane:
         )
         self.orders = Orders(store=store, state=state, system=system)
         holding = Holding(store=store, state=state)
-        self.frontiers = Frontiers(state=state, holding=holding, shelf=shelf)
+        self._placing = Placing(
+            store=store, state=state, system=system, shelf=shelf, server=server, output=output
+        )
+        self.frontiers = Frontiers(state=state, holding=holding, shelf=shelf, placing=self._placing)
         self.crawls = Crawls(
             store=store,
             state=state,
@@ -352,6 +359,7 @@ class ControlPlane:
                 group.create_task(self._gathering.run(), name="gathering")
                 group.create_task(self.crawls.run(), name="crawls")
                 group.create_task(self.frontiers.run(), name="frontiers")
+                group.create_task(self._placing.run(), name="placing")
                 group.create_task(self.inquiries.run(), name="inquiries")
                 if self._probing is not None:
                     group.create_task(self._probing.run(), name="probing")

@@ -1,10 +1,13 @@
 """What all who work for one crawl have in common: its id, and the rules of its frontier."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierRules
+from crawlfleet.model.output import SINKS, Receipt, Stream
 from crawlfleet.model.task import Task
 
 
@@ -19,10 +22,30 @@ def rules_of(parameters: CrawlParameters) -> FrontierRules:
     )
 
 
+def wants_server(parameters: CrawlParameters, *, is_shard: bool, has_server: bool) -> bool:
+    """Whether a crawl keeps its frontier on the fleet's server rather than with the master: when
+    it says so, and by itself when several nodes work for it."""
+    if parameters.frontier is None:
+        return is_shard and has_server
+    return parameters.frontier == "redis"
+
+
 def crawl_of(task: Task) -> str:
     """The id under which the output and the frontier of a crawl are kept: that of the task that
     was submitted, also for those that it was split into."""
     return task.parent_id or task.id
+
+
+def counted_in(receipts: Mapping[str, Any]) -> dict[Stream, dict[str, int]]:
+    """Through which segment the run of each execution counts, by what a frontier has committed."""
+    counted: dict[Stream, dict[str, int]] = {}
+    for name, receipt in receipts.items():
+        stream = SINKS.get(name.partition("@")[0])
+        if stream is not None:
+            runs = counted.setdefault(stream, {})
+            for run in msgspec.convert(receipt, Receipt).runs:
+                runs[run.execution_id] = max(run.last, runs.get(run.execution_id, 0))
+    return counted
 
 
 class Share(NamedTuple):

@@ -24,7 +24,7 @@ from crawlfleet.model.frontier import (
     HostFigures,
     UrlRecord,
 )
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.ports.frontier import Frontier, Knowing
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import Sink
 
@@ -107,6 +107,7 @@ class Crawl:
         self._ledger = ledger
         self._goes_on = goes_on
         self._is_shard = member is not None and member.is_shard
+        self._member = member
         self._worker = member.execution_id if member else "local"
         self._reins = reins or Reins()
         self._held_s = 0.0
@@ -229,8 +230,8 @@ class Crawl:
                 allow_private=self._allow_private,
                 keep_bodies=self._keep_bodies,
                 revisiting=self._round > 1,
-                desk_of=self._office.desk,
-                gone=self._frontier.forget,
+                desk_of=lambda name: self._office.desk(self._mate(name)),
+                gone=lambda name: self._frontier.forget(self._mate(name)),
                 ledger=self._ledger,
             )
             await crew.run(over)
@@ -251,6 +252,10 @@ class Crawl:
             await fetcher.close()
         # What it was given when it was told to end it has never seen.
         await self._frontier.forget(self._worker)
+
+    def _mate(self, name: str) -> str:
+        """What a process of this crew is called on a frontier that others work on, too."""
+        return name if self._member is None else f"{self._member.execution_id}/{name}"
 
     def _is_finished(self, counts: FrontierCounts) -> bool:
         most = self._parameters.limits.max_pages
@@ -295,7 +300,7 @@ async def explain(parameters: CrawlParameters, frontier: Frontier, address: str)
         await frontier.close()
 
 
-async def explained(parameters: CrawlParameters, frontier: Frontier, address: str) -> Explanation:
+async def explained(parameters: CrawlParameters, frontier: Knowing, address: str) -> Explanation:
     """The same by a frontier that is open."""
     seeds, _ = checked(parameters)
     links = links_of(parameters, now=time.time())

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.errors import FieldProblem, InvalidRequest, SinkUnusable
 from crawlfleet.model.crawl import SinkSpec
-from crawlfleet.model.output import Run, Segment, Stream
+from crawlfleet.model.output import SINKS, Receipt, Run, Segment, Stream
 from crawlfleet.ports.execution import CrawlContext
 from crawlfleet.ports.sink import PageRecord
 
@@ -24,12 +24,9 @@ APART_BYTES: Final = 50_000
 """Packing more than that takes long enough to do it in a thread."""
 
 
-STREAMS: Final[dict[str, Stream]] = {"fleet:items": "items", "fleet:pages": "pages"}
-
-
 def stream_of(spec: SinkSpec) -> Stream:
     """Which stream a sink in the master's storage is; raises `InvalidRequest` when none."""
-    stream = STREAMS.get(spec.url)
+    stream = SINKS.get(spec.url)
     if stream is None:
         raise InvalidRequest(
             [
@@ -42,12 +39,6 @@ def stream_of(spec: SinkSpec) -> Stream:
             ]
         )
     return stream
-
-
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs count, and how far; the last one may still grow."""
-
-    runs: tuple[Run, ...] = ()
 
 
 def runs_in(receipts: Mapping[str, Any], sink: str) -> tuple[Run, ...]:

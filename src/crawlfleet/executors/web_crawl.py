@@ -2,10 +2,6 @@
 
 import asyncio
 import contextlib
-import fcntl
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +14,7 @@ from crawlfleet.crawl.fates import fates_of_seeds, in_words
 from crawlfleet.crawl.granted import ledger_of
 from crawlfleet.crawl.local import local_frontier
 from crawlfleet.crawl.office import Member
+from crawlfleet.crawl.placed import PlacedFrontier, placed_frontier, where
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary
 from crawlfleet.crawl.served_frontier import ServedFrontier, served_frontier
@@ -25,12 +22,12 @@ from crawlfleet.crawl.shipment import ItemLines, Shipment, runs_in, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
 from crawlfleet.crawl.teller import Teller
 from crawlfleet.errors import (
-    ConfigError,
     CrawlfleetError,
     InvalidRequest,
     SinkUnusable,
     StoreUnavailable,
 )
+from crawlfleet.executors.crawl_folder import scratch
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
@@ -50,6 +47,8 @@ FLEET: Final = "fleet:"
 """The master's storage, as the place of a sink."""
 STORED: Final = "fleet:items"
 PAGES: Final = "fleet:pages"
+ELSEWHERE: Final = ("master", "redis")
+"""Frontiers that outlive the node of a crawl."""
 PASSING: Final = frozenset(
     {
         Outcome.BAD_RESPONSE,
@@ -149,7 +148,7 @@ class WebCrawl:
         watched = _watched(context)
         keeper = _keeper(parameters, watched)
         async with (
-            _scratch(context.task_id, lasting=bool(parameters.sinks)) as folder,
+            scratch(context.task_id, lasting=bool(parameters.sinks)) as folder,
             _frontier(parameters, folder, keeper) as (frontier, receipts, keeper),
         ):
             shared = None if keeper is None else frontier
@@ -166,7 +165,7 @@ class WebCrawl:
                 await asyncio.wait([telling])
             barren = summary.is_barren and not reins.is_ending
             fates = await fates_of_seeds(parameters, frontier) if barren else []
-            if barren and isinstance(frontier, ServedFrontier):
+            if barren and isinstance(frontier, ServedFrontier | PlacedFrontier):
                 # The next attempt asks the site again.
                 await frontier.open()
                 await frontier.discard()
@@ -270,68 +269,18 @@ def _watched(context: Context) -> CrawlContext | None:
     return cast("CrawlContext", context) if getattr(context, "keeps_output", False) else None
 
 
-@contextlib.asynccontextmanager
-async def _scratch(task_id: str, *, lasting: bool) -> AsyncIterator[Path]:
-    """A folder for the frontier. A lasting one outlives an attempt that died, or whose disk was
-    full, for the next one on this machine to go on from; but not an attempt that was stopped. It
-    belongs to one attempt at a time: raises `ConfigError` while another has it."""
-    if not lasting:
-        with tempfile.TemporaryDirectory(prefix="crawlfleet-crawl-") as name:
-            yield Path(name)
-        return
-    folder = Path(tempfile.gettempdir()) / f"crawlfleet-crawls-{os.getuid()}" / task_id
-    with _holding(folder):
-        try:
-            yield folder
-        except (SinkUnusable, StoreUnavailable):
-            raise
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _holding(folder: Path) -> Iterator[None]:
-    """Make a folder, and have it locked; the lock is on the folder itself and goes with it."""
-    while (handle := _locked(folder)) is None:
-        pass
-    try:
-        yield
-    finally:
-        os.close(handle)
-
-
-def _locked(folder: Path) -> int | None:
-    """`None` when whoever had the folder removed it just now: then the lock is on nothing."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        stack.callback(os.close, handle)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(
-                f"{folder} is in use: another attempt at this crawl still runs on this machine; "
-                "wait for its end"
-            ) from error
-        if os.path.samestat(os.fstat(handle), folder.stat()):
-            stack.pop_all()
-            return handle
-    return None
-
-
 def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlContext | None:
-    """Who has the frontier kept by the master; `None` when it is kept here."""
+    """Who has the frontier kept by the master, or elsewhere; `None` when it is kept here."""
     own = any(not spec.url.startswith(FLEET) for spec in parameters.sinks)
-    if parameters.frontier == "master":
+    if parameters.frontier in ELSEWHERE:
         if own:
             raise BadCrawl(
-                "`frontier` is `master`, so that the crawl can go on elsewhere, but what it has "
-                "found so far would not be there: use `fleet:` sinks, or leave `frontier` out"
+                f"`frontier` is `{parameters.frontier}`, so that the crawl can go on elsewhere, "
+                "but what it has found so far would not be there: use `fleet:` sinks, or leave "
+                "`frontier` out"
             )
         if watched is None or not watched.keeps_frontiers:
-            raise BadCrawl("this node passes nothing on to a frontier at the master; update it")
+            raise BadCrawl("this node passes nothing on to a frontier elsewhere; update it")
     if own or parameters.frontier == "node" or watched is None or not watched.keeps_frontiers:
         return None
     return watched
@@ -366,7 +315,12 @@ async def _frontier(
     that it goes on from."""
     frontier: Frontier | None = None
     receipts: Mapping[str, Any] = {}
-    if keeper is not None:
+    if keeper is not None and (placed := await where(keeper)).url:
+        frontier = placed_frontier(parameters, placed, keeper.ask_frontier)
+        receipts = await frontier.open()
+    elif keeper is not None:
+        if parameters.frontier == "redis":
+            raise BadCrawl("`frontier` is `redis`, and this master knows of none; update it")
         frontier = served_frontier(parameters, keeper.ask_frontier)
         try:
             receipts = await frontier.open()

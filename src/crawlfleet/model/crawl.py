@@ -235,10 +235,11 @@ class CrawlParameters(Part, frozen=True, kw_only=True):
     """Where items go; on a fleet to the master's storage when none is named."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     """So many workers share the crawl."""
-    frontier: Literal["master", "node"] | None = None
+    frontier: Literal["master", "node", "redis"] | None = None
     """Where a crawl on a fleet keeps its books: at the master, so that it goes on elsewhere when
-    its node is gone, or on the node. By default at the master, unless its output goes to `sinks`
-    of its own."""
+    its node is gone, in the fleet's Redis, where many nodes reach them by themselves, or on the
+    node. By default at the master, or in Redis when the fleet has one and there are several
+    `workers`; on the node when its output goes to `sinks` of its own."""
 
     @property
     def seeds(self) -> tuple[str, ...]:

@@ -78,7 +78,38 @@ class Discard(Ask, frozen=True, kw_only=True):
     """Nothing came of the crawl: whoever works for it next begins anew."""
 
 
-AnyAsk = Open | Add | Round | Lease | Step | Forget | Busiest | Record | Reclaim | Discard
+class Place(Ask, frozen=True, kw_only=True):
+    """Where is the frontier? Asked before all else, and alone; answered by `Placed`."""
+
+
+class Lost(Ask, frozen=True, kw_only=True):
+    """The frontier that this execution was sent to has lost what it knew. Said alone."""
+
+    epoch: str
+    why: str
+
+
+AnyAsk = (
+    Open | Add | Round | Lease | Step | Forget | Busiest | Record | Reclaim | Discard | Place | Lost
+)
+
+
+class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the frontier of a crawl is: with the master that tells this, unless it says more."""
+
+    url: str = ""
+    """Of the server that has it. It may hold a password, and is for the crawl alone."""
+    crawl: str = ""
+    """The name of the crawl there."""
+    epoch: str = ""
+    """Which beginning of it counts."""
+    wait: str = ""
+    """Why to ask again in a while."""
+    refusal: str = ""
+    """Why it cannot be had, and what to do."""
+
+    def __repr__(self) -> str:
+        return f"Placed(crawl={self.crawl!r}, wait={self.wait!r}, refusal={self.refusal!r})"
 
 
 class Talk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -8,7 +8,9 @@ know what counts. Several executions may work for one crawl, at once or one afte
 of their runs count, each as far as it says itself, or as another run says of it, whichever is more.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -16,6 +18,10 @@ from msgspec import Meta
 
 Stream = Literal["items", "pages"]
 """`items`: lines of JSON, each a kind and the fields of an item. `pages`: a WARC file."""
+SINKS: Final[Mapping[str, Stream]] = MappingProxyType(
+    {"fleet:items": "items", "fleet:pages": "pages"}
+)
+"""The streams as places of sinks, and as the names of their receipts."""
 MOST_SEGMENT_BYTES: Final = 1_000_000
 """Of the data of one segment, packed."""
 MOST_UNPACKED_BYTES: Final = 16_000_000
@@ -29,6 +35,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     last: int
     items: int = 0
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a frontier commits of a stream: which runs count, and how far; the last one may still
+    grow."""
+
+    runs: tuple[Run, ...] = ()
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -363,6 +363,13 @@ class Settings(Section, frozen=True, kw_only=True):
             "each crawl see to its own."
         ),
     ] = "on"
+    frontier: Annotated[
+        str,
+        Meta(
+            description="Where crawls keep their frontiers that several nodes work for, as a "
+            "`redis:` URL, which these nodes are told; with the leading master when empty."
+        ),
+    ] = ""
     workers: Annotated[
         int, Meta(ge=0, description="How many worker processes `up` starts; 0 for none.")
     ] = 2

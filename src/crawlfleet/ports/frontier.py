@@ -13,7 +13,15 @@ from crawlfleet.model.frontier import (
 )
 
 
-class Frontier(Protocol):
+class Knowing(Protocol):
+    """Whoever can tell of the URLs of a crawl."""
+
+    async def record(self, id: int) -> UrlRecord | None:
+        """All that is known of a URL; `None` when it was never taken in."""
+        ...
+
+
+class Frontier(Knowing, Protocol):
     """Queues by host, leased in portions, changed by atomic commits.
 
     Every method may raise `StoreUnavailable`; after `commit` raised, it is wholly there or
@@ -97,8 +105,4 @@ class Frontier(Protocol):
 
     async def busiest(self, limit: int) -> Sequence[HostFigures]:
         """The hosts with the most waiting URLs."""
-        ...
-
-    async def record(self, id: int) -> UrlRecord | None:
-        """All that is known of a URL; `None` when it was never taken in."""
         ...

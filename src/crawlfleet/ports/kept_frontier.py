@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from crawlfleet.model.frontier import FrontierRules, Holdings
+from crawlfleet.ports.checkpoint import Checkpoint
 from crawlfleet.ports.frontier import Frontier
 
 
@@ -36,6 +37,12 @@ class FrontierShelf(Protocol):
         ...
 
     async def has(self, task_id: str) -> bool: ...
+
+    def checkpoint(self, task_id: str) -> Checkpoint:
+        """That of a crawl whose frontier is on another server, to be opened."""
+        ...
+
+    async def has_checkpoint(self, task_id: str) -> bool: ...
 
     async def tasks(self) -> Sequence[str]:
         """The ids of all crawls that have one."""

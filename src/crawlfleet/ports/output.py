@@ -1,6 +1,6 @@
 """Where a master keeps the output of crawls."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from crawlfleet.model.output import OutputSummary, Segment, Stream
@@ -47,6 +47,12 @@ class OutputStore(Protocol):
         ...
 
     async def figures(self, task_id: str) -> bytes | None: ...
+
+    async def cut(self, task_id: str, counted: Mapping[Stream, Mapping[str, int]]) -> None:
+        """Settle what counts of the runs that there are, whatever they or others say of them: of
+        each execution that is named all through that number, and nothing of any other. They take
+        no more: `append` raises `RunEnded`. Runs that begin later are not concerned."""
+        ...
 
     async def tasks(self) -> Sequence[str]:
         """The ids of all tasks of which something is kept. What others put there is not told."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from crawlfleet.backends.frontier.redis.checkpoint import CheckpointFile
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model import ids
@@ -15,8 +16,9 @@ from crawlfleet.private_file import InUse, hold
 
 T = TypeVar("T")
 FILE: Final = "frontier.db"
+CHECKPOINT: Final = "checkpoint.db"
 _TASK: Final = re.compile(rf"{ids.TASK}-[{ids.ALPHABET}]{{{ids.BODY_LENGTH}}}")
-_OURS: Final = re.compile(rf"{re.escape(FILE)}(-wal|-shm|-journal|\.lock)?")
+_OURS: Final = re.compile(r"(frontier|checkpoint)\.db(-wal|-shm|-journal|\.lock)?")
 
 
 class FolderShelf:
@@ -30,6 +32,12 @@ class FolderShelf:
 
     async def has(self, task_id: str) -> bool:
         return await self._look((self._of(task_id) / FILE).exists)
+
+    def checkpoint(self, task_id: str) -> CheckpointFile:
+        return CheckpointFile(self._of(task_id) / CHECKPOINT)
+
+    async def has_checkpoint(self, task_id: str) -> bool:
+        return await self._look((self._of(task_id) / CHECKPOINT).exists)
 
     async def tasks(self) -> Sequence[str]:
         def names() -> list[str]:
@@ -46,7 +54,11 @@ class FolderShelf:
             """Only what was written here, and nothing that another master has open."""
             if not folder.is_dir():
                 return
-            with hold(folder / f"{FILE}.lock", busy=f"{folder} is in use by another master"):
+            busy = f"{folder} is in use by another master"
+            with (
+                hold(folder / f"{FILE}.lock", busy=busy),
+                hold(folder / f"{CHECKPOINT}.lock", busy=busy),
+            ):
                 for path in [*folder.iterdir()]:
                     if _OURS.fullmatch(path.name):
                         path.unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from heapq import nlargest
 from typing import Any, Final
 
@@ -10,7 +10,8 @@ import msgspec
 import structlog
 import xxhash
 
-from crawlfleet.backends.frontier.redis import counting, leasing, receipts, rounds
+from crawlfleet.backends.frontier.redis import counting, leasing, receipts, rounds, saving
+from crawlfleet.backends.frontier.redis.checkpoint import CheckpointFile
 from crawlfleet.backends.frontier.redis.handover import Told, hand_over, pack_links, taken_in
 from crawlfleet.backends.frontier.redis.line import Line, split_url
 from crawlfleet.backends.frontier.redis.partition import INTAKE, Partition
@@ -38,6 +39,7 @@ from crawlfleet.model.frontier import (
     UrlRecord,
     Visit,
 )
+from crawlfleet.ports.checkpoint import Checkpoint
 
 log: Final = structlog.get_logger(__name__)
 
@@ -58,9 +60,11 @@ class RedisFrontier:
     crawl decides) and `?lease_s=60`, after which silent workers lose their hosts. `crawl` names the
     crawl among others there. Who knows that it was begun says so, by its `epoch` or without
     `begin`: then one that is not there any more is not begun anew, which nobody could tell from the
-    first beginning. That raises `FrontierLost`, as every call does when Redis was emptied or has
-    gone back. `open` raises `ConfigError` when this Redis may lose what it
-    acknowledges, or the crawl there has other rules.
+    first beginning; unless `anew` says that nobody was told of this `epoch` so far. A crawl that is
+    begun with `journal` writes down its steps until they are saved; `versions` are those of its
+    partitions when they were. What is not there as it should be raises `FrontierLost`, as every
+    call does when Redis was emptied or has gone back. `open` raises `ConfigError` when this Redis
+    may lose what it acknowledges, or the crawl there has other rules.
     """
 
     def __init__(
@@ -71,6 +75,9 @@ class RedisFrontier:
         rules: FrontierRules,
         epoch: str | None = None,
         begin: bool = True,
+        anew: bool = False,
+        journal: bool = False,
+        versions: Sequence[int] = (),
     ) -> None:
         address, ours = split_url(url, OURS)
         if "{" in crawl or "}" in crawl:
@@ -81,7 +88,11 @@ class RedisFrontier:
         self._count = int(_number(ours.get("partitions", "1"), "partitions", 1, MOST_PARTITIONS))
         self._lease_s = _number(ours.get("lease_s", str(LEASE_S)), "lease_s", 0.1, 86_400)
         self._partitions: list[Partition] = []
-        self._begin = begin
+        self._fresh = epoch if anew else secrets.token_hex(16) if begin and not epoch else ""
+        self._journal = journal
+        self._versions = versions
+        self._writer = secrets.token_hex(8)
+        self._steps = 0
         self._round = 1
         self._receipts = receipts.Numbers()
         self._now = 0.0
@@ -103,7 +114,7 @@ class RedisFrontier:
 
     async def open(self) -> Mapping[str, Any]:
         was_open = bool(self._partitions)
-        known = [one.version for one in self._partitions]
+        known = [one.version for one in self._partitions] or self._versions
         if not was_open:
             await self._line.open()
         try:
@@ -114,18 +125,22 @@ class RedisFrontier:
                 partitions=self._count,
                 lease_s=self._lease_s,
                 epoch=self.epoch,
-                fresh=secrets.token_hex(16) if self._begin and not self.epoch else "",
+                fresh=self._fresh if self._fresh and self.epoch in (None, self._fresh) else "",
+                journal=self._journal,
             )
         except BaseException:
             if not was_open:
                 await self.close()
             raise
-        for before, now in zip(known, prepared.partitions, strict=bool(known)):
+        for before, now in zip(known, prepared.partitions, strict=was_open):
             if now.version < before:
+                if not was_open:
+                    await self.close()
                 raise self._line.lost("back")
         if not was_open:
             self._partitions = prepared.partitions
         self.epoch, self._round = prepared.epoch, prepared.round
+        self._fresh = ""
         return self._receipts.load(prepared.receipts)
 
     async def close(self) -> None:
@@ -189,8 +204,10 @@ class RedisFrontier:
         return leases
 
     async def discard(self) -> None:
-        """Remove the crawl, and close. Others who still have it open are told that it is lost."""
-        self._opened()
+        """Remove the crawl, whatever is there of it, and close. Others who still have it open are
+        told that it is lost."""
+        if not self._partitions:
+            await self._line.open()
         await self._line.remove(f"crawlfleet:{{{self._crawl}:")
         await self.close()
 
@@ -214,11 +231,14 @@ class RedisFrontier:
                 worker=worker,
                 parts=[self._part(part) for part in commit.hosts],
                 receipts=receipts,
+                writer=self._writer,
+                step=self._steps + 1,
             )
             if not to_pack:
                 break
             # Leased by another process, so that it was not known how deep they are.
             self._deepest.update(map(id_of, to_pack))
+        self._steps += not refused
         if self._deepest and not refused:
             self._deepest.difference_update(v.id for part in commit.hosts for v in part.visits)
         if warned:
@@ -229,6 +249,18 @@ class RedisFrontier:
 
     async def forget(self, worker: str) -> None:
         await asyncio.gather(*(one.forget(worker) for one in self._opened()))
+
+    async def workers(self) -> Collection[str]:
+        """All who have leased something and were not forgotten."""
+        found = await asyncio.gather(*(one.workers() for one in self._opened()))
+        return {worker for some in found for worker in some}
+
+    async def save(self, checkpoint: Checkpoint) -> int:
+        return await saving.save(self._opened(), checkpoint)
+
+    async def restore(self, checkpoint: Checkpoint) -> None:
+        assert isinstance(checkpoint, CheckpointFile), "it knows what the scripts wrote"
+        await saving.restore(self._opened(), checkpoint, max_pages=self._rules.max_pages)
 
     async def counts(self) -> FrontierCounts:
         return await counting.counts(self._opened(), self._now)

@@ -106,6 +106,10 @@ class Partition:
     async def forget(self, worker: str) -> None:
         await self.ask((*BOOKS, "forget"), worker=worker)
 
+    async def workers(self) -> list[str]:
+        found: list[bytes] = await self._line.command("ZRANGE", f"{self.key}:w", 0, -1)
+        return [name.decode() for name in found]
+
     async def outgoing(self, *, handed: int = 0, most: int = 0) -> tuple[int, list[bytes], int]:
         """How many were handed over in all, the next few, and how many there are; drops those
         that lie before `handed`."""
@@ -129,8 +133,10 @@ class Partition:
         name: bytes = await self._line.command("LINDEX", f"{self.key}:n", number)
         return name.decode()
 
-    async def host_names(self) -> list[str]:
-        found: list[bytes] = await self._line.command("LRANGE", f"{self.key}:n", 0, -1)
+    async def host_names(self, start: int, most: int) -> list[str]:
+        """Some of them, in the order of their numbers."""
+        end = start + most - 1
+        found: list[bytes] = await self._line.command("LRANGE", f"{self.key}:n", start, end)
         return [name.decode() for name in found]
 
     async def records(self) -> AsyncIterator[tuple[bytes, bytes]]:

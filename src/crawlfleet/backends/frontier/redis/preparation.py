@@ -43,11 +43,13 @@ async def prepare(
     lease_s: float,
     epoch: str | None,
     fresh: str,
+    journal: bool = False,
 ) -> Prepared:
     """The crawl of that `epoch`, or of any; begun under the epoch `fresh`, if that is given, when
-    there is none. Raises `FrontierLost` and `ConfigError`."""
+    there is none, and then with a `journal` of its steps. Raises `FrontierLost` and
+    `ConfigError`."""
     first = Partition(line, crawl, 0, partitions, rules, lease_s)
-    found = await _open(line, first, rules, partitions, fresh)
+    found = await _open(line, first, rules, partitions, fresh, journal=journal)
     if found is None or (epoch and found.epoch != epoch):
         raise FrontierLost(
             f"the frontier {line.name} does not have the crawl {crawl} any more that was begun "
@@ -60,7 +62,7 @@ async def prepare(
     all_[0].begin(found.epoch, found.version)
     missing = "" if found.made else found.epoch
     others = await asyncio.gather(
-        *(_open(line, partition, rules, count, missing) for partition in all_[1:])
+        *(_open(line, partition, rules, count, missing, journal=journal) for partition in all_[1:])
     )
     for partition, other in zip(all_[1:], others, strict=True):
         if other is None or other.epoch != found.epoch:
@@ -84,6 +86,7 @@ async def _open(
     epoch: str,
     *,
     made: bool = False,
+    journal: bool = False,
 ) -> _Found | None:
     answer: Any = await line.ask(
         ("open",),
@@ -94,6 +97,7 @@ async def _open(
             "rules": rules_words(rules),
             "partitions": str(count),
             "made": made,
+            "journal": "1" if journal else "0",
         },
     )
     (named, format, stored, parts, was_made, version, round), flat = answer

@@ -51,6 +51,11 @@ def link_words(link: Link, partition: int) -> tuple[msgspec.Raw, str, str, int, 
     return id_word(link.id), link.url, link.host, rank, partition
 
 
+def host_number(record: bytes) -> int:
+    """The number of the host that a URL belongs to."""
+    return int.from_bytes(record[12:16], "little")
+
+
 class Kept(NamedTuple):
     """What is kept of a URL."""
 

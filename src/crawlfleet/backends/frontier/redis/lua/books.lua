@@ -15,6 +15,8 @@
 --   :o  messages to other partitions :x  receipts     :v  validators for this round
 --   :y  validators for the next one  :f:<stage>  bits of a Bloom filter
 --   :z  records of visited URLs, where a Bloom filter keeps the ids
+--   :j  steps as they were made, for the checkpoint
+--   :a:<host number>  visited ids by place, while a round begins
 
 local U, H = P .. ':u', P .. ':h'
 

@@ -114,6 +114,7 @@ for _, part in ipairs(A.parts) do
   if #returned > 0 then put_back(host, returned) end
   if part[6] then
     call('HSET', P .. ':s', host.name, part[6])
+    note_first(TOUCHED, host.name, '')
     host.next_at, host.failures = part[7], part[8]
   end
 end
@@ -129,6 +130,7 @@ if not R.exact then
   for i, visit in ipairs(done) do
     local id = visit[1]
     old[i], ended[i] = id, id .. record_of(id)
+    note(URL, id, record_of(id))
     records[id], fresh[id] = nil, nil
   end
   each_many(U, 'HDEL', old)
@@ -138,7 +140,11 @@ for _, part in ipairs(A.parts) do
   local host = host_of(part[1])
   if part[9] and host.worker == A.worker then take_back(host) end
 end
-for _, receipt in ipairs(A.receipts) do call('HSET', P .. ':x', receipt[1], receipt[2]) end
+for _, receipt in ipairs(A.receipts) do
+  call('HSET', P .. ':x', receipt[1], receipt[2])
+  note(RECEIPT, receipt[1], receipt[2])
+end
+note_first(WRITER, A.writer, digits(A.step))
 call('LPUSH', MEMO, A.nonce)
 call('LTRIM', MEMO, 0, 15)
 call('PERSIST', MEMO)

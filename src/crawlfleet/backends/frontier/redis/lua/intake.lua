@@ -9,6 +9,36 @@
 local outgoing = {}
 local found_new = 0
 
+-- What this step changes, for the checkpoint: pieces as `steps.py` reads them.
+local URL, HOST_NAME, TOUCHED, RECEIPT, NUMBER, KEPT_LINKS, MESSAGE, WRITER = 1, 2, 3, 4, 5, 6, 7, 8
+local journals = num('journal') == 1
+local head, noted = {}, {}
+
+local function piece(kind, key, value)
+  return struct.pack('<BHI4', kind, #key, #value) .. key .. value
+end
+
+local function note(kind, key, value)
+  if journals then noted[#noted + 1] = piece(kind, key, value) end
+end
+
+-- The same of what is looked for before the rest is read.
+local function note_first(kind, key, value)
+  if journals then head[#head + 1] = piece(kind, key, value) end
+end
+
+local function write_journal()
+  for id in pairs(fresh) do note(URL, id, records[id]) end
+  for _, host in ipairs(touched) do
+    if host.new then note(HOST_NAME, struct.pack('<I4', host.number), host.name) end
+  end
+  for _, message in ipairs(outgoing) do note(MESSAGE, '', message) end
+  bump('journaled', 1)
+  for name in pairs(changed) do note(NUMBER, name, digits(N[name])) end
+  begin()
+  call('RPUSH', P .. ':j', table.concat(head) .. table.concat(noted))
+end
+
 -- {to, kind, …}: 'L' a link that was found, 'D' a URL that may be known there and is nearer now.
 local function tell(message)
   outgoing[#outgoing + 1] = cmsgpack.pack(message)
@@ -96,7 +126,9 @@ end
 local function store(id, links)
   stored[id] = links
   begin()
-  call('HSET', LINKS, id, cmsgpack.pack(links))
+  local packed = cmsgpack.pack(links)
+  call('HSET', LINKS, id, packed)
+  note(KEPT_LINKS, id, packed)
 end
 
 -- Meet the links of a visited page that is at `depth` now; adds to `falling` what falls too.
@@ -175,5 +207,6 @@ local function write_intake()
     begin()
     each_many(P .. ':o', 'RPUSH', outgoing)
   end
+  if journals then write_journal() end
   write()
 end

@@ -6,7 +6,7 @@ local A = cmsgpack.unpack(ARGV[1])
 
 if A.begin ~= '' and call('EXISTS', B) == 0 then
   call('HSET', B, 'epoch', A.begin, 'format', A.format, 'version', '0', 'round', '1',
-    'rules', A.rules, 'partitions', A.partitions)
+    'rules', A.rules, 'partitions', A.partitions, 'journal', A.journal)
 end
 if A.made then call('HSET', B, 'made', '1') end
 local found = call('HMGET', B, 'epoch', 'format', 'rules', 'partitions', 'made', 'version', 'round')

@@ -17,10 +17,39 @@ elseif A.step == 'fetch' then
     write()
   end
   left = call('LLEN', P .. ':z')
-elseif A.step == 'requeue' then
-  local host = host_of(A.host)
+elseif A.step == 'sort' then
   fetch(A.ids)
   for _, id in ipairs(A.ids) do
+    local record = record_of(id)
+    if record and string.byte(record, 1) == DONE then
+      begin()
+      local number = struct.unpack('<I4', record, 13)
+      call('ZADD', P .. ':a:' .. number, digits(place_of(record)), id)
+    end
+  end
+elseif A.step == 'requeue' then
+  local ids, hosts_of = {}, {}
+  for _, name in ipairs(A.hosts) do
+    local host = host_of(name)
+    local key = P .. ':a:' .. host.number
+    if #ids < MANY then
+      local some = call('ZRANGE', key, 0, MANY - #ids - 1)
+      if #some > 0 then
+        begin()
+        call('ZREM', key, unpack(some))
+        for _, id in ipairs(some) do
+          ids[#ids + 1] = id
+          hosts_of[id] = host
+        end
+      end
+    else
+      break
+    end
+  end
+  left = #ids
+  fetch(ids)
+  for _, id in ipairs(ids) do
+    local host = hosts_of[id]
     local record = record_of(id)
     if record and string.byte(record, 1) == DONE then
       -- In order of discovery, whatever came first then: rank 127 is priority 0.
@@ -39,7 +68,7 @@ elseif A.step == 'requeue' then
       end
     end
   end
-  write()
+  if #ids > 0 then write() end
 elseif A.step == 'end' then
   begin()
   for _, name in ipairs(call('HKEYS', B)) do

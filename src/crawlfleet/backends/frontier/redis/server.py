@@ -1,0 +1,36 @@
+"""The Redis on which crawls keep their frontiers, for the master that answers for them."""
+
+from collections.abc import Sequence
+
+from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
+from crawlfleet.backends.redis_client import shown
+from crawlfleet.model.frontier import FrontierRules
+
+
+class RedisFrontiers:
+    """Implements `crawlfleet.ports.frontier_server.FrontierServer`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.name = shown(url)
+        # What is wrong with it is told before anything begins.
+        RedisFrontier(url=url, crawl="", rules=FrontierRules())
+
+    def frontier(
+        self,
+        crawl: str,
+        rules: FrontierRules,
+        *,
+        epoch: str,
+        anew: bool = False,
+        versions: Sequence[int] = (),
+    ) -> RedisFrontier:
+        return RedisFrontier(
+            url=self.url,
+            crawl=crawl,
+            rules=rules,
+            epoch=epoch,
+            anew=anew,
+            journal=True,
+            versions=versions,
+        )

@@ -1,0 +1,446 @@
+"""Frontiers on a server that nodes reach by themselves, and who answers for them.
+
+The master that leads begins each of them, once, and tells those who work for the crawl where it is
+and under which epoch. It ends the leases of executions that are over, keeps a checkpoint of what
+was committed, restores a frontier from that when the server has lost it, and takes it off the
+server when the crawl has ended. All of it is decided by what the checkpoint's file says, so that
+the next leader goes on wherever this one died.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.core.shared_crawl import counted_in, crawl_of, rules_of, wants_server
+from crawlfleet.errors import (
+    Busy,
+    ConfigError,
+    CrawlfleetError,
+    FrontierLost,
+    NotFound,
+    OutputUnavailable,
+    StoreUnavailable,
+)
+from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.frontier import FrontierCounts
+from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
+from crawlfleet.model.frontier_talk import Placed
+from crawlfleet.model.task import TERMINAL, Task
+from crawlfleet.ports.checkpoint import Checkpoint
+from crawlfleet.ports.frontier import Knowing
+from crawlfleet.ports.frontier_server import FrontierServer, RemoteFrontier
+from crawlfleet.ports.kept_frontier import FrontierShelf
+from crawlfleet.ports.output import OutputStore
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+CRAWL: Final = "web_crawl"
+"""The address and its password are for tasks of this type alone."""
+LOOK_EVERY_S: Final = 1.0
+SAVE_EVERY_S: Final = 2.0
+"""What is committed within such a time has to be fetched again when the server loses it."""
+TRY_AGAIN_S: Final = 10.0
+LOOK_FOR_OTHERS_S: Final = 60.0
+"""How often to look for crawls that ended while no master could reach their server."""
+ANSWER_S: Final = 3.0
+EPOCH_BYTES: Final = 16
+RESTORING: Final = "the frontier of this crawl is being restored from its checkpoint"
+TO_SET: Final = "set `frontier` at the masters to the URL of a Redis, such as redis://host:6379/0"
+
+
+class Placing:
+    """Answers for the frontiers on one server."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        shelf: FrontierShelf | None,
+        server: FrontierServer | None,
+        output: OutputStore | None,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._shelf = shelf
+        self._server = server
+        self._output = output
+        self._leads = False
+        self._crawls: dict[str, _Crawl] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def place(self, task: Task) -> Placed:
+        """Where the frontier of a task's crawl is. Raises `Busy` while another master leads."""
+        crawl_id = crawl_of(task)
+        if self._shelf is None or task.task_type != CRAWL:
+            return Placed()
+        if not await self._shelf.has_checkpoint(crawl_id):
+            parameters = _parameters(task)
+            wanted = wants_server(
+                parameters,
+                is_shard=task.parent_id is not None,
+                has_server=self._server is not None,
+            )
+            if not wanted or (parameters.frontier is None and await self._shelf.has(crawl_id)):
+                return Placed()
+        if self._server is None:
+            return Placed(
+                refusal="`frontier`: this crawl keeps its books in Redis, and the fleet has none; "
+                f"{TO_SET}, or submit the crawl with `frontier: master`"
+            )
+        self._check_lead()
+        try:
+            async with self._turn(crawl_id):
+                crawl = await self._opened(crawl_id, task)
+                place = crawl.place
+        except ConfigError as error:
+            return Placed(refusal=f"`frontier`: {error}")
+        except (StoreUnavailable, OutputUnavailable) as error:
+            return Placed(wait=str(error))
+        return Placed(url=self._server.url, crawl=crawl_id, epoch=place.epoch)
+
+    async def lost(self, task: Task, epoch: str, why: str) -> None:
+        """Somebody who works for the crawl has seen that the server lost it."""
+        self._check_lead()
+        crawl_id = crawl_of(task)
+        async with self._turn(crawl_id):
+            crawl = await self._checkpoint(crawl_id)
+            if crawl is not None and crawl.place.epoch == epoch:
+                log.error("a frontier is lost on its server", task_id=crawl_id, error=why)
+                await crawl.give_up(why)
+
+    async def has(self, crawl_id: str) -> bool:
+        """Whether the frontier of a crawl is, or was, on the server."""
+        return self._shelf is not None and await self._shelf.has_checkpoint(crawl_id)
+
+    async def discard(self, crawl_id: str) -> None:
+        """Nothing came of the crawl, or it is gone: forget it, on the server too."""
+        if self._shelf is None or not await self._shelf.has_checkpoint(crawl_id):
+            return
+        self._check_lead()
+        async with self._turn(crawl_id):
+            crawl = await self._checkpoint(crawl_id)
+            if crawl is not None and crawl.restoring is not None:
+                raise StoreUnavailable(RESTORING)
+            if crawl is not None and crawl.place.state is not PlaceState.STORED:
+                try:
+                    await self._take_off(crawl_id, crawl)
+                except ConfigError as error:
+                    raise StoreUnavailable(str(error)) from error
+            await self._close(crawl_id)
+
+    def last_counts(self, crawl_id: str) -> FrontierCounts | None:
+        """What was told last of a frontier that is looked after here."""
+        crawl = self._crawls.get(crawl_id)
+        return None if crawl is None else crawl.counts
+
+    @asynccontextmanager
+    async def reading(self, task: Task) -> AsyncIterator[Knowing]:
+        """What tells of the URLs of a crawl: the frontier, or once it was taken off the server,
+        its checkpoint. Raises `NotFound`, `Busy`, and `StoreUnavailable`."""
+        crawl_id = crawl_of(task)
+        if self._shelf is None or not await self._shelf.has_checkpoint(crawl_id):
+            raise NotFound("frontier", crawl_id)
+        self._check_lead()
+        async with self._turn(crawl_id):
+            crawl = await self._checkpoint(crawl_id)
+            if crawl is None:
+                raise NotFound("frontier", crawl_id)
+            if crawl.place.state is PlaceState.BEGUN and self._server is not None:
+                with suppress(StoreUnavailable, ConfigError):
+                    crawl = await self._opened(crawl_id, task)
+            yield crawl.frontier or crawl.checkpoint
+
+    async def run(self) -> None:
+        """Look after all of them, for as long as this master leads."""
+        if self._shelf is None:
+            return
+        self._leads = True
+        others_at = 0.0
+        try:
+            while True:
+                if self._now() >= others_at:
+                    others_at = self._now() + LOOK_FOR_OTHERS_S
+                    await self._look_for_others()
+                for crawl_id in [*self._crawls]:
+                    await self._attend(crawl_id)
+                await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            self._leads = False
+            async with AsyncExitStack() as stack:
+                for crawl_id in self._crawls:
+                    stack.push_async_callback(self._close, crawl_id)
+
+    async def _look_for_others(self) -> None:
+        """Know of those that were begun before this master led."""
+        assert self._shelf is not None
+        try:
+            for crawl_id in await self._shelf.tasks():
+                if crawl_id not in self._crawls and await self._shelf.has_checkpoint(crawl_id):
+                    async with self._turn(crawl_id):
+                        crawl = await self._checkpoint(crawl_id)
+                        if crawl is not None and crawl.place.state is PlaceState.STORED:
+                            await self._close(crawl_id)
+        except CrawlfleetError as error:
+            log.warning("frontiers on the server cannot be looked for", error=str(error))
+
+    async def _attend(self, crawl_id: str) -> None:
+        """End the leases of those who are gone, save, and end what has ended."""
+        crawl = self._crawls[crawl_id]
+        if self._now() < crawl.not_before or crawl.restoring is not None:
+            return
+        try:
+            async with self._turn(crawl_id):
+                await self._look_after(crawl_id, crawl)
+        except FrontierLost as error:
+            log.error("a frontier is lost on its server", task_id=crawl_id, error=str(error))
+            with suppress(CrawlfleetError):
+                await crawl.give_up(str(error))
+        except Exception as error:  # of this one; the others are looked after
+            crawl.not_before = self._now() + TRY_AGAIN_S
+            log.warning(
+                "a frontier cannot be looked after",
+                task_id=crawl_id,
+                error=str(error),
+                exc_info=not isinstance(error, CrawlfleetError),
+            )
+
+    async def _look_after(self, crawl_id: str, crawl: "_Crawl") -> None:
+        living = self._living(crawl_id)
+        if not living and await self._has_ended(crawl_id):
+            if crawl.place.state is not PlaceState.STORED:
+                await self._store_away(crawl_id, crawl)
+            await self._close(crawl_id)
+            return
+        if crawl.place.state is not PlaceState.BEGUN:
+            return
+        frontier = await self._connected(crawl_id, crawl)
+        for worker in await frontier.workers():
+            if worker.partition("/")[0] not in living:
+                await frontier.forget(worker)
+        crawl.counts = await frontier.counts()
+        if self._now() - crawl.saved_at >= SAVE_EVERY_S:
+            crawl.saved_at = self._now()
+            await frontier.save(crawl.checkpoint)
+
+    async def _store_away(self, crawl_id: str, crawl: "_Crawl") -> None:
+        """The crawl has ended: the checkpoint has all of it, and the server nothing any more. Who
+        tries it again has it restored."""
+        if crawl.place.state is PlaceState.BEGUN:
+            try:
+                frontier = await self._connected(crawl_id, crawl)
+                while await frontier.save(crawl.checkpoint):
+                    pass
+                crawl.counts = await frontier.counts()
+            except FrontierLost as error:
+                log.warning("a frontier was lost at the end", task_id=crawl_id, error=str(error))
+        await self._take_off(crawl_id, crawl)
+        await crawl.put(PlaceState.STORED)
+        log.info("frontier taken off its server", task_id=crawl_id)
+
+    async def _take_off(self, crawl_id: str, crawl: "_Crawl") -> None:
+        """Remove it from the server, whatever is there of it."""
+        if self._server is None:
+            raise ConfigError(f"the frontier of {crawl_id} is in Redis; {TO_SET}")
+        await crawl.disconnect()
+        place = crawl.place
+        frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch)
+        await frontier.discard()
+
+    async def _opened(self, crawl_id: str, task: Task) -> "_Crawl":
+        """The crawl, with its frontier on the server: begun, connected to, or restored."""
+        crawl = await self._checkpoint(crawl_id) or await self._begin(crawl_id, task)
+        if crawl.place.state is PlaceState.BEGINNING:
+            await self._make(crawl_id, crawl)
+        if crawl.place.state is PlaceState.BEGUN:
+            try:
+                frontier = await self._connected(crawl_id, crawl)
+                await frontier.open()  # it may have been lost since
+                return crawl
+            except FrontierLost as error:
+                await crawl.give_up(str(error))
+        await self._restored(crawl_id, crawl)
+        return crawl
+
+    async def _restored(self, crawl_id: str, crawl: "_Crawl") -> None:
+        """Have it restored; raises `StoreUnavailable` while that takes longer than one should
+        wait for an answer."""
+        restoring = crawl.restoring
+        if restoring is None:
+            work = self._restore(crawl_id, crawl)
+            restoring = crawl.restoring = asyncio.create_task(work, name=f"restore {crawl_id}")
+        await asyncio.wait([restoring], timeout=ANSWER_S)
+        if not restoring.done():
+            raise StoreUnavailable(RESTORING)
+        crawl.restoring = None
+        restoring.result()
+
+    async def _begin(self, crawl_id: str, task: Task) -> "_Crawl":
+        assert self._shelf is not None
+        assert self._server is not None
+        checkpoint = self._shelf.checkpoint(crawl_id)
+        await checkpoint.open()
+        place = FrontierPlace(
+            server=self._server.name,
+            epoch=self._new_epoch(),
+            state=PlaceState.BEGINNING,
+            rules=rules_of(_parameters(task)),
+        )
+        await checkpoint.put(place)
+        crawl = self._crawls[crawl_id] = _Crawl(checkpoint)
+        return crawl
+
+    async def _make(self, crawl_id: str, crawl: "_Crawl") -> None:
+        """Begin it on the server. Nobody was told of its epoch so far, so that whatever went wrong
+        before, it can be done again."""
+        assert self._server is not None
+        place = crawl.place
+        frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch, anew=True)
+        await frontier.open()
+        crawl.frontier = frontier
+        await crawl.put(PlaceState.BEGUN)
+        log.info("frontier begun", task_id=crawl_id, server=self._server.name)
+
+    async def _connected(self, crawl_id: str, crawl: "_Crawl") -> RemoteFrontier:
+        if crawl.frontier is None:
+            if self._server is None:
+                raise ConfigError(f"the frontier of {crawl_id} is in Redis; {TO_SET}")
+            place = crawl.place
+            frontier = self._server.frontier(
+                crawl_id,
+                place.rules,
+                epoch=place.epoch,
+                versions=await crawl.checkpoint.versions(),
+            )
+            await frontier.open()
+            crawl.frontier = frontier
+        return crawl.frontier
+
+    async def _restore(self, crawl_id: str, crawl: "_Crawl") -> None:
+        """Put the crawl on the server as the checkpoint has it. First the output is cut to what
+        the checkpoint says to be committed: what came later will be fetched again. Whoever worked
+        under the epoch before has ended with it, and its run as well."""
+        assert self._server is not None
+        server = self._server
+        log.warning(
+            "frontier is restored from its checkpoint",
+            task_id=crawl_id,
+            server=server.name,
+            why=crawl.place.why or "the crawl was stored away",
+        )
+        await self._take_off(crawl_id, crawl)
+        await self._cut_output(crawl_id, crawl)
+        # Under an epoch of its own each time: a half of it is of no use to anybody.
+        place = msgspec.structs.replace(crawl.place, epoch=self._new_epoch(), server=server.name)
+        await crawl.checkpoint.put(msgspec.structs.replace(place, state=PlaceState.LOST))
+        frontier = server.frontier(crawl_id, place.rules, epoch=place.epoch, anew=True)
+        await frontier.open()
+        try:
+            await frontier.restore(crawl.checkpoint)
+        except BaseException:
+            await frontier.close()
+            raise
+        crawl.frontier = frontier
+        await crawl.put(PlaceState.BEGUN)
+        log.info("frontier restored", task_id=crawl_id, server=server.name)
+
+    async def _cut_output(self, crawl_id: str, crawl: "_Crawl") -> None:
+        if self._output is None:
+            return
+        # A run that is not there yet needs none: nobody can commit under the old epoch any more,
+        # so that nothing of it will ever count.
+        await self._output.cut(crawl_id, counted_in(await crawl.checkpoint.receipts()))
+
+    async def _checkpoint(self, crawl_id: str) -> "_Crawl | None":
+        """What is written down of a crawl; `None` when nothing is."""
+        assert self._shelf is not None
+        crawl = self._crawls.get(crawl_id)
+        if crawl is not None or not await self._shelf.has_checkpoint(crawl_id):
+            return crawl
+        checkpoint = self._shelf.checkpoint(crawl_id)
+        await checkpoint.open()
+        if checkpoint.place is None:  # died before it was written
+            await checkpoint.close()
+            return None
+        crawl = self._crawls[crawl_id] = _Crawl(checkpoint)
+        return crawl
+
+    async def _has_ended(self, crawl_id: str) -> bool:
+        status = (await self._store.task_states([crawl_id])).get(crawl_id)
+        return status is None or status in TERMINAL
+
+    def _living(self, crawl_id: str) -> set[str]:
+        leases = self._state.leases.items()
+        return {id for id, lease in leases if crawl_of(lease.task) == crawl_id}
+
+    async def _close(self, crawl_id: str) -> None:
+        crawl = self._crawls.pop(crawl_id, None)
+        if crawl is not None:
+            if crawl.restoring is not None:
+                crawl.restoring.cancel()
+                await asyncio.wait([crawl.restoring])
+            with suppress(CrawlfleetError):
+                await crawl.disconnect()
+            await crawl.checkpoint.close()
+
+    def _turn(self, crawl_id: str) -> asyncio.Lock:
+        return self._turns.setdefault(crawl_id, asyncio.Lock())
+
+    def _check_lead(self) -> None:
+        if not self._leads:
+            raise Busy("another master leads, and answers for the frontiers; ask that one")
+
+    def _new_epoch(self) -> str:
+        return self._system.entropy(EPOCH_BYTES).hex()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class _Crawl:
+    """One crawl on the server."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self.frontier: RemoteFrontier | None = None
+        self.counts: FrontierCounts | None = None
+        self.restoring: asyncio.Task[None] | None = None
+        self.saved_at = 0.0
+        self.not_before = 0.0
+
+    @property
+    def place(self) -> FrontierPlace:
+        assert self.checkpoint.place is not None, "written before anything else"
+        return self.checkpoint.place
+
+    async def put(self, state: PlaceState, *, why: str = "") -> None:
+        place = msgspec.structs.replace(self.place, state=state, why=why)
+        await self.checkpoint.put(place)
+
+    async def give_up(self, why: str) -> None:
+        """It is to be restored before anybody works on it again."""
+        await self.disconnect()
+        if self.place.state is PlaceState.BEGUN:
+            await self.put(PlaceState.LOST, why=why)
+
+    async def disconnect(self) -> None:
+        frontier, self.frontier = self.frontier, None
+        if frontier is not None:
+            await frontier.close()
+
+
+def _parameters(task: Task) -> CrawlParameters:
+    try:
+        return msgspec.json.decode(task.parameters, type=CrawlParameters)
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            f"the parameters of {task.id} are not those of a crawl: {error}"
+        ) from error

@@ -1,0 +1,298 @@
+"""The master answers for frontiers on Redis: begun once, restored when lost, gone at the end."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
+from crawlfleet.backends.frontier.redis.server import RedisFrontiers
+from crawlfleet.backends.frontier.shelf import FolderShelf
+from crawlfleet.backends.output_folder import OutputFolder
+from crawlfleet.control import placing as placing_module
+from crawlfleet.control.placing import Placing
+from crawlfleet.core.attempts import Lease
+from crawlfleet.errors import Busy, FrontierLost, StoreUnavailable
+from crawlfleet.model import ids
+from crawlfleet.model.frontier import Commit, FrontierRules
+from crawlfleet.model.frontier_place import PlaceState
+from crawlfleet.model.frontier_talk import Placed
+from crawlfleet.model.output import Segment
+from crawlfleet.model.task import Execution, Task, TaskStatus
+from crawlfleet.testing.frontier_suite.harness import NOW, A, commit, lease, link, links, visit
+from crawlfleet.testing.servers import RedisServer, redis_server
+
+pytestmark = pytest.mark.slow
+RULES = FrontierRules(dedup_capacity=1_000_000)
+
+
+class Fleet:
+    """A master that leads, and executions that live while the test says so."""
+
+    def __init__(self, folder: Path, url: str, **parameters: Any) -> None:
+        body = "".join(secrets.choice(ids.ALPHABET) for _ in range(ids.BODY_LENGTH))
+        self.task = Task(
+            id=f"{ids.TASK}-{body}",
+            project_id="default",
+            task_type="web_crawl",
+            created_at=0.0,
+            updated_at=0.0,
+            parameters=msgspec.Raw(
+                msgspec.json.encode({"url": A, "frontier": "redis", **parameters})
+            ),
+        )
+        self.leases: dict[str, Lease] = {}
+        self.status = TaskStatus.PROCESSING
+        self.shelf = FolderShelf(folder / "frontiers")
+        self.output = OutputFolder(folder)
+        self.url = url
+        self.placing = self.master()
+
+    def master(self) -> Placing:
+        state: Any = SimpleNamespace(leases=self.leases)
+        system: Any = SimpleNamespace(entropy=secrets.token_bytes)
+        store: Any = self
+        return Placing(
+            store=store,
+            state=state,
+            system=system,
+            shelf=self.shelf,
+            server=RedisFrontiers(self.url) if self.url else None,
+            output=self.output,
+        )
+
+    async def task_states(self, ids: list[str]) -> dict[str, TaskStatus]:
+        return dict.fromkeys(ids, self.status)
+
+    def begin(self, name: str) -> str:
+        execution = Execution(
+            id=name,
+            task_id=self.task.id,
+            node_id="node",
+            session_id="session",
+            token=1,
+            start_time=0.0,
+        )
+        self.leases[name] = Lease(self.task, execution)
+        return name
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        running = asyncio.create_task(self.placing.run())
+        await asyncio.sleep(0.02)
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+    async def open(self, placed: Placed) -> RedisFrontier:
+        assert placed.url, placed
+        frontier = RedisFrontier(
+            url=placed.url, crawl=placed.crawl, rules=RULES, epoch=placed.epoch
+        )
+        await frontier.open()
+        return frontier
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placing_module, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(placing_module, "SAVE_EVERY_S", 0.1)
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(20):
+        while not await holds():
+            await asyncio.sleep(0.02)
+
+
+def test_a_frontier_is_begun_once_by_whoever_leads(redis: RedisServer, tmp_path: Path) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        with pytest.raises(Busy):
+            await fleet.placing.place(fleet.task)
+        async with fleet.leading():
+            placed = [await fleet.placing.place(fleet.task) for _ in range(3)]
+            assert len({each.epoch for each in placed}) == 1
+            assert placed[0].crawl == fleet.task.id
+            assert "redis" not in repr(placed[0])
+        # The next leader goes on with the same, and does not begin what is not there.
+        fleet.placing = fleet.master()
+        async with fleet.leading():
+            again = await fleet.placing.place(fleet.task)
+            assert again.epoch == placed[0].epoch
+
+    asyncio.run(scene())
+
+
+def test_one_that_was_about_to_begin_begins_under_the_same_epoch(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+
+        async def fail(self: RedisFrontier) -> Any:
+            raise StoreUnavailable("not now")
+
+        async with fleet.leading():
+            with monkeypatch.context() as broken:
+                broken.setattr(RedisFrontier, "open", fail)
+                assert (await fleet.placing.place(fleet.task)).wait == "not now"
+            crawl = fleet.placing._crawls[fleet.task.id]
+            assert crawl.place.state is PlaceState.BEGINNING
+            epoch = crawl.place.epoch
+            assert (await fleet.placing.place(fleet.task)).epoch == epoch
+
+    asyncio.run(scene())
+
+
+def test_only_crawls_that_want_it_are_told(redis: RedisServer, tmp_path: Path) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        other = msgspec.structs.replace(fleet.task, task_type="python")
+        alone = Fleet(tmp_path, redis.url(), frontier=None)
+        part = msgspec.structs.replace(alone.task, parent_id=Fleet(tmp_path, "").task.id)
+        async with fleet.leading():
+            assert await fleet.placing.place(other) == Placed()
+            assert await fleet.placing.place(alone.task) == Placed()
+            assert (await fleet.placing.place(part)).url
+
+    asyncio.run(scene())
+
+
+def test_what_is_wrong_with_redis_is_said(tmp_path: Path) -> None:
+    async def scene(careless: str) -> None:
+        fleet = Fleet(tmp_path, "")
+        assert "set `frontier` at the masters" in (await fleet.placing.place(fleet.task)).refusal
+        fleet = Fleet(tmp_path, careless)
+        async with fleet.leading():
+            refusal = (await fleet.placing.place(fleet.task)).refusal
+            assert refusal.startswith("`frontier`: ")
+            assert "CONFIG SET appendfsync always" in refusal
+        fleet = Fleet(tmp_path, "redis://127.0.0.1:9/0")
+        async with fleet.leading():
+            assert "does not answer" in (await fleet.placing.place(fleet.task)).wait
+
+    with redis_server(fsync=False) as server:
+        asyncio.run(scene(server.url()))
+
+
+def test_leases_of_executions_that_are_over_end(redis: RedisServer, tmp_path: Path) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        mine, other = fleet.begin("exec-1"), fleet.begin("exec-2")
+        async with fleet.leading():
+            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            await frontier.add(links("abc"), NOW)
+            assert await lease(frontier, worker=mine)
+            await asyncio.sleep(0.2)
+            assert not await lease(frontier, worker=other)
+            del fleet.leases[mine]
+            await until(lambda: lease(frontier, worker=other))
+            await frontier.close()
+
+    asyncio.run(scene())
+
+
+def test_a_lost_frontier_is_restored_and_its_output_cut(redis: RedisServer, tmp_path: Path) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        mine = fleet.begin("exec-1")
+
+        async def put(sequence: int) -> None:
+            segment = Segment(sequence=sequence, first=sequence, counted=sequence - 1, shared=True)
+            await fleet.output.append(fleet.task.id, 1, mine, "items", segment, b"")
+
+        def receipt(last: int) -> dict[str, Any]:
+            runs = [{"execution_id": mine, "last": last, "items": 0}]
+            return {f"fleet:items@{mine}": {"runs": runs}}
+
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task)
+            frontier = await fleet.open(placed)
+            await frontier.add(links("abc"), NOW)
+            one = (await lease(frontier, worker=mine, urls=2))[A]
+            await put(1)
+            found = [link("d")]
+            done = visit("a", links=found)
+            assert not await commit(frontier, one, done, receipts=receipt(1), worker=mine)
+
+            async def is_saved() -> bool:
+                return "exec-1" in str(
+                    await fleet.placing._crawls[fleet.task.id].checkpoint.receipts()
+                )
+
+            await until(is_saved)
+            fleet.placing._crawls[fleet.task.id].not_before = float("inf")  # saves no more
+            await put(2)
+            assert not await commit(frontier, one, visit("b"), receipts=receipt(2), worker=mine)
+            redis.execute("FLUSHALL")
+            with pytest.raises(FrontierLost) as lost:
+                await frontier.counts()
+            await frontier.close()
+            await fleet.placing.lost(fleet.task, placed.epoch, str(lost.value))
+            again = await fleet.placing.place(fleet.task)
+            assert again.epoch != placed.epoch
+            frontier = await fleet.open(again)
+            counts = await frontier.counts()
+            assert (counts.known, counts.done, counts.leased) == (4, 1, 0)
+            assert await frontier.open() == receipt(1)
+            cut = fleet.output._cut(fleet.task.id, "items")
+            assert cut == {mine: 1}
+            await frontier.close()
+            # Who comes late with the old epoch changes nothing.
+            await fleet.placing.lost(fleet.task, placed.epoch, "again")
+            assert (await fleet.placing.place(fleet.task)).epoch == again.epoch
+
+    asyncio.run(scene())
+
+
+def test_a_crawl_that_has_ended_is_taken_off_redis_and_can_be_tried_again(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        mine = fleet.begin("exec-1")
+        keys = "KEYS", f"crawlfleet:{{{fleet.task.id}*"
+        async with fleet.leading():
+            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            await frontier.add(links("abc"), NOW)
+            one = (await lease(frontier, worker=mine, urls=2))[A]
+            assert not await commit(frontier, one, visit("a"), worker=mine)
+            await frontier.commit("", Commit(hosts=(), receipts={"notes": 7}))
+            await frontier.close()
+            fleet.leases.clear()
+            await asyncio.sleep(0.2)
+            assert redis.execute(*keys) != "*0", "it may be tried again at any moment"
+            fleet.status = TaskStatus.FAILED
+
+            async def is_gone() -> bool:
+                return redis.execute(*keys) == "*0"
+
+            await until(is_gone)
+            async with fleet.placing.reading(fleet.task) as knowing:
+                record = await knowing.record(link("a").id)
+                assert record is not None
+                assert record.status == "done"
+
+            fleet.status = TaskStatus.PENDING
+            fleet.begin("exec-2")
+            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            counts = await frontier.counts()
+            assert (counts.known, counts.done) == (3, 1)
+            assert (await frontier.open())["notes"] == 7
+            await frontier.close()
+
+            await fleet.placing.discard(fleet.task.id)
+            await fleet.shelf.remove(fleet.task.id)
+            assert redis.execute(*keys) == "*0"
+            assert await fleet.shelf.tasks() == []
+
+    asyncio.run(scene())
