@@ -25,13 +25,14 @@ JOINER: Final = "join"
 AUDIT: Final = "audit"
 BROWSER: Final = "web"
 LINK: Final = "link"
+SCHEDULE: Final = "sched"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""
 
 
 @lru_cache(maxsize=64)
-def _instant(milliseconds: int) -> str:
+def instant_digits(milliseconds: int) -> str:
     """The part of an id that says when it was made; thousands are made in the same moment."""
     digits = (ALPHABET[milliseconds >> shift & 31] for shift in range(40, -1, -5))
     return "".join(digits)
@@ -44,7 +45,7 @@ def make_id(prefix: str, now: float, entropy: Entropy) -> str:
     high, low = int.from_bytes(drawn[:5], "big"), int.from_bytes(drawn[5:], "big")
     pairs = _PAIRS
     return (
-        f"{prefix}-{_instant(int(now * 1000))}"
+        f"{prefix}-{instant_digits(int(now * 1000))}"
         f"{pairs[high >> 30]}{pairs[high >> 20 & 1023]}"
         f"{pairs[high >> 10 & 1023]}{pairs[high & 1023]}"
         f"{pairs[low >> 30]}{pairs[low >> 20 & 1023]}"

@@ -1,0 +1,303 @@
+"""What may be a schedule, and what a change of one comes to."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone, tzinfo
+from itertools import chain, islice
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from crawlfleet.core import cron
+from crawlfleet.core.administration import DESCRIPTION
+from crawlfleet.core.admission import MAX_PROBLEMS, NAME
+from crawlfleet.core.recurrence import FURTHEST, Recurrence
+from crawlfleet.errors import FieldProblem
+from crawlfleet.model.change import NEVER, Change, Claim
+from crawlfleet.model.event import Event
+from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.schedule import Rule, Schedule, ScheduleStatus
+from crawlfleet.model.schedule_views import MOST_INSTANCES, SchedulePatch, ScheduleRequest
+
+YEAR_S: Final = 366 * 86_400.0
+LONGEST_JITTER_S: Final = 86_400.0
+RULE_FIELDS: Final = tuple(Rule.__struct_fields__)
+_INSTANTS: Final = ("start_at", "end_at")
+_WHEN: Final = ("cron", "every_s", "time_zone", "start_at", "end_at")
+"""What decides which instants are due."""
+
+
+def rule_of(request: ScheduleRequest) -> Rule:
+    """When it is due, as it is kept."""
+    return Rule(**{name: _kept(getattr(request, name)) for name in RULE_FIELDS})
+
+
+def rule_of_preview(query: Any) -> Rule:
+    """When something would be due, as far as a question says."""
+    return Rule(**{name: _kept(getattr(query, name)) for name in _WHEN})
+
+
+def patched(rule: Rule, patch: SchedulePatch) -> Rule:
+    """The rule with what a patch says. Naming one of `cron` and `every_s` takes the other back."""
+    given = {
+        name: _kept(value) for name in RULE_FIELDS if (value := getattr(patch, name)) is not UNSET
+    }
+    if given.get("cron") is not None and "every_s" not in given:
+        given["every_s"] = None
+    if given.get("every_s") is not None and "cron" not in given:
+        given["cron"] = None
+    return replace(rule, **given)
+
+
+def _kept(value: Any) -> Any:
+    if not isinstance(value, datetime):
+        return value
+    # Without a zone it is that of the whole API.
+    at = value if value.tzinfo else value.replace(tzinfo=timezone.utc)  # noqa: UP017
+    return at.timestamp()
+
+
+def problems_of(
+    rule: Rule, zone: tzinfo | None, *, name: str = "", description: str = "", near: str = ""
+) -> list[FieldProblem]:
+    """What is wrong with a schedule, but for its task.
+
+    `zone` is the one that the rule names, if there is such a one; `near` one that was perhaps
+    meant.
+    """
+    found = chain(
+        _texts(name, description),
+        _when(rule),
+        _zone(rule, zone, near),
+        _window(rule),
+        _limits(rule),
+    )
+    return list(islice(found, MAX_PROBLEMS))
+
+
+def template_problems(request: TaskRequest) -> Iterator[FieldProblem]:
+    """What is wrong with a task for a schedule, besides what is wrong with any."""
+    if request.idempotency_key is not None:
+        yield FieldProblem(
+            field="task.idempotency_key",
+            value=request.idempotency_key,
+            message="would make one task for all times",
+            remedy="leave it out: each due instant starts its task once in any case",
+        )
+
+
+def _texts(name: str, description: str) -> Iterator[FieldProblem]:
+    if name and not NAME.match(name):
+        yield FieldProblem(
+            field="name",
+            value=name,
+            message="is not a valid name",
+            remedy="use letters, digits, dot, dash and underscore, at most 64, "
+            "beginning with a letter or digit",
+        )
+    if not DESCRIPTION.match(description):
+        yield FieldProblem(
+            field="description",
+            value=description[:100],
+            message="is too long",
+            remedy="use at most 2000 characters, and no NUL",
+        )
+
+
+def _when(rule: Rule) -> Iterator[FieldProblem]:
+    if (rule.cron is None) == (rule.every_s is None):
+        both = rule.cron is not None
+        yield FieldProblem(
+            field="cron",
+            value=rule.cron,
+            message="is set beside every_s" if both else "is missing, and so is every_s",
+            remedy="set one of the two: cron for times of the day, every_s for an interval",
+        )
+    elif rule.cron is not None:
+        read = cron.read(rule.cron)
+        if isinstance(read, FieldProblem):
+            yield read
+    elif rule.every_s is not None and not 1 <= rule.every_s <= YEAR_S:
+        yield _out_of_range("every_s", rule.every_s, 1, YEAR_S)
+
+
+def _zone(rule: Rule, zone: tzinfo | None, near: str) -> Iterator[FieldProblem]:
+    if zone is None:
+        meant = f"did you mean {near!r}? " if near else ""
+        yield FieldProblem(
+            field="time_zone",
+            value=rule.time_zone[:100],
+            message="is not a time zone",
+            remedy=f"{meant}use a name of the IANA database, such as Europe/Berlin, or UTC",
+        )
+
+
+def _window(rule: Rule) -> Iterator[FieldProblem]:
+    for field in _INSTANTS:
+        instant = getattr(rule, field)
+        if instant is not None and not 0 <= instant <= FURTHEST:
+            yield FieldProblem(
+                field=field,
+                value=None,
+                message="is out of range",
+                remedy="use an instant between the years 1970 and 2900",
+            )
+    if rule.start_at is not None and rule.end_at is not None and rule.end_at <= rule.start_at:
+        yield FieldProblem(
+            field="end_at",
+            value=None,
+            message="is not after start_at",
+            remedy="let it end later, or leave one of the two out",
+        )
+
+
+def _limits(rule: Rule) -> Iterator[FieldProblem]:
+    if not 1 <= rule.max_instances <= MOST_INSTANCES:
+        yield _out_of_range("max_instances", rule.max_instances, 1, MOST_INSTANCES)
+    if rule.misfire_grace_s is not None and not 1 <= rule.misfire_grace_s <= YEAR_S:
+        yield _out_of_range("misfire_grace_s", rule.misfire_grace_s, 1, YEAR_S)
+    longest = min(LONGEST_JITTER_S, LONGEST_JITTER_S if rule.every_s is None else rule.every_s)
+    if not 0 <= rule.jitter_s <= longest:
+        yield _out_of_range("jitter_s", rule.jitter_s, 0, max(longest, 0))
+
+
+def _out_of_range(field: str, value: float, low: float, high: float) -> FieldProblem:
+    remedy = f"use a number from {low:.15g} to {high:.15g}"
+    return FieldProblem(field=field, value=value, message="is out of range", remedy=remedy)
+
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    field.name: field.default
+    if field.default_factory is msgspec.NODEFAULT
+    else field.default_factory()
+    for field in msgspec.structs.fields(TaskRequest)
+}
+
+
+def template_of(request: TaskRequest) -> msgspec.Raw:
+    """The task as it is kept and shown: what differs from the defaults, and whose it is."""
+    given = {
+        name: value
+        for name, default in _DEFAULTS.items()
+        if (value := getattr(request, name)) != default or name == "project_id"
+    }
+    return msgspec.Raw(msgspec.json.encode(given))
+
+
+def request_of(template: msgspec.Raw) -> TaskRequest:
+    """The other way round."""
+    return msgspec.json.decode(template, type=TaskRequest)
+
+
+def name_scope(project_id: str) -> str:
+    """Where the names of a project's schedules are claimed."""
+    return f"schedule:{project_id}"
+
+
+def new_schedule(request: ScheduleRequest, *, id: str, now: float, cause: str) -> Change:
+    """The change that makes a schedule and claims its name."""
+    schedule = Schedule(
+        id=id,
+        project_id=request.task.project_id,
+        name=request.name,
+        description=request.description,
+        created_at=now,
+        updated_at=now,
+        rule=rule_of(request),
+        task=template_of(request.task),
+        status=ScheduleStatus.PAUSED if request.paused else ScheduleStatus.ACTIVE,
+        cause=cause,
+        cursor=now,
+    )
+    return Change(
+        schedules=(schedule,),
+        claims=(_claim(schedule, now, NEVER),),
+        events=(_event("created", schedule, now, cause),),
+    )
+
+
+def changed_schedule(
+    schedule: Schedule, patch: SchedulePatch, *, now: float, cause: str
+) -> Change | None:
+    """What a patch changes; `None` when the schedule is like that already.
+
+    Where other instants are due than before, those of the past are nobody's any more.
+    """
+    rule = patched(schedule.rule, patch)
+    task = schedule.task if patch.task is UNSET else template_of(patch.task)
+    same_task = msgspec.json.decode(task) == msgspec.json.decode(schedule.task)
+    same_rule = rule == schedule.rule
+    description = schedule.description if patch.description is UNSET else patch.description
+    if same_task and same_rule and description == schedule.description:
+        return None
+    same_instants = all(getattr(rule, name) == getattr(schedule.rule, name) for name in _WHEN)
+    changed = replace(
+        schedule,
+        rule=rule,
+        task=schedule.task if same_task else task,
+        description=description,
+        edition=schedule.edition + (not (same_task and same_rule)),
+        cursor=schedule.cursor if same_instants else max(schedule.cursor, now),
+    )
+    return _changed(changed, "changed", now, cause)
+
+
+def moved_schedule(
+    schedule: Schedule, status: ScheduleStatus, *, now: float, cause: str
+) -> Change | None:
+    """What pausing or resuming changes; `None` when the schedule is like that already.
+
+    What would have been due during a pause is not late after it.
+    """
+    if schedule.status is status:
+        return None
+    cursor = schedule.cursor
+    if status is ScheduleStatus.ACTIVE:
+        cursor = max(cursor, now)
+    kind = "resumed" if status is ScheduleStatus.ACTIVE else "paused"
+    moved = replace(schedule, status=status, cause=cause, cursor=cursor)
+    return _changed(moved, kind, now, cause)
+
+
+def removed_schedule(schedule: Schedule, *, now: float, cause: str) -> Change:
+    """What removing changes: it is due no more, and its name is free."""
+    change = _changed(replace(schedule, removed_at=now, waiting=None), "removed", now, cause)
+    return replace(change, claims=(_claim(schedule, now, now),))
+
+
+def _changed(schedule: Schedule, kind: str, now: float, cause: str) -> Change:
+    changed = replace(schedule, updated_at=now, version=schedule.version + 1)
+    return Change(schedules=(changed,), events=(_event(kind, changed, now, cause),))
+
+
+def _claim(schedule: Schedule, now: float, expires_at: float) -> Claim:
+    return Claim(
+        scope=name_scope(schedule.project_id),
+        key=schedule.name,
+        holder=schedule.id,
+        at=now,
+        expires_at=expires_at,
+    )
+
+
+def _event(kind: str, schedule: Schedule, now: float, cause: str) -> Event:
+    return Event(
+        kind=f"schedule.{kind}",
+        subject=schedule.id,
+        at=now,
+        cause=cause,
+        details={"name": schedule.name},
+        project_id=schedule.project_id,
+    )
+
+
+def essence(schedule: Schedule) -> tuple[object, ...]:
+    """What makes two schedules of one name the same request."""
+    task = msgspec.json.decode(schedule.task)
+    return schedule.project_id, schedule.name, schedule.description, schedule.rule, task
+
+
+def recurrence_of(schedule: Schedule, zone: tzinfo) -> Recurrence:
+    """When a schedule is due, by the clocks of the zone that it names."""
+    return Recurrence(schedule.rule, zone, made_at=schedule.created_at)
