@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr, replace
 from crawlfleet.backends.lasting import assert_lasting
 from crawlfleet.backends.matching import is_wanted, matches
 from crawlfleet.backends.memory_history import MemoryHistory
+from crawlfleet.backends.memory_schedules import MemorySchedules
 from crawlfleet.backends.memory_table import Table
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.backends.sharing import own, share, share_all
@@ -39,11 +40,12 @@ TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
 
-class MemoryStore(MemoryHistory):
+class MemoryStore(MemoryHistory, MemorySchedules):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
-        super().__init__()
+        MemoryHistory.__init__(self)
+        MemorySchedules.__init__(self)
         self._now = now
         self._opened = False
         self._present = Present()
@@ -65,6 +67,8 @@ class MemoryStore(MemoryHistory):
             self._put_execution,
             self._keys.put,
             self._configurations.put,
+            self._schedules.put,
+            self._put_firing,
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()

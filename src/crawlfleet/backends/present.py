@@ -20,6 +20,8 @@ KINDS: Final = (
     "executions",
     "keys",
     "configurations",
+    "schedules",
+    "firings",
 )
 """The fields of a change that hold versioned rows, in the order in which they are checked."""
 

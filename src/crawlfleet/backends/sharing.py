@@ -12,6 +12,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.task import Execution, Task
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -34,6 +35,8 @@ STORED: Final = (
     Execution,
     ApiKey,
     ClusterConfiguration,
+    Schedule,
+    Firing,
     Event,
 )
 DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}

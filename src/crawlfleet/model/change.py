@@ -11,6 +11,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.task import Execution, Task
 
 NEVER: Final = math.inf
@@ -43,6 +44,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     executions: tuple[Execution, ...] = ()
     keys: tuple[ApiKey, ...] = ()
     configurations: tuple[ClusterConfiguration, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+    firings: tuple[Firing, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
     audit: AuditEntry | None = None
@@ -70,7 +73,14 @@ class Signed:
         found = self._sums.get(entry.id)
         if found is None:
             found = self._sums[entry.id] = entry, [*entry.subjects], [entry.count]
-        for rows in (change.tasks, change.nodes, change.keys, change.clusters, change.projects):
+        for rows in (
+            change.schedules,
+            change.tasks,
+            change.nodes,
+            change.keys,
+            change.clusters,
+            change.projects,
+        ):
             if rows:
                 found[2][0] += len(rows)
                 if len(found[1]) < MOST_SUBJECTS:

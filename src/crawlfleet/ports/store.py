@@ -21,6 +21,7 @@ from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.task import ErrorClass, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.history import History
+from crawlfleet.ports.schedules import Schedules
 
 
 class RefusalKind(StrEnum):
@@ -92,7 +93,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only the shards of this task."""
 
 
-class Store(History, Protocol):
+class Store(History, Schedules, Protocol):
     """Durable state. Every method may raise `StoreUnavailable`; nothing else is expected.
 
     After `commit` raised, each of its changes is either wholly there or wholly absent.

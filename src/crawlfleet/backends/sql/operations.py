@@ -106,6 +106,30 @@ def remove_audit(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
+def remove_firings(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.of_schedules.old_firings, {"before": before, "limit": max(limit, 0)}
+        ids = statements.listed(rows[0][0])
+        yield statements.of_schedules.remove_firings, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
+def remove_schedules(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield (
+            statements.of_schedules.removed_schedules,
+            {"before": before, "limit": max(limit, 0)},
+        )
+        ids = statements.listed(rows[0][0])
+        yield statements.of_schedules.remove_schedules, {"ids": ids}
+        yield statements.of_schedules.remove_firings_of, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
 def remove_events(before: float, limit: int) -> Operation[Any]:
     """Also notes the newest number removed, which must not be given again when none is left."""
 

@@ -22,6 +22,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
 from crawlfleet.ports.store import Claim
 
@@ -158,6 +159,8 @@ TASK: Final = RowMap(Task, schema.tasks)
 EXECUTION: Final = RowMap(Execution, schema.executions)
 KEY: Final = RowMap(ApiKey, schema.keys)
 CONFIGURATION: Final = RowMap(ClusterConfiguration, schema.configurations)
+SCHEDULE: Final = RowMap(Schedule, schema.schedules)
+FIRING: Final = RowMap(Firing, schema.firings)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
@@ -196,5 +199,7 @@ VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     EXECUTION,
     KEY,
     CONFIGURATION,
+    SCHEDULE,
+    FIRING,
 )
 """In the order of `crawlfleet.backends.present.KINDS`."""

@@ -315,6 +315,47 @@ keys: Final = Table(
     _json("options"),
 )
 
+schedules: Final = Table(
+    "crawler_schedules",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("name"),
+    _text("status"),
+    _json("rule"),
+    _text("task"),
+    _real("cursor"),
+    _number("edition"),
+    _real("created_at"),
+    _real("updated_at"),
+    _real("removed_at", null=True),
+    _number("version"),
+    _json("options"),
+)
+_partial_index(
+    "ix_schedules_removed",
+    schedules.c.removed_at,
+    schedules.c.id,
+    where=schedules.c.removed_at.is_not(None),
+)
+
+firings: Final = Table(
+    "crawler_schedule_firings",
+    metadata,
+    _id(),
+    _text("schedule_id"),
+    _text("project_id"),
+    _real("due_at"),
+    _real("at"),
+    _text("outcome"),
+    _text("origin"),
+    _text("task_id", null=True),
+    _number("version"),
+    _json("options"),
+)
+Index("ix_firings_schedule", firings.c.schedule_id, firings.c.id)
+Index("ix_firings_at", firings.c.at, firings.c.id)
+
 events: Final = Table(
     "crawler_events",
     metadata,

@@ -4,19 +4,13 @@ What the databases say differently is asked of a `Dialect`; what only one of the
 module of that one, `sqlite/statements.py` and `postgres/statements.py`.
 """
 
-from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic
 
 from sqlalchemy import (
     BigInteger,
-    Column,
     ColumnElement,
-    Delete,
-    Insert,
-    Select,
     Table,
-    Update,
     bindparam,
     delete,
     func,
@@ -26,9 +20,13 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from crawlfleet.backends.sql import schema
+from crawlfleet.backends.sql.dialect import Core as Core
+from crawlfleet.backends.sql.dialect import Dialect, T, limited
+from crawlfleet.backends.sql.dialect import Rows as Rows
+from crawlfleet.backends.sql.dialect import Values as Values
+from crawlfleet.backends.sql.schedule_statements import ScheduleStatements
 from crawlfleet.backends.sql.schema import (
     among,
     audit,
@@ -46,15 +44,6 @@ from crawlfleet.backends.sql.schema import (
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.ports.store import TaskFilter
 
-T = TypeVar("T")
-"""What a driver takes as a statement."""
-T_co = TypeVar("T_co", covariant=True)
-Core = Select[*tuple[Any, ...]] | Insert | Update | Delete
-Values = dict[str, Any]
-"""The values of a statement's parameters by name; several values are a list."""
-
-Rows = Sequence[Sequence[Any]]
-
 FILTERS: Final = (
     "parent_id",
     "workflow_id",
@@ -67,40 +56,6 @@ FILTERS: Final = (
     "reason",
 )
 """What tasks can be found by, the most selective index first; the last four have none."""
-
-
-class Dialect(Protocol[T_co]):
-    """What the databases say differently."""
-
-    def finish(self, statement: Core) -> T_co:
-        """The statement as the driver takes it."""
-        ...
-
-    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert: ...
-
-    def among_given(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Whether the column is among the values of the list passed as `name`."""
-        ...
-
-    def collect(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """All values of a column in one; `listed` takes it apart."""
-        ...
-
-    def listed(self, collected: Any) -> list[str]: ...
-
-    def larger(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]: ...
-
-    def holds(self, column: Column[Any], name: str) -> ColumnElement[bool]:
-        """Whether the text contains what is passed as `name`, to the letter."""
-        ...
-
-    def unindexed(self, column: Column[Any]) -> ColumnElement[Any]:
-        """The same value, where the planner has to be kept from choosing an index by it."""
-        ...
-
-
-def _limited(statement: Select[Any]) -> Select[Any]:
-    return statement.limit(bindparam("limit", type_=BigInteger())).offset(literal_column("0"))
 
 
 def filters_of(filter: TaskFilter) -> tuple[tuple[str, ...], Values]:
@@ -187,13 +142,14 @@ class Statements(Generic[T]):
         )
         configurations = schema.configurations
         self.configurations = finish(
-            _limited(
+            limited(
                 select(configurations)
                 .where(configurations.c.cluster_id == bindparam("cluster_id"))
                 .where(configurations.c.number < bindparam("below"))
                 .order_by(configurations.c.number.desc())
             )
         )
+        self.of_schedules = ScheduleStatements(dialect)
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()
         self._removals()
@@ -236,7 +192,7 @@ class Statements(Generic[T]):
             bound = bindparam("after", type_=tasks.c.id.type)
             statement = statement.where(tasks.c.id < bound if newest_first else tasks.c.id > bound)
         order = tasks.c.id.desc() if newest_first else tasks.c.id
-        return self._dialect.finish(_limited(statement.order_by(order)))
+        return self._dialect.finish(limited(statement.order_by(order)))
 
     def _is_given(self, name: str, indexed: bool) -> ColumnElement[bool]:
         """Whether a task is what the parameter of that name asks for."""
@@ -262,7 +218,7 @@ class Statements(Generic[T]):
         statement = select(events).where(events.c.seq > bindparam("after"))
         if of_subject:
             statement = statement.where(events.c.subject == bindparam("subject"))
-        return self._dialect.finish(_limited(statement.order_by(events.c.seq)))
+        return self._dialect.finish(limited(statement.order_by(events.c.seq)))
 
     def _find_logs(self, of_levels: bool) -> T:
         logs = execution_logs.c
@@ -270,7 +226,7 @@ class Statements(Generic[T]):
         statement = statement.where(logs.seq > bindparam("after"))
         if of_levels:
             statement = statement.where(self._dialect.among_given(logs.level, "levels"))
-        return self._dialect.finish(_limited(statement.order_by(logs.seq)))
+        return self._dialect.finish(limited(statement.order_by(logs.seq)))
 
     def _history(self) -> None:
         finish, logs, samples = self._dialect.finish, execution_logs.c, node_samples.c
@@ -284,7 +240,7 @@ class Statements(Generic[T]):
             delete(execution_logs)
             .where(
                 tuple_(logs.execution_id, logs.seq).in_(
-                    _limited(
+                    limited(
                         select(logs.execution_id, logs.seq)
                         .where(logs.at < bindparam("before"))
                         .order_by(logs.at)
@@ -298,7 +254,7 @@ class Statements(Generic[T]):
             samples.resolution == bindparam("resolution")
         )
         self.find_samples = finish(
-            _limited(select(node_samples).where(of_node & at).order_by(samples.at))
+            limited(select(node_samples).where(of_node & at).order_by(samples.at))
         )
         self.remove_samples = finish(delete(node_samples).where(of_node & at))
 
@@ -314,7 +270,7 @@ class Statements(Generic[T]):
             "after": columns.id < bindparam("after", type_=columns.id.type),
         }
         statement = select(audit).where(*(conditions[name] for name in sorted(given)))
-        return self._dialect.finish(_limited(statement.order_by(columns.id.desc())))
+        return self._dialect.finish(limited(statement.order_by(columns.id.desc())))
 
     def _leadership(self) -> None:
         dialect, finish = self._dialect, self._dialect.finish
@@ -359,7 +315,7 @@ class Statements(Generic[T]):
             .where(parents.c.completed_at.is_(None))
             .exists()
         )
-        ended = _limited(
+        ended = limited(
             select(tasks.c.id)
             .where(tasks.c.completed_at < bindparam("before"))
             .where(among(dialect.unindexed(tasks.c.status), TERMINAL))
@@ -379,7 +335,7 @@ class Statements(Generic[T]):
         self.remove_claims = finish(
             delete(claims).where(
                 tuple_(claims.c.scope, claims.c.key).in_(
-                    _limited(
+                    limited(
                         select(claims.c.scope, claims.c.key)
                         .where(claims.c.expires_at <= bindparam("before"))
                         .order_by(claims.c.expires_at, claims.c.scope, claims.c.key)
@@ -387,7 +343,7 @@ class Statements(Generic[T]):
                 )
             )
         )
-        over = _limited(
+        over = limited(
             select(sessions.c.id)
             .where(sessions.c.ended_at < bindparam("before"))
             .order_by(sessions.c.ended_at, sessions.c.id)
@@ -396,7 +352,7 @@ class Statements(Generic[T]):
         self.remove_sessions = finish(
             delete(sessions).where(dialect.among_given(sessions.c.id, "ids"))
         )
-        removed = _limited(
+        removed = limited(
             select(nodes.c.id)
             .where(nodes.c.archived_at < bindparam("before"))
             .order_by(nodes.c.archived_at, nodes.c.id)
@@ -406,7 +362,7 @@ class Statements(Generic[T]):
         self.remove_node_samples = finish(
             delete(node_samples).where(dialect.among_given(node_samples.c.node_id, "ids"))
         )
-        told = _limited(
+        told = limited(
             select(audit.c.id)
             .where(audit.c.at < bindparam("before"))
             .order_by(audit.c.at, audit.c.id)
@@ -415,7 +371,7 @@ class Statements(Generic[T]):
         self.remove_audit = finish(delete(audit).where(dialect.among_given(audit.c.id, "ids")))
         everything = literal_column(str(2**63 - 1), events.c.seq.type)
         carried = func.coalesce(select(func.min(cursors.c.seq)).scalar_subquery(), everything)
-        first = _limited(
+        first = limited(
             select(events.c.seq, events.c.at).where(events.c.seq <= carried).order_by(events.c.seq)
         ).subquery()
         old = select(first.c.seq).where(first.c.at < bindparam("before"))

@@ -17,6 +17,7 @@ from crawlfleet.testing.store_suite.keeping import KeepingTests
 from crawlfleet.testing.store_suite.masters import SharedStoreTests
 from crawlfleet.testing.store_suite.reads import ReadTests
 from crawlfleet.testing.store_suite.restarts import DurableStoreTests
+from crawlfleet.testing.store_suite.schedules import ScheduleTests
 from crawlfleet.testing.store_suite.shards import ShardTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
 
@@ -26,6 +27,7 @@ class StoreSuite(
     ClaimTests,
     ReadTests,
     ShardTests,
+    ScheduleTests,
     GlanceTests,
     UpkeepTests,
     AuditTests,

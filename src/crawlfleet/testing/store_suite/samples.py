@@ -11,6 +11,17 @@ from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.model.node import Health, Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project, ProjectStatus
 from crawlfleet.model.resources import Resources, Usage
+from crawlfleet.model.schedule import (
+    Firing,
+    Origin,
+    Outcome,
+    Overlap,
+    Rule,
+    Schedule,
+    ScheduleStatus,
+    Waiting,
+    firing_id,
+)
 from crawlfleet.model.task import (
     ErrorClass,
     Execution,
@@ -109,6 +120,35 @@ def make_configuration(
         settings=ClusterSettings(max_slots=number),
         created_at=NOW,
         cause="a test",
+    )
+
+
+def make_schedule(number: int = 1, **fields: Any) -> Schedule:
+    return _make(
+        Schedule,
+        fields,
+        id=f"sched-{number:04}",
+        project_id="default",
+        name=f"schedule-{number}",
+        created_at=NOW,
+        updated_at=NOW,
+        rule=Rule(cron="30 2 * * *"),
+        cursor=NOW,
+    )
+
+
+def make_firing(due_at: float = NOW + 60, schedule_id: str = "sched-0001", **fields: Any) -> Firing:
+    return _make(
+        Firing,
+        fields,
+        id=firing_id(schedule_id, 1, due_at),
+        schedule_id=schedule_id,
+        project_id="default",
+        due_at=due_at,
+        at=due_at,
+        outcome=Outcome.STARTED,
+        edition=1,
+        task_id="task-0001",
     )
 
 
@@ -242,6 +282,40 @@ FULL_CLUSTER: Final = make_cluster(
     status=ClusterStatus.MAINTENANCE,
 )
 FULL_PROJECT: Final = make_project(description=AWKWARD, status=ProjectStatus.CLOSED)
+FULL_FIRING: Final = make_firing(
+    at=NOW + 61.5,
+    outcome=Outcome.REFUSED,
+    origin=Origin.BACKFILL,
+    edition=7,
+    task_id=None,
+    count=2**40,
+    first_due_at=NOW - 0.25,
+    reason=AWKWARD,
+)
+FULL_SCHEDULE: Final = make_schedule(
+    project_id="shop",
+    name="nightly",
+    description=AWKWARD,
+    status=ScheduleStatus.PAUSED,
+    cause=AWKWARD,
+    rule=Rule(
+        every_s=1.5,
+        time_zone="Europe/Berlin",
+        start_at=NOW - 0.5,
+        end_at=NOW + 1e9,
+        coalesce=False,
+        misfire_grace_s=0.5,
+        max_instances=1000,
+        overlap=Overlap.QUEUE,
+        jitter_s=0.25,
+    ),
+    task=msgspec.Raw(('{"task_type": "work", "parameters": {"u":"爬虫","n":1.10}}').encode()),
+    edition=3,
+    cursor=NOW + 0.125,
+    waiting=Waiting(due_at=NOW + 0.5, edition=2, count=5, first_due_at=NOW),
+    running=("task-0001", "task-0002"),
+    last=FULL_FIRING,
+)
 FULL_EVENT: Final = make_event(
     cause=AWKWARD,
     from_state="pending",
