@@ -70,7 +70,7 @@ def picture(state: FleetState) -> dict[str, Any]:
         "offered": {id: state.fleet.capacity(id) for id in state.nodes},
         "leases": {id: (each.execution, each.owns) for id, each in state.leases.items()},
         "versions": state._versions,
-        "pending": {id for id in state._versions if id in state.queue or id in state.delayed},
+        "pending": {id for id in state._versions if id in state.queue or id in state.delays.until},
         "reserved": {id: state.fleet.reserved(id) for id in state.nodes},
     }
 

@@ -104,6 +104,7 @@ class Following:
         tasks: dict[str, None] = {}
         executions: dict[str, None] = {}
         nodes: dict[str, None] = {}
+        schedules: dict[str, None] = {}
         kinds: set[str] = set()
         for event in events:
             kind = event.kind.partition(".")[0]
@@ -117,6 +118,8 @@ class Following:
                 executions[event.subject] = None
             elif kind == "node":
                 nodes[event.subject] = None
+            elif kind == "schedule":
+                schedules[event.subject] = None
         renewal = self._state.renewal
         if "key" in kinds:
             await renewal.keys()
@@ -124,6 +127,7 @@ class Following:
             await renewal.projects()
         if "cluster" in kinds:
             await renewal.clusters()
+        await renewal.schedules([*schedules])
         # Nodes first: an execution belongs to a session that is known by then.
         await renewal.nodes(nodes)
         await renewal.tasks(tasks, executions)

@@ -99,7 +99,7 @@ class Queries:
             tasks={str(status): count for status, count in counted.items()},
             nodes=dict(nodes),
             ready=len(self._state.queue),
-            delayed=len(self._state.delayed),
+            delayed=len(self._state.delays.until),
             running=len(self._state.leases),
         )
 
@@ -157,7 +157,7 @@ class Queries:
         if task.status is not TaskStatus.PENDING:
             return TaskExplanation(task_id=task.id, status=str(task.status), **_settled(task))
         placement = explain(requirement_of(task), self._state.fleet, self._rules)
-        ready_at = self._state.delayed.get(task.id)
+        ready_at = self._state.delays.until.get(task.id)
         if ready_at is not None and ready_at > self._system.now():
             wait = ready_at - self._system.now()
             summary = (

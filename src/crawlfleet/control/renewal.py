@@ -17,6 +17,7 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.task import LEASED, Execution, ExecutionStatus, Task
 from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
@@ -28,7 +29,7 @@ TRIES: Final = 8
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 
 
-Row = TypeVar("Row", Project, Cluster, Node, Session, ApiKey)
+Row = TypeVar("Row", Project, Cluster, Node, Session, ApiKey, Schedule)
 
 
 class Meanwhile:
@@ -165,6 +166,12 @@ class Renewal:
         """All clusters."""
         self._state.take(Change(clusters=tuple(await self._store.clusters())))
 
+    async def schedules(self, schedule_ids: Sequence[str]) -> None:
+        """These schedules."""
+        if schedule_ids:
+            found = await self._store.schedules_among(schedule_ids)
+            self._state.take(Change(schedules=tuple(found)))
+
     async def refused(self, changes: Sequence[Change], refusals: Sequence[Refusal | None]) -> None:
         """What stood in the way of changes because somebody else was faster."""
         behind = [
@@ -192,6 +199,7 @@ class Renewal:
             await self.projects()
         if any(change.clusters for change, _ in behind):
             await self.clusters()
+        await self.schedules([each.id for change, _ in behind for each in change.schedules])
         await self.nodes(nodes)
         await self.tasks(tasks, executions)
 

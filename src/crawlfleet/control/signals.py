@@ -18,6 +18,21 @@ class Ended:
             event.set()
 
     @contextmanager
+    def telling(self, task_ids: Iterable[str], event: asyncio.Event) -> Iterator[None]:
+        """Set this event when one of the tasks ends while this block is entered."""
+        ids = {*task_ids}
+        for task_id in ids:
+            self._waiting.setdefault(task_id, []).append(event)
+        try:
+            yield
+        finally:
+            for task_id in ids:
+                listeners = self._waiting[task_id]
+                listeners.remove(event)
+                if not listeners:
+                    del self._waiting[task_id]
+
+    @contextmanager
     def listen(self, task_id: str) -> Iterator[asyncio.Event]:
         """An event that is set when the task ends while this block is entered."""
         event = asyncio.Event()
@@ -39,6 +54,8 @@ class Signals:
         """There may be something to assign."""
         self.timers = asyncio.Event()
         """A deadline may have come nearer."""
+        self.schedules = asyncio.Event()
+        """A schedule may be due earlier than was thought."""
         self.events = asyncio.Event()
         """The event log has grown: there may be something to carry out."""
         self.news = asyncio.Event()
@@ -70,7 +87,14 @@ class Signals:
 
     def wake_all(self, *, sessions: Iterable[str]) -> None:
         """Everything may have changed."""
-        for event in (self.dispatch, self.timers, self.events, self.news, self.behind):
+        for event in (
+            self.dispatch,
+            self.timers,
+            self.schedules,
+            self.events,
+            self.news,
+            self.behind,
+        ):
             event.set()
         for session_id in tuple(sessions):
             self.session(session_id).set()

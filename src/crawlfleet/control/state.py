@@ -22,6 +22,7 @@ from crawlfleet.control.position import Position
 from crawlfleet.control.renewal import Notes, Renewal, ids_of, is_newer, lease_of
 from crawlfleet.control.signals import Signals
 from crawlfleet.control.tally import Tally
+from crawlfleet.control.timetable import Timetable
 from crawlfleet.control.watchlist import Watchlist
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.feasibility import sorted_pairs
@@ -88,6 +89,7 @@ class FleetState:
         self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.watchlist = Watchlist(wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
+        self.timetable = Timetable(wake=self.signals.schedules.set)
 
     async def load(self) -> None:
         """Read the living part of the store; the copy is replaced in one step at the end.
@@ -97,7 +99,7 @@ class FleetState:
         store = self._store
         position = (await store.commit([])).last_seq
         clusters, nodes = await store.clusters(), await store.nodes()
-        projects = await store.projects()
+        projects, schedules = await store.projects(), await store.schedules()
         sessions, keys = await store.live_sessions(), await store.keys()
         executions = await store.live_executions()
         tasks = [task async for portion in store.unfinished_tasks() for task in portion]
@@ -115,6 +117,7 @@ class FleetState:
                 nodes=tuple(nodes),
                 sessions=tuple(timed),
                 keys=tuple(keys),
+                schedules=tuple(schedules),
             )
         )
         for execution in executions:
@@ -285,11 +288,6 @@ class FleetState:
         """Sessions that have ended while executions of theirs are still alive."""
         return [id for id in self._by_session if id not in self.sessions]
 
-    @property
-    def delayed(self) -> Mapping[str, float]:
-        """Tasks that wait for a time, and until when."""
-        return self.delays.until
-
     def _apply(self, change: Change) -> None:
         if self.notes:
             self.notes.add(ids_of(change))
@@ -298,6 +296,7 @@ class FleetState:
         for project in change.projects:
             if is_newer(project, self.projects.get(project.id)):
                 self.projects[project.id] = project
+        self.timetable.put(change.schedules)
         for node in change.nodes:
             self._put_node(node)
         for session in change.sessions:

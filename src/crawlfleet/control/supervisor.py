@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
 from crawlfleet.control.audit import AuditLog
@@ -40,6 +41,7 @@ from crawlfleet.control.probing import Probing
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
 from crawlfleet.control.recalls import Recalls
+from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.series import Timeline
 from crawlfleet.control.sign_ins import SignIns
 from crawlfleet.control.state import FleetState
@@ -152,6 +154,8 @@ class ControlPlane:
         self.tasks = Tasks(
             store=store, state=state, system=system, rules=admission, settings=settings.tasks
         )
+        self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
+        self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
         self.orders = Orders(store=store, state=state, system=system)
         holding = Holding(store=store, state=state)
         self._placing = Placing(
@@ -355,6 +359,7 @@ class ControlPlane:
                 self.state.signals.wake_all(sessions=())
                 group.create_task(self._dispatch.run(), name="dispatch")
                 group.create_task(self._timers.run(), name="timers")
+                group.create_task(self._alarms.run(), name="alarms")
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self._gathering.run(), name="gathering")
                 group.create_task(self.crawls.run(), name="crawls")

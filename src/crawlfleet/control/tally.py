@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from crawlfleet.model.change import Change
+from crawlfleet.model.schedule import Outcome
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, Execution, TaskStatus
 
 REMEMBERED_S: Final = 3600
@@ -83,6 +84,8 @@ class Tally:
         self.totals: Counter[Happening] = Counter()
         self.failures: Counter[ErrorClass] = Counter()
         """Attempts that did not succeed, whether or not they were tried again."""
+        self.firings: Counter[Outcome] = Counter()
+        """What became of due instants; several that came to one firing are one."""
         self.commit_s = Distribution(DURATIONS_S)
         self.commit_changes = Distribution(SIZES)
         self.dispatch_s = Distribution(DURATIONS_S)
@@ -94,6 +97,7 @@ class Tally:
         happened: Happened = Counter()
         failed: Failed = Counter()
         for change in changes:
+            self.firings.update(firing.outcome for firing in change.firings)
             project = change.tasks[0].project_id if change.tasks else ""
             for task in change.tasks:
                 if task.version == 1:

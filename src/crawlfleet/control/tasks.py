@@ -93,6 +93,21 @@ class Tasks:
             outcomes[place] = await self._outcome(change, refusal)
         return [outcome or Submission() for outcome in outcomes]
 
+    def draft(self, request: TaskRequest, *, by: str) -> Change | str:
+        """The change that makes a task, to be committed with something else; or why not."""
+        if problems := self._problems(request):
+            return "; ".join(f"{each.field}: {each.message}" for each in problems)
+        return self._closed(request) or self._admitted(request, by)
+
+    async def accept_template(self, request: TaskRequest, *, by: str) -> None:
+        """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
+        await self._know_places([request])
+        if problems := self._problems(request):
+            raise InvalidRequest(
+                [msgspec.structs.replace(each, field=f"task.{each.field}") for each in problems]
+            )
+        await self._ensure_projects({request.project_id}, by=by)
+
     def _admitted(self, request: TaskRequest, by: str) -> Change:
         """The change that makes the task, with its shards if it is split."""
         now = self._system.now()

@@ -201,6 +201,10 @@ class Timers:
         if self._retention.audit_days:
             before = now - self._retention.audit_days * DAY_S
             removed = max(removed, await self._store.remove_audit(before=before, limit=step))
+        if self._retention.schedules_days:
+            before = now - self._retention.schedules_days * DAY_S
+            removed = max(removed, await self._store.remove_firings(before=before, limit=step))
+            removed = max(removed, await self._store.remove_schedules(before=before, limit=step))
         if self._retention.nodes_days:
             before = now - self._retention.nodes_days * DAY_S
             removed = max(removed, await self._archive_gone(before, step))

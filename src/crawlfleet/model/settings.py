@@ -184,6 +184,13 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
     audit_days: Annotated[
         Days, Meta(description="How long an entry of the audit log is kept; 0 for ever.")
     ] = 365.0
+    schedules_days: Annotated[
+        Days,
+        Meta(
+            description="How long it is kept what a schedule did, and a schedule that was removed; "
+            "0 for ever."
+        ),
+    ] = 90.0
     step: Annotated[
         Count,
         Meta(description="Remove at most so many at once, so that nobody waits for the broom."),

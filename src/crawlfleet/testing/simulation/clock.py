@@ -34,6 +34,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._clock = _NoWaiting()
         super().__init__(self._clock)
+        # Instants of a long world differ by more than the nanosecond that would do otherwise: after
+        # half a year nothing would ever be due.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         return self._clock.now

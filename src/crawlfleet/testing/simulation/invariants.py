@@ -24,6 +24,7 @@ from crawlfleet.model.task import (
     TaskStatus,
 )
 from crawlfleet.testing.simulation.families import FamilyInvariants
+from crawlfleet.testing.simulation.schedules import ScheduleInvariants
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 _TASK_MOVES: Final = {(source, target) for (source, _), target in TASK_TRANSITIONS.items()}
@@ -50,6 +51,7 @@ class Invariants:
         self._ended_sessions: set[str] = set()
         self._dedup_holders: dict[tuple[str, str], str] = {}
         self.family = FamilyInvariants(self.tasks)
+        self.timetable = ScheduleInvariants()
         self.acting: set[str] = set()
         """Executions whose executor is at work right now, whatever the master believes."""
 
@@ -74,6 +76,7 @@ class Invariants:
             self._see_lease(execution)
         try:
             self.family.observe(change)
+            self.timetable.observe(change)
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
 

@@ -52,6 +52,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """Whether some tasks share a `dedup_key`, so that most of those are not accepted."""
     shards: tuple[int, ...] = (1, 1, 1, 1, 1, 1, 1, 2, 4)
     """Into how many shards tasks are split."""
+    schedules: int = 0
+    """How many schedules submit tasks, too, by intervals of seconds."""
     audit_every_s: float = 5.0
     """At most, between two looks at the masters' bookkeeping, which is long in a large fleet."""
     session: SessionSettings = SessionSettings()

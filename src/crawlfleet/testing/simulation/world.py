@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
 from crawlfleet.model.task import TERMINAL, RetryPolicy, Task, TaskStatus
+from crawlfleet.testing.simulation import schedules
 from crawlfleet.testing.simulation.audit import Audit, Life, Recorder
 from crawlfleet.testing.simulation.clock import SimulatedLoop, SimulatedSystem
 from crawlfleet.testing.simulation.faults import (
@@ -95,6 +97,7 @@ class _World:
             asyncio.create_task(self._depose(), name="depose"),
             asyncio.create_task(self._submit(), name="submit"),
             asyncio.create_task(self._meddle(), name="meddle"),
+            asyncio.create_task(self._schedule(), name="schedule"),
             asyncio.create_task(
                 self._audit.run(self._fork(), self._scenario.audit_every_s), name="audit"
             ),
@@ -314,6 +317,28 @@ class _World:
             if self._scenario.new_terms and self._chance.random() < 0.2:
                 await self._ask(lambda on: change_terms(on, self._chance))
 
+    async def _schedule(self) -> None:
+        """People make schedules, pause and resume some, and run them by hand."""
+        made: list[str] = []
+        for number in range(self._scenario.schedules):
+            task, rough_s = self._request(), self._scenario.rough_s
+            wanted = schedules.request(number, self._chance, task, rough_s)
+            create = partial(schedules.create, request=wanted)
+            # Until it is answered: made twice, it is the same schedule.
+            made.append(await self._ask_until_answered(create))
+        while self._rough and made:
+            await asyncio.sleep(self._next(self._scenario.meddle_every_s))
+            # Some are left alone: of those everything must be accounted for.
+            id = self._chance.choice(made[: len(made) // 2] or made)
+            verb = self._chance.choice(schedules.VERBS)
+            await self._ask(partial(schedules.order, verb=verb, schedule_id=id))
+
+    async def _ask_until_answered(self, ask: Callable[[ControlPlane], Awaitable[Any]]) -> Any:
+        while True:
+            if (answer := await self._ask(ask)) is not None:
+                return answer
+            await asyncio.sleep(1.0)
+
     async def _submit_batch(self, requests: Sequence[TaskRequest]) -> Any:
         return await self._ask(lambda on: on.tasks.submit_batch(requests, by=PEOPLE))
 
@@ -351,12 +376,15 @@ class _World:
         )
         for node_id in [*self._watch.nodes]:
             await self._order_node("resume", node_id)
+        for id in self._watch.timetable.schedules:
+            await self._ask(partial(schedules.order, verb="resume", schedule_id=id))
 
     async def _is_settled(self) -> bool:
         await self._resume_all()
         is_over = all(task.status in TERMINAL for task in self._watch.tasks.values())
         # An attempt that is stopped outlives its task by a moment.
-        return is_over and not await self._store.live_executions()
+        waits = any(each.waiting for each in self._watch.timetable.schedules.values())
+        return is_over and not waits and not await self._store.live_executions()
 
     async def _check_end(self) -> None:
         for id in self._accepted:
@@ -371,6 +399,10 @@ class _World:
             stored = (await self._store.tasks([task.id]))[0]
             if stored != task:
                 raise Violation(f"{task.id} is not in the store as it was committed")
+        try:
+            self._watch.timetable.check_end()
+        except AssertionError as broken:
+            raise Violation(str(broken)) from broken
         live = await self._store.live_executions()
         if live:
             raise Violation(f"{live[0].id} is still {live[0].status} when all tasks have ended")
@@ -384,7 +416,7 @@ class _World:
         return (
             f"{task.id} is still {task.status} after {self._scenario.settle_s:g} quiet seconds: "
             f"{why.summary} "
-            f"(queued: {task.id in state.queue}, delayed: {task.id in state.delayed})"
+            f"(queued: {task.id in state.queue}, delayed: {task.id in state.delays.until})"
         )
 
     def _fork(self) -> random.Random:

@@ -1,0 +1,100 @@
+"""Schedules in a simulated world: people make some, and what they fire is watched."""
+
+import random
+from datetime import UTC, datetime
+
+from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.core.recurrence import Recurrence
+from crawlfleet.model.change import Change
+from crawlfleet.model.requests import TaskRequest
+from crawlfleet.model.schedule import Firing, Origin, Outcome, Overlap, Schedule, ScheduleStatus
+from crawlfleet.model.schedule_views import ScheduleRequest
+from crawlfleet.testing.simulation.clock import EPOCH
+
+VERBS = ("pause", "resume", "resume", "run")
+
+
+class ScheduleInvariants:
+    """What must hold of schedules after every commit."""
+
+    def __init__(self) -> None:
+        self.schedules: dict[str, Schedule] = {}
+        self.firings: dict[str, Firing] = {}
+        self._tasks: dict[str, str] = {}
+        """Which firing has started which task."""
+        self.paused: set[str] = set()
+        """Those that were paused at some time: what was due then was nobody's."""
+
+    def observe(self, change: Change) -> None:
+        """Take one accepted change into account."""
+        for schedule in change.schedules:
+            before = self.schedules.get(schedule.id)
+            self.schedules[schedule.id] = schedule
+            if not schedule.is_active:
+                self.paused.add(schedule.id)
+            if before is not None:
+                assert schedule.version == before.version + 1, f"{schedule.id} skipped a version"
+                assert schedule.cursor >= before.cursor, f"the cursor of {schedule.id} went back"
+        new = {task.id for task in change.tasks if task.version == 1 and task.parent_id is None}
+        for firing in change.firings:
+            known = self.firings.get(firing.id)
+            assert known is None or known.outcome is Outcome.QUEUED, f"{firing.id} was there"
+            self.firings[firing.id] = firing
+            if firing.outcome is not Outcome.STARTED:
+                assert firing.task_id is None, f"{firing.id} has a task, but did not start"
+                continue
+            assert firing.task_id in new, f"{firing.id} names no task of its commit"
+            assert firing.task_id not in self._tasks, f"{firing.task_id} was started twice"
+            self._tasks[firing.task_id or ""] = firing.id
+
+    def check_end(self) -> None:
+        """Every due instant of a schedule that is over was dealt with once."""
+        for schedule in self.schedules.values():
+            assert schedule.waiting is None, f"{schedule.id} still waits"
+            if schedule.id in self.paused:
+                continue
+            recurrence = Recurrence(schedule.rule, UTC, made_at=schedule.created_at)
+            left = [*recurrence.after(schedule.created_at)]
+            of_rule = sorted(
+                (each.due_at, each)
+                for each in self.firings.values()
+                if each.schedule_id == schedule.id and each.origin is Origin.RULE
+            )
+            for due_at, firing in of_rule:
+                group, left = left[: firing.count], left[firing.count :]
+                assert group, f"{firing.id} is beyond the end"
+                assert group[-1] == due_at, f"{firing.id} leaves something out"
+            assert not left, f"{schedule.id} did not deal with {left}"
+
+
+async def create(on: ControlPlane, request: ScheduleRequest) -> str:
+    """Make a schedule; its id."""
+    schedule, _ = await on.schedules.create(request, by="people")
+    return schedule.id
+
+
+async def order(on: ControlPlane, verb: str, schedule_id: str) -> None:
+    """What people do to a schedule."""
+    if verb == "run":
+        await on.schedules.run(schedule_id, force=False, by="people")
+    else:
+        status = ScheduleStatus.PAUSED if verb == "pause" else ScheduleStatus.ACTIVE
+        await on.schedules.move(schedule_id, status, by="people")
+
+
+def request(
+    number: int, chance: random.Random, task: TaskRequest, rough_s: float
+) -> ScheduleRequest:
+    """What people ask for: intervals of seconds, over before the rough time is."""
+    every_s = chance.choice((5.0, 7.5, 20.0))
+    return ScheduleRequest(
+        name=f"schedule-{number}",
+        task=task,
+        every_s=every_s,
+        end_at=datetime.fromtimestamp(EPOCH + 0.8 * rough_s, UTC),
+        coalesce=chance.random() < 0.5,
+        misfire_grace_s=chance.choice((None, 3.0, 30.0)),
+        max_instances=chance.choice((1, 2, 50)),
+        overlap=chance.choice([*Overlap]),
+        jitter_s=chance.choice((0.0, every_s)),
+    )
