@@ -77,6 +77,7 @@ def ordering(master: Master, name: str) -> Request:
         "node_token": node_order,
         "project": administration,
         "cluster": administration,
+        "schedule": schedule_order,
     }
     if kind in order:
         return order[kind](master, verb, kind)
@@ -155,6 +156,22 @@ def administration(master: Master, verb: str, kind: str) -> Request:
     if verb == "rollback":
         master.call("PATCH", f"{path}/{id}", {"configuration": {"max_slots": 1}}).expect(200)
         body = {"version": 0}
+    return f"{path}/{id}:{verb}", body, {id}, None
+
+
+def schedule_order(master: Master, verb: str, kind: str) -> Request:
+    path = "/api/v1/schedules"
+    wanted = {"name": f"to-{verb}", "cron": "@hourly", "task": {"task_type": "nobodys"}}
+    if verb == "create":
+        return path, wanted, set(), None
+    id = master.post(path, wanted, status=201)["id"]
+    if verb == "change":
+        return f"{path}/{id}", {"jitter_s": 5}, {id}, None
+    if verb == "resume":
+        master.post(f"{path}/{id}:pause")
+    body: dict[str, Any] = {}
+    if verb == "backfill":
+        body = {"since": "2026-01-01T00:00:00Z", "until": "2026-01-01T03:00:00Z"}
     return f"{path}/{id}:{verb}", body, {id}, None
 
 

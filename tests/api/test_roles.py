@@ -90,7 +90,7 @@ SPOKEN_BY_NODES: Final = (
     ":inquire",
     ":renew-token",
 )
-OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}"}
+OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}", "{schedule_id}"}
 """What a path may name that is a project, or belongs to one."""
 ONLY_THE_ID: Final = {"detail": "", "instance": ""}
 FLEET_WIDE: Final = (
@@ -196,6 +196,8 @@ def cast(master: Master) -> Cast:
         "node token": node.token,
         "another node's token": another.token,
     }
+    schedule = {"name": "s", "every_s": 1e6, "task": {"task_type": "x", "project_id": "shop"}}
+    scheduled = master.post("/api/v1/schedules", schedule, status=201)
     time.sleep(0.05)  # until those that expire have expired
     ids = {
         "node_id": node.id,
@@ -206,6 +208,7 @@ def cast(master: Master) -> Cast:
         "join_token_id": master.join_token()[0],
         "project_id": "shop",
         "cluster_id": "default",
+        "schedule_id": scheduled["id"],
     }
     return Cast(secrets, ids, browsers(master, secrets))
 
@@ -262,7 +265,10 @@ def test_a_route_lets_in_whom_it_should_and_nobody_else(
         unknown = master.call(
             route.method,
             route.path.format(
-                task_id="task-none", execution_id="exec-none", project_id="project-none"
+                task_id="task-none",
+                execution_id="exec-none",
+                project_id="project-none",
+                schedule_id="sched-none",
             ),
             body,
             **shown,

@@ -42,6 +42,11 @@ def ids(master: Master) -> dict[str, str]:
         "cluster_id": "there",
         "key_id": master.key("found", "viewer")[0],
         "join_token_id": master.join_token()[0],
+        "schedule_id": master.post(
+            "/api/v1/schedules",
+            {"name": "there", "every_s": 1e6, "task": {"task_type": "nobodys"}},
+            status=201,
+        )["id"],
     }
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from crawlfleet.api.routing import Route
 from crawlfleet.client import Client
 from crawlfleet.model.key import Role
 
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
 Use = Callable[[Client], Awaitable[Any]]
 
 
@@ -52,6 +54,19 @@ CALLS: dict[str, Use] = {
     "pause_crawl": lambda fleet: fleet.steer("x", "pause"),
     "resume_crawl": lambda fleet: fleet.steer("x", "resume"),
     "stop_crawl": lambda fleet: fleet.steer("x", "stop"),
+    "list_schedules": lambda fleet: first(fleet.schedules(name="nightly")),
+    "create_schedule": lambda fleet: fleet.create_schedule("n", {}, cron="@daily", start_at=NOW),
+    "preview_schedule": lambda fleet: fleet.preview_schedule(cron="@daily", after=NOW),
+    "get_schedule": lambda fleet: fleet.schedule("x"),
+    "change_schedule": lambda fleet: fleet.change_schedule("x", every_s=60, if_version=2),
+    "pause_schedule": lambda fleet: fleet.pause_schedule("x"),
+    "resume_schedule": lambda fleet: fleet.resume_schedule("x"),
+    "run_schedule": lambda fleet: fleet.run_schedule("x", force=True),
+    "backfill_schedule": lambda fleet: fleet.backfill_schedule("x", NOW, NOW, dry_run=True),
+    "remove_schedule": lambda fleet: fleet.remove_schedule("x"),
+    "list_schedule_next": lambda fleet: fleet.schedule_next("x", count=3),
+    "list_schedule_history": lambda fleet: first(fleet.schedule_history("x")),
+    "explain_schedule": lambda fleet: fleet.explain_schedule("x"),
     "list_nodes": lambda fleet: fleet.nodes(),
     "get_node": lambda fleet: fleet.node("x"),
     "drain_node": lambda fleet: fleet.drain("x", deadline_s=5),

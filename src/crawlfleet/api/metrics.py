@@ -25,6 +25,7 @@ from crawlfleet.api.routing import READERS, Call, Reply, Route, Scope
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.control.tally import Distribution, Happening
 from crawlfleet.model.node import Health, NodeStatus
+from crawlfleet.model.schedule import Outcome, ScheduleStatus
 from crawlfleet.model.task import TERMINAL, ErrorClass, TaskStatus
 from crawlfleet.model.views import Totals
 
@@ -96,6 +97,13 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
         "health",
         {str(each): health[each] for each in Health},
     )
+    schedules = Counter(str(each.status) for each in state.timetable.all())
+    yield _gauges(
+        "crawlfleet_schedules",
+        "Schedules that are known.",
+        "status",
+        {str(each): schedules[each] for each in ScheduleStatus},
+    )
     yield _gauge("crawlfleet_sessions", "Sessions of nodes that are open.", len(state.sessions))
     yield _gauge("crawlfleet_events_last_seq", "Newest event known.", control.events.position)
     yield _gauge("crawlfleet_leader", "1 if this master leads.", float(control.leads))
@@ -130,6 +138,13 @@ def _work(control: ControlPlane) -> Iterator[Metric]:
         "Executions that did not succeed, tried again or not.",
         "error_class",
         failures,
+    )
+    firings = {str(outcome): tally.firings[outcome] for outcome in Outcome}
+    yield _counters(
+        "crawlfleet_schedule_firings",
+        "What became of due instants of schedules.",
+        "outcome",
+        firings,
     )
     yield _histogram(
         "crawlfleet_dispatch_duration_seconds",

@@ -316,6 +316,10 @@ async def _check_scope(
         task_id = (await control.logs.execution(id)).task_id
         if (await control.tasks.get(task_id)).project_id != caller.project_id:
             raise NotFound("execution", id)
+    elif "schedule_id" in named:
+        id = check_id("schedule", named["schedule_id"])
+        if (await control.schedules.find(id)).project_id != caller.project_id:
+            raise NotFound("schedule", id)
     elif named.get("project_id") != caller.project_id:
         raise NotFound("project", named.get("project_id", "")[:LONGEST_ID])
 

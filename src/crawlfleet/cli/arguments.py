@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -62,6 +63,17 @@ def parse_span(text: str, flag: str) -> float:
     return float(found[1]) * _UNITS_S[found[2] or "s"]
 
 
+def parse_instant(text: str, flag: str) -> datetime:
+    """An instant in ISO 8601, a time ago such as `24h`, or `now`; without a zone it is local."""
+    if text == "now":
+        return datetime.now(UTC)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = datetime.now(UTC) - timedelta(seconds=parse_span(text, flag))
+    return at.astimezone(UTC)
+
+
 def parse_value(text: str) -> Any:
     """The JSON value that the text spells, or the text itself."""
     try:
@@ -72,13 +84,12 @@ def parse_value(text: str) -> Any:
 
 def parse_parameters(source: str | None, pairs: Iterable[str] | None) -> dict[str, Any]:
     """The JSON object that `source` names, with the pairs over it."""
-    return {**_read_object(source), **parse_pairs(pairs, "-p")}
+    read = {} if source is None else parse_object(source, "--parameters")
+    return {**read, **parse_pairs(pairs, "-p")}
 
 
-def _read_object(source: str | None) -> dict[str, Any]:
-    if source is None:
-        return {}
-    flag = "--parameters"
+def parse_object(source: str, flag: str) -> dict[str, Any]:
+    """A JSON object: as text, in an `@file`, or from standard input (`-`)."""
     try:
         if source == STANDARD_INPUT:
             text = sys.stdin.read()

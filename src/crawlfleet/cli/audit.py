@@ -1,13 +1,12 @@
 """`audit`: who changed what."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from crawlfleet.cli.arguments import parse_span
+from crawlfleet.cli.arguments import parse_instant
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.output import cell, moment, table
 from crawlfleet.model.views import AuditView
@@ -61,13 +60,7 @@ async def audit(
 
 def _instant(text: str | None, flag: str) -> str | None:
     """An instant in ISO 8601, or a time ago; without a zone it is local."""
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = datetime.now(UTC) - timedelta(seconds=parse_span(text, flag))
-    return at.astimezone(UTC).isoformat()
+    return None if text is None else parse_instant(text, flag).isoformat()
 
 
 def draw_entries(entries: Sequence[AuditView]) -> Table:

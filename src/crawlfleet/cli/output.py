@@ -52,6 +52,12 @@ STYLES: Final = {
     "expired": "dim",
     "revoked": "red",
     "used_up": "dim",
+    "over": "dim",
+    "started": "green",
+    "queued": "yellow",
+    "skipped": "magenta",
+    "missed": "red",
+    "refused": "red",
 }
 """The colour of each state of tasks, executions, nodes and keys."""
 _SPANS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))

@@ -9,6 +9,7 @@ from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
+from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.model.attention import AttentionList, Concern
 from crawlfleet.model.statistics import Series, Statistics
 from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from crawlfleet.client.sync import BlockingClient
 
 
-class Client(ExecutionCalls, CrawlCalls, AdministrationCalls, KeyCalls):
+class Client(ExecutionCalls, CrawlCalls, ScheduleCalls, AdministrationCalls, KeyCalls):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
     `url` may name several masters, parted by commas.
