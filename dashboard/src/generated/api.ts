@@ -1356,6 +1356,234 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List schedules, in order of their making
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_schedules"];
+        put?: never;
+        /**
+         * Have a task submitted by the clock
+         * @description Answers 201 with `Location`, or 200 when the same schedule was there before. `task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`. Role: **operator** or **admin**.
+         */
+        post: operations["create_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules:preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * When something would be due
+         * @description Nothing is made. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["preview_schedule"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A schedule, and what it did last
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_schedule"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change what is done, or when
+         * @description What is left out stays as it is. Where other instants are due than before, those of the past are not made up for. Role: **operator** or **admin**.
+         */
+        patch: operations["change_schedule"];
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}:backfill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a task for each due instant of a range that has not started one
+         * @description All of them at once, up to 1,000, whatever `max_instances` says, or none; sent again, it starts nothing twice. Role: **operator** or **admin**.
+         */
+        post: operations["backfill_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}:explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Why a schedule is (not) running
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["explain_schedule"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}:pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start nothing for a schedule until it is resumed
+         * @description What runs goes on. Role: **operator** or **admin**.
+         */
+        post: operations["pause_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}:remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take a schedule away
+         * @description Its tasks go on; its name is free. Role: **operator** or **admin**.
+         */
+        post: operations["remove_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a schedule go on
+         * @description What would have been due during the pause is not made up for; `:backfill` does. Role: **operator** or **admin**.
+         */
+        post: operations["resume_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}:run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a task of a schedule at once
+         * @description Beside its rule, also while it is paused. Role: **operator** or **admin**.
+         */
+        post: operations["run_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What became of a schedule's due instants, newest first
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_schedule_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{schedule_id}/next": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * When a schedule is due next
+         * @description As if it were not paused. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_schedule_next"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/session": {
         parameters: {
             query?: never;
@@ -1998,6 +2226,31 @@ export interface components {
              * @default []
              */
             subjects?: string[];
+        };
+        /**
+         * BackfillReply
+         * @description What a back-fill came to.
+         */
+        BackfillReply: {
+            /** @description Due instants of the range that have started a task before. */
+            already: number;
+            /** @description One for each due instant that was, or would be, dealt with now. */
+            items: components["schemas"]["FiringView"][];
+        };
+        /**
+         * BackfillRequest
+         * @description Which range of due instants to make up for.
+         */
+        BackfillRequest: {
+            /**
+             * @description Only tell what would be started.
+             * @default false
+             */
+            dry_run?: boolean;
+            /** @description From this instant on. */
+            since: string;
+            /** @description Before this instant; not in the future. */
+            until: string;
         };
         /**
          * BatchItem
@@ -2707,6 +2960,22 @@ export interface components {
              */
             deadline_s?: number | null;
         };
+        /** DuePage */
+        DuePage: {
+            items: components["schemas"]["DueView"][];
+            time_zone: string;
+        };
+        /**
+         * DueView
+         * @description A due instant to come.
+         */
+        DueView: {
+            due_at: string;
+            /** @description The same on the clocks of the schedule's time zone. */
+            local: string;
+            /** @description With its jitter. */
+            starts_at: string;
+        };
         /**
          * ErrorClass
          * @description Why an attempt did not succeed; retry policies choose by it.
@@ -2834,6 +3103,32 @@ export interface components {
             lock?: components["schemas"]["LockTold"] | null;
             /** @default  */
             refusal?: string;
+        };
+        /** FiringPage */
+        FiringPage: {
+            items: components["schemas"]["FiringView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * FiringView
+         * @description What became of a due instant.
+         */
+        FiringView: {
+            /** @description When it was dealt with. */
+            at: string;
+            /** @description How many due instants it stands for; `due_at` is the last of them. */
+            count: number;
+            due_at: string;
+            edition: number;
+            /** @description The first of them, where there are several. */
+            first_due_at: string | null;
+            id: string;
+            /** @description `rule`, `run` or `backfill`. */
+            origin: string;
+            /** @description `started`, `queued`, `skipped`, `missed` or `refused`. */
+            outcome: string;
+            reason: string;
+            task_id: string | null;
         };
         /**
          * FleetStatus
@@ -3623,6 +3918,12 @@ export interface components {
             items: number;
         };
         /**
+         * Overlap
+         * @description What happens at a due instant when as many tasks as may be are still at work.
+         * @enum {unknown}
+         */
+        Overlap: "queue" | "skip";
+        /**
          * Overview
          * @description The whole system in a few numbers.
          */
@@ -4050,6 +4351,169 @@ export interface components {
             /** @default 0 */
             items?: number;
             last: number;
+        };
+        /**
+         * RunRequest
+         * @description How to start a task of a schedule at once.
+         */
+        RunRequest: {
+            /**
+             * @description Also when as many of its tasks as may be are at work.
+             * @default false
+             */
+            force?: boolean;
+        };
+        /**
+         * ScheduleExplanation
+         * @description Why a schedule is (not) running.
+         */
+        ScheduleExplanation: {
+            next_at: string | null;
+            /** @description What stands in the way now, or did the last time; none when all is well. */
+            reasons: components["schemas"]["ScheduleReason"][];
+            schedule_id: string;
+            summary: string;
+        };
+        /** SchedulePage */
+        SchedulePage: {
+            items: components["schemas"]["ScheduleView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * SchedulePatch
+         * @description What is to be changed; the rest stays. `null` takes back what need not be set.
+         */
+        SchedulePatch: {
+            coalesce?: boolean;
+            /** @description Takes the place of an interval. */
+            cron?: string | null;
+            description?: string;
+            end_at?: string | null;
+            /** @description Takes the place of a cron expression. */
+            every_s?: number | null;
+            jitter_s?: number;
+            max_instances?: number;
+            misfire_grace_s?: number | null;
+            overlap?: components["schemas"]["Overlap"];
+            start_at?: string | null;
+            task?: components["schemas"]["TaskRequest"];
+            time_zone?: string;
+        };
+        /**
+         * ScheduleReason
+         * @description Why a schedule does not run, or did not.
+         */
+        ScheduleReason: {
+            /** @enum {unknown} */
+            code: "missed" | "no_room" | "not_begun" | "over" | "paused" | "refused" | "skipped" | "waiting";
+            message: string;
+            remedy: string;
+            /** @default {} */
+            values?: {
+                [key: string]: string | number;
+            };
+        };
+        /**
+         * ScheduleRequest
+         * @description A task to be submitted by the clock: `cron` or `every_s`, one of the two.
+         */
+        ScheduleRequest: {
+            /**
+             * @description After a time without a master: start one task for all that is late, not one for each.
+             * @default true
+             */
+            coalesce?: boolean;
+            /**
+             * @description Minute, hour, day of month, month, day of week; or `@hourly`, `@daily` and so on.
+             * @default null
+             */
+            cron?: string | null;
+            /** @default  */
+            description?: string;
+            /**
+             * @description Nothing is due from then on.
+             * @default null
+             */
+            end_at?: string | null;
+            /**
+             * @description Seconds from one to the next, at least 1.
+             * @default null
+             */
+            every_s?: number | null;
+            /**
+             * @description Put each start off by up to so many seconds, always the same for the same instant.
+             * @default 0
+             */
+            jitter_s?: number;
+            /**
+             * @description So many of its tasks may be at work at once.
+             * @default 1
+             */
+            max_instances?: number;
+            /**
+             * @description What is later than that is not started any more; `null` starts it however late.
+             * @default null
+             */
+            misfire_grace_s?: number | null;
+            /** @description Letters, digits, dot, dash and underscore, at most 64; no other of the project has it. */
+            name: string;
+            /**
+             * @description When there are so many: `skip` what is due, or `queue` one until there is room.
+             * @default skip
+             */
+            overlap?: components["schemas"]["Overlap"];
+            /**
+             * @description Make it without letting it begin.
+             * @default false
+             */
+            paused?: boolean;
+            /**
+             * @description Nothing is due before; intervals are counted from it.
+             * @default null
+             */
+            start_at?: string | null;
+            /** @description What is submitted each time; its project is the schedule's. */
+            task: components["schemas"]["TaskRequest"];
+            /**
+             * @description Whose clocks `cron` goes by, such as `Europe/Berlin`.
+             * @default UTC
+             */
+            time_zone?: string;
+        };
+        /**
+         * ScheduleView
+         * @description A schedule, what it did last, and when it is due next.
+         */
+        ScheduleView: {
+            coalesce: boolean;
+            created_at: string;
+            cron: string | null;
+            description: string;
+            /** @description Grows when somebody changes what is to be done or when. */
+            edition: number;
+            end_at: string | null;
+            every_s: number | null;
+            id: string;
+            jitter_s: number;
+            last: components["schemas"]["FiringView"] | null;
+            max_instances: number;
+            misfire_grace_s: number | null;
+            name: string;
+            /** @description When it starts a task next, with its jitter; `null` while it is paused or when it is over. */
+            next_at: string | null;
+            overlap: string;
+            project_id: string;
+            /** @description Tasks of it that have not ended, as far as is known. */
+            running: string[];
+            start_at: string | null;
+            /** @description `active`, `paused`, or `over`: nothing is due any more. */
+            status: string;
+            task: components["schemas"]["TaskRequest"];
+            time_zone: string;
+            updated_at: string;
+            version: number;
+            /** @description The due instant that waits for room. */
+            waiting_since: string | null;
         };
         /**
          * Segment
@@ -4933,6 +5397,8 @@ export type AssignRequest = components['schemas']['AssignRequest'];
 export type AttentionList = components['schemas']['AttentionList'];
 export type AuditPage = components['schemas']['AuditPage'];
 export type AuditView = components['schemas']['AuditView'];
+export type BackfillReply = components['schemas']['BackfillReply'];
+export type BackfillRequest = components['schemas']['BackfillRequest'];
 export type BatchItem = components['schemas']['BatchItem'];
 export type BatchReply = components['schemas']['BatchReply'];
 export type BatchRequest = components['schemas']['BatchRequest'];
@@ -4973,6 +5439,8 @@ export type DeviceStatusChange = components['schemas']['DeviceStatusChange'];
 export type DeviceView = components['schemas']['DeviceView'];
 export type DistributedTask = components['schemas']['DistributedTask'];
 export type DrainOrder = components['schemas']['DrainOrder'];
+export type DuePage = components['schemas']['DuePage'];
+export type DueView = components['schemas']['DueView'];
 export type ErrorClass = components['schemas']['ErrorClass'];
 export type EventPage = components['schemas']['EventPage'];
 export type EventView = components['schemas']['EventView'];
@@ -4982,6 +5450,8 @@ export type ExecutionView = components['schemas']['ExecutionView'];
 export type Explanation = components['schemas']['Explanation'];
 export type FieldProblem = components['schemas']['FieldProblem'];
 export type Finding = components['schemas']['Finding'];
+export type FiringPage = components['schemas']['FiringPage'];
+export type FiringView = components['schemas']['FiringView'];
 export type FleetStatus = components['schemas']['FleetStatus'];
 export type FrontierCall = components['schemas']['FrontierCall'];
 export type FrontierReply = components['schemas']['FrontierReply'];
@@ -5027,6 +5497,7 @@ export type NoteBatch = components['schemas']['NoteBatch'];
 export type NoteReply = components['schemas']['NoteReply'];
 export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
+export type Overlap = components['schemas']['Overlap'];
 export type Overview = components['schemas']['Overview'];
 export type Pause = components['schemas']['Pause'];
 export type Phrase = components['schemas']['Phrase'];
@@ -5059,6 +5530,13 @@ export type Role = components['schemas']['Role'];
 export type RollbackRequest = components['schemas']['RollbackRequest'];
 export type RotateRequest = components['schemas']['RotateRequest'];
 export type Run = components['schemas']['Run'];
+export type RunRequest = components['schemas']['RunRequest'];
+export type ScheduleExplanation = components['schemas']['ScheduleExplanation'];
+export type SchedulePage = components['schemas']['SchedulePage'];
+export type SchedulePatch = components['schemas']['SchedulePatch'];
+export type ScheduleReason = components['schemas']['ScheduleReason'];
+export type ScheduleRequest = components['schemas']['ScheduleRequest'];
+export type ScheduleView = components['schemas']['ScheduleView'];
 export type Segment = components['schemas']['Segment'];
 export type SegmentReply = components['schemas']['SegmentReply'];
 export type SegmentUpload = components['schemas']['SegmentUpload'];
@@ -8710,6 +9188,640 @@ export interface operations {
             412: components["responses"]["412"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_schedules: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only those of this name. */
+                name?: string;
+                /** @description Only those of this project. */
+                project_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchedulePage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    create_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "shop-nightly",
+                 *       "cron": "30 2 * * *",
+                 *       "time_zone": "Europe/Berlin",
+                 *       "misfire_grace_s": 3600,
+                 *       "task": {
+                 *         "task_type": "web_crawl",
+                 *         "project_id": "shop",
+                 *         "parameters": {
+                 *           "url": "https://shop.example/",
+                 *           "depth": 3,
+                 *           "workers": 4
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ScheduleRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    preview_schedule: {
+        parameters: {
+            query?: {
+                /** @description From this instant on; from now on when not set. */
+                after?: string;
+                /** @description How many at most. */
+                count?: number;
+                /** @description A cron expression. */
+                cron?: string;
+                /** @description Nothing is due from then on. */
+                end_at?: string;
+                /** @description Or an interval in seconds. */
+                every_s?: number;
+                /** @description Nothing is due before. */
+                start_at?: string;
+                /** @description Whose clocks the expression goes by. */
+                time_zone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "time_zone": "Europe/Berlin",
+                     *       "items": [
+                     *         {
+                     *           "due_at": "2026-11-17T01:30:00Z",
+                     *           "local": "Tue 2026-11-17 02:30:00 CET",
+                     *           "starts_at": "2026-11-17T01:30:00Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DuePage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An `ETag` from before: answered with 304 when nothing is new. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "sched-1m7f8kvnx0ph9v69ycjkfks14",
+                     *       "name": "shop-nightly",
+                     *       "project_id": "shop",
+                     *       "description": "",
+                     *       "status": "active",
+                     *       "cron": "30 2 * * *",
+                     *       "every_s": null,
+                     *       "time_zone": "Europe/Berlin",
+                     *       "start_at": null,
+                     *       "end_at": null,
+                     *       "coalesce": true,
+                     *       "misfire_grace_s": 3600,
+                     *       "max_instances": 1,
+                     *       "overlap": "skip",
+                     *       "jitter_s": 0,
+                     *       "task": {
+                     *         "task_type": "web_crawl",
+                     *         "project_id": "shop",
+                     *         "parameters": {
+                     *           "url": "https://shop.example/",
+                     *           "depth": 3,
+                     *           "workers": 4
+                     *         }
+                     *       },
+                     *       "next_at": "2026-11-17T01:30:00Z",
+                     *       "running": [],
+                     *       "waiting_since": null,
+                     *       "last": {
+                     *         "id": "fire-1m7f8kvnx0ph9v69ycjkfks14-1m7g4xtr0-1",
+                     *         "due_at": "2026-11-16T01:30:00Z",
+                     *         "at": "2026-11-16T01:30:00.004210Z",
+                     *         "outcome": "started",
+                     *         "origin": "rule",
+                     *         "task_id": "task-1m7g4xv0c0ph9v69ycjkfks15",
+                     *         "reason": "",
+                     *         "count": 1,
+                     *         "first_due_at": null,
+                     *         "edition": 1
+                     *       },
+                     *       "edition": 1,
+                     *       "created_at": "2026-11-15T09:29:03.933242Z",
+                     *       "updated_at": "2026-11-16T01:30:00.004210Z",
+                     *       "version": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            /** @description Nothing is new */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    change_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "cron": "0 4 * * mon-fri",
+                 *       "overlap": "queue"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SchedulePatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    backfill_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "since": "2026-11-10T00:00:00Z",
+                 *       "until": "2026-11-15T00:00:00Z",
+                 *       "dry_run": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["BackfillRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "fire-1m7f8kvnx0ph9v69ycjkfks14-1m6zt3d80-1b",
+                     *           "due_at": "2026-11-10T01:30:00Z",
+                     *           "at": "2026-11-16T09:02:40.128000Z",
+                     *           "outcome": "started",
+                     *           "origin": "backfill",
+                     *           "task_id": null,
+                     *           "reason": "filled back by ann",
+                     *           "count": 1,
+                     *           "first_due_at": null,
+                     *           "edition": 1
+                     *         }
+                     *       ],
+                     *       "already": 4
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BackfillReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    explain_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "schedule_id": "sched-1m7f8kvnx0ph9v69ycjkfks14",
+                     *       "summary": "shop-nightly is not due; it is paused (paused by ann)",
+                     *       "next_at": null,
+                     *       "reasons": [
+                     *         {
+                     *           "code": "paused",
+                     *           "message": "it is paused (paused by ann)",
+                     *           "remedy": "let it go on: crawlfleet schedules resume shop-nightly",
+                     *           "values": {}
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ScheduleExplanation"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    pause_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    remove_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    resume_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    run_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RunRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "fire-1m7f8kvnx0ph9v69ycjkfks14-1m7gk2p4h-1r",
+                     *       "due_at": "2026-11-16T09:00:12.417000Z",
+                     *       "at": "2026-11-16T09:00:12.417000Z",
+                     *       "outcome": "started",
+                     *       "origin": "run",
+                     *       "task_id": "task-1m7g4xv0c0ph9v69ycjkfks15",
+                     *       "reason": "run by ann",
+                     *       "count": 1,
+                     *       "first_due_at": null,
+                     *       "edition": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FiringView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_schedule_history: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "fire-1m7f8kvnx0ph9v69ycjkfks14-1m7g4xtr0-1",
+                     *           "due_at": "2026-11-16T01:30:00Z",
+                     *           "at": "2026-11-16T01:30:00.004210Z",
+                     *           "outcome": "started",
+                     *           "origin": "rule",
+                     *           "task_id": "task-1m7g4xv0c0ph9v69ycjkfks15",
+                     *           "reason": "",
+                     *           "count": 1,
+                     *           "first_due_at": null,
+                     *           "edition": 1
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FiringPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_schedule_next: {
+        parameters: {
+            query?: {
+                /** @description From this instant on; from now on when not set. */
+                after?: string;
+                /** @description How many at most. */
+                count?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DuePage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             422: components["responses"]["422"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];
