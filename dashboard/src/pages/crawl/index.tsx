@@ -17,6 +17,7 @@ import { useComplain, useToast } from "../../ui/Toasts";
 import { Figures } from "./Figures";
 import { Items } from "./Items";
 import { UrlLookUp } from "./UrlLookUp";
+import { Work } from "./Work";
 
 type Verb = "pause" | "resume" | "stop";
 
@@ -172,12 +173,15 @@ function Shown({ crawl }: { crawl: CrawlView }) {
             current={tab}
             tabs={[
               ["figures", t("crawl.figures")],
+              ["work", t("work.title")],
               ["items", t("crawls.items")],
               ["url", t("crawl.lookUp")],
               ["log", t("log.title")],
             ]}
           />
-          {tab === "items" ? (
+          {tab === "work" ? (
+            <Work crawl={crawl} />
+          ) : tab === "items" ? (
             <Items crawl={crawl} />
           ) : tab === "url" ? (
             <UrlLookUp id={crawl.task_id} />
