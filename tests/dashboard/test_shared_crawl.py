@@ -73,7 +73,7 @@ def test_shards_partitions_and_the_ledger_are_shown(
         expect(row.get_by_role("link", name=re.compile("^ant-"))).to_be_visible()
     partitions = table(page, "Partitions of the frontier").locator("tbody tr")
     expect(partitions).to_have_count(1)
-    expect(partitions.first).to_contain_text(re.compile(r"Shard \d \d hosts?"))
+    expect(partitions.first).to_contain_text(re.compile(r"Shard \d · \d hosts?"))
     hosts = table(page, "Hosts with the longest queues").locator("tbody tr")
     expect(hosts).to_have_count(SITE.hosts)
     expect(hosts.filter(has_text="Shard").first).to_be_visible()
@@ -113,10 +113,9 @@ def test_a_crawl_that_is_over_says_so(page: Page, fleet: Ground) -> None:
         "fetching": {"allow_private": True},
     }
     id = fleet.api.submit("web_crawl", parameters, priority=10).id
-    fleet.api.wait(id)
     until = time.monotonic() + 120
-    while fleet.api.crawl_work(id).frontier != "closed":
-        assert time.monotonic() < until
+    while fleet.api.crawl(id).state != "completed" or fleet.api.crawl_work(id).hosts:
+        assert time.monotonic() < until, (fleet.api.crawl(id), fleet.api.hosts())
         time.sleep(1)
     page.goto(f"/crawls/{id}?tab=work")
     expect(page.get_by_text("Nobody works with its frontier now").first).to_be_visible()

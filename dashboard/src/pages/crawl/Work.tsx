@@ -99,8 +99,7 @@ function Partitions({ work }: { work: CrawlWork }) {
         <span className="row wrap">
           {holders.map((each) => (
             <Chip key={each.execution_id}>
-              {holder(each.shard, each.execution_id)}{" "}
-              <b>{t("work.holds", { n: count(each.hosts) })}</b>
+              {holder(each.shard, each.execution_id)} · {t("work.holds", { n: count(each.hosts) })}
             </Chip>
           ))}
           {holders.length === 0 && <span className="muted">{t("work.nobody")}</span>}

@@ -103,7 +103,7 @@ function Tiles({ crawl }: { crawl: CrawlView }) {
     [
       over ? t("crawl.meanRate") : t("crawls.rate"),
       `${short(over ? mean : (figures?.rate_per_s ?? 0))} ${t("unit.perSecond")}`,
-      over ? "" : t("crawl.mean", { rate: short(mean) }),
+      over || seconds === null ? "" : t("crawl.mean", { rate: short(mean) }),
     ],
     [
       t("crawls.waiting"),
