@@ -101,6 +101,20 @@ def test_a_download_is_a_file_that_does_no_harm(node: CrawlingNode, master: Mast
     assert [row["n"] for row in rows] == [str(n) for n in range(len(HOSTILE))]
 
 
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_a_download_goes_on_where_it_broke_off(
+    node: CrawlingNode, master: Master, format: str
+) -> None:
+    begun(node, *HOSTILE)
+    path = f"{node.path_of_crawl}/output?format={format}"
+    assert "has ended" in master.call("GET", f"{path}&offset=3").expect(409)["detail"]
+    master.order(node.task, "cancel")
+    whole = master.call("GET", path).content
+    for offset in (0, 1, 30, len(whole) - 1, len(whole), len(whole) + 5):
+        assert master.call("GET", f"{path}&offset={offset}").content == whole[offset:]
+    master.call("GET", f"{path}&offset=-1").expect(422)
+
+
 def test_a_preview_cuts_what_is_long(node: CrawlingNode, master: Master) -> None:
     begun(node, "x" * 50_000)
 

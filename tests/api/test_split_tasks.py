@@ -15,7 +15,9 @@ URLS: Final = [f"https://h{number}.example/" for number in range(12)]
 
 @pytest.fixture
 def node(master: Master) -> Iterator[Node]:
-    node = master.node(task_types=["http_fetch"], resources={"slots": 8}, node_type="sharing")
+    node = master.node(
+        task_types=["http_fetch"], resources={"slots": 8}, node_type="sharing", protocol=2
+    )
     yield node
     node.leave()
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "discard_dead_letters": "dead-letters discard",
     "list_crawls": "crawls list",
     "get_crawl": "crawls show",
+    "get_crawl_work": "crawls work",
     "list_crawl_items": "crawls items",
     "get_crawl_output": "crawls download",
     "explain_crawl_url": "crawls why",

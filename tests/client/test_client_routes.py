@@ -47,6 +47,7 @@ CALLS: dict[str, Use] = {
     "discard_dead_letters": lambda fleet: fleet.discard_dead_letters(["x"]),
     "list_crawls": lambda fleet: first(fleet.crawls(status="processing")),
     "get_crawl": lambda fleet: fleet.crawl("x"),
+    "get_crawl_work": lambda fleet: fleet.crawl_work("x"),
     "list_crawl_items": lambda fleet: first(fleet.crawl_items("x", kind="products")),
     "get_crawl_output": lambda fleet: first(fleet.download_crawl("x", format="csv")),
     "explain_crawl_url": lambda fleet: fleet.explain_url("x", "https://shop.example/"),

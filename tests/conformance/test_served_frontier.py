@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -14,16 +15,17 @@ import msgspec
 import pytest
 
 from crawlfleet.backends.frontier.shelf import FolderShelf
-from crawlfleet.control.frontiers import Frontiers
+from crawlfleet.control.frontiers import MOST_READ, READ_AT_ONCE, Frontiers
 from crawlfleet.core import talk
 from crawlfleet.core.attempts import Lease
 from crawlfleet.crawl.desk import Handed
 from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.served_frontier import ServedFrontier
-from crawlfleet.errors import FrontierRefused, StoreUnavailable
+from crawlfleet.errors import Busy, FrontierRefused, NotFound, StoreUnavailable
 from crawlfleet.model import ids
 from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostState
-from crawlfleet.model.frontier_talk import Add, FrontierCall, Standing, Step, Talk
+from crawlfleet.model.frontier_talk import Add, FrontierCall, Open, Standing, Step, Talk
+from crawlfleet.model.frontier_talk import Lease as Lease_
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.testing.frontier_suite import BloomFrontierSuite, FrontierSuite
@@ -573,3 +575,119 @@ def test_two_masters_do_not_have_one_frontier(tmp_path: Path) -> None:
         await other.frontiers._close(other.task.id)
 
     run(tmp_path, scene)
+
+
+def other_crawl(master: PlayedMaster, number: int) -> Task:
+    """A crawl of which there are books, and that does not run."""
+    name = ids.ALPHABET[number // 30] + ids.ALPHABET[number % 30] * (ids.BODY_LENGTH - 1)
+    return msgspec.structs.replace(master.task, id=f"{ids.TASK}-{name}")
+
+
+def test_readers_of_old_crawls_keep_only_a_few_open(tmp_path: Path) -> None:
+    async def scene() -> None:
+        master = PlayedMaster(tmp_path, FrontierRules())
+        crawls = [other_crawl(master, number) for number in range(1, 31)]
+        for crawl in crawls:
+            frontier = master._shelf.frontier(crawl.id, FrontierRules())
+            await frontier.open()
+            await frontier.add([link("a")], NOW)
+            await frontier.close()
+        frontiers = master.frontiers
+        running = PlayedExecution(master, plainly)
+        await running.open()
+        for _ in range(2):
+            for crawl in crawls:
+                async with frontiers.reading(crawl) as read:
+                    assert (await read.counts()).known == 1
+                assert len(frontiers._served) <= MOST_READ + 1
+        assert master.task.id in frontiers._served, "the one that is worked with stays"
+
+        async def read_slowly(crawl: Task) -> None:
+            async with frontiers.reading(crawl):
+                await asyncio.sleep(0.01)
+
+        await asyncio.gather(*map(read_slowly, crawls))
+        assert len(frontiers._served) <= MOST_READ + READ_AT_ONCE + 1
+        assert not len(frontiers._opening)
+        await running.close()
+        for crawl_id in [*frontiers._served]:
+            await frontiers._close(crawl_id)
+
+    asyncio.run(scene())
+
+
+def test_readers_who_would_wait_for_long_are_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlfleet.control.frontiers.WAIT_TO_READ_S", 0.05)
+
+    async def scene() -> None:
+        master = PlayedMaster(tmp_path, FrontierRules())
+        running = PlayedExecution(master, plainly)
+        await running.open()
+        async with AsyncExitStack() as stack:
+            for _ in range(READ_AT_ONCE):
+                await stack.enter_async_context(master.frontiers.reading(master.task))
+            with pytest.raises(Busy, match="try again in a moment"):
+                await stack.enter_async_context(master.frontiers.reading(master.task))
+        async with master.frontiers.reading(master.task):
+            pass
+        await running.close()
+
+    asyncio.run(scene())
+
+
+def test_a_frontier_that_is_not_there_leaves_no_lock_behind(tmp_path: Path) -> None:
+    async def scene() -> None:
+        master = PlayedMaster(tmp_path, FrontierRules())
+        for number in range(1, 20):
+            with pytest.raises(NotFound):
+                async with master.frontiers.reading(other_crawl(master, number)):
+                    pass
+        master.frontiers._leads = False
+        execution = master.begin()
+        for _ in range(3):
+            with pytest.raises(Busy):
+                await master.ask(execution, talk.written(Talk(asks=[Open()])))
+        assert not len(master.frontiers._opening)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"hosts": 10**9}, "hosts = 1000000000"), ({"urls": 10**9}, "urls"), ({"hosts": -1}, "hosts")],
+)
+def test_a_lease_without_bounds_is_refused(
+    tmp_path: Path, fields: dict[str, int], words: str
+) -> None:
+    async def scene() -> None:
+        master = PlayedMaster(tmp_path, FrontierRules())
+        frontier = PlayedExecution(master, plainly)
+        await frontier.open()
+        await frontier.add(links("abc"), NOW)
+        asked = {"worker": ME, "number": 1, "hosts": 1, "urls": 1, "held": {}, "now": NOW, **fields}
+        with pytest.raises(FrontierRefused, match=words):
+            await master.ask(frontier.id, talk.written(Talk(asks=[Lease_(**asked)])))
+        assert (await lease(frontier))[A].urls
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+def test_an_execution_leases_under_a_bounded_number_of_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlfleet.core.asking.MOST_WORKERS", 3)
+
+    async def scene() -> None:
+        master = PlayedMaster(tmp_path, FrontierRules())
+        frontier = PlayedExecution(master, plainly)
+        await frontier.open()
+        for number in range(3):
+            await lease(frontier, worker=f"w{number}")
+        with pytest.raises(StoreUnavailable, match="names"):
+            await lease(frontier, worker="w3")
+        await frontier.close()
+
+    asyncio.run(scene())

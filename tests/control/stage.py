@@ -16,6 +16,7 @@ from crawlfleet.core.rules import default_rules
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import (
+    PROTOCOL,
     Assignment,
     Heartbeat,
     LeaseReply,
@@ -121,7 +122,11 @@ class Stage:
         return outcome.task
 
     async def node(self, name: str = "n", *, slots: float = 2, **fields: Any) -> PlayedNode:
-        registration = Registration(name=name, resources={"slots": slots, "cpu": 4}, **fields)
+        registration = Registration(
+            name=name,
+            resources={"slots": slots, "cpu": 4},
+            **{"protocol": PROTOCOL, **fields},
+        )
         return PlayedNode(self.control, await self.control.nodes.register(registration, by=JOINER))
 
     async def task(self, task: Task) -> Task:

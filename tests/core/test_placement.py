@@ -36,6 +36,7 @@ LASTING = {
     "cluster_closed",
     "no_executor",
     "other_type",
+    "too_old",
     "level_missing",
     "names_missing",
     "capability_missing",

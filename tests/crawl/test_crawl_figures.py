@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from crawlfleet.cli.crawl_display import Display
+from crawlfleet.cli.crawl_sight import Sight
 from crawlfleet.crawl.desk import HostMeasure
 from crawlfleet.crawl.teller import Teller
 from crawlfleet.model.frontier import HostFigures
@@ -58,6 +59,6 @@ def test_a_crawl_that_goes_on_has_a_speed_in_its_first_line(monkeypatch: Any) ->
     clock = [100.0]
     monkeypatch.setattr("crawlfleet.cli.crawl_display.time.monotonic", lambda: clock[0])
     display = Display(quiet=False)
-    display._rate(progress(5000))
+    display._rate(Sight(pages=5000))
     clock[0] += 10.0
-    assert display._rate(progress(5100)) == 10.0
+    assert display._rate(Sight(pages=5100)) == 10.0

@@ -27,6 +27,7 @@ VIEWS: Final = {
     "log": "/tasks/{crawl}?tab=log",
     "crawls": "/crawls",
     "crawl": "/crawls/{crawl}",
+    "work": "/crawls/{crawl}?tab=work",
     "items": "/crawls/{crawl}?tab=items",
     "look-up": "/crawls/{crawl}?tab=url",
     "submit": "/submit?type=web_crawl",

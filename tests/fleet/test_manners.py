@@ -25,7 +25,7 @@ DELAY_S = 0.25
 @contextlib.asynccontextmanager
 async def fleet_of(folder: Path, **settings: str) -> AsyncIterator[tuple[LocalFleet, Client]]:
     one_each = {"CRAWLFLEET_WORKER_SLOTS": "1", "CRAWLFLEET_WORKER_ALLOW_PRIVATE": "true"}
-    fleet = LocalFleet(folder, **one_each, **settings)
+    fleet = LocalFleet(folder, **{**one_each, **settings})
     with running(fleet):
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client, asyncio.timeout(600 if SOAK else 200):
@@ -169,6 +169,35 @@ def test_master_that_is_killed_lets_no_host_be_asked_too_early(tmp_path: Path) -
             fleet.kill("master")
             await fleet.until_ready(nodes=2)
             await finished(client, site, ids)
+            assert_polite(site, delay_s=DELAY_S, concurrency=1)
+
+    with ServedSite(spec) as site:
+        asyncio.run(scene(site))
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_lists_and_crawls_that_visit_the_same_hosts_take_turns(tmp_path: Path, shards: int) -> None:
+    spec = SiteSpec(pages=80 if SOAK else 24, hosts=2, page_bytes=1500, latency_ms=20)
+
+    async def scene(site: ServedSite) -> None:
+        two_each = {"CRAWLFLEET_WORKER_SLOTS": "2"}
+        async with fleet_of(tmp_path, **two_each) as (_, client):
+            urls = [site.spec.url(page) for page in range(spec.pages)]
+            listed = {"urls": urls, "delay_s": DELAY_S, "shards": shards}
+            ids = [
+                await crawl(client, site, delay_s=DELAY_S),
+                (await client.submit("http_fetch", listed)).id,
+            ]
+            uses: set[str] = set()
+            while not uses:
+                found = (await client.hosts("host:")).items
+                uses = {key.key for key in found if len({*key.used_by, *key.waiting}) > 1}
+                await asyncio.sleep(0.05)
+            await finished(client, site, ids)
+            result = (await client.task(ids[1])).result
+            assert result is not None
+            assert (result["data"]["fetched"], result["data"]["failed"]) == (spec.pages, 0)
+            assert len([hit for hit in site.hits() if hit.page >= 0]) == 2 * spec.pages
             assert_polite(site, delay_s=DELAY_S, concurrency=1)
 
     with ServedSite(spec) as site:

@@ -124,6 +124,13 @@ export const crawl = (id: string) =>
     refetchInterval: ({ state }) => (isOver(state.data?.state) ? false : 1500),
   });
 
+export const crawlWork = (id: string, state: string) =>
+  queryOptions({
+    queryKey: ["crawl", id, "work"],
+    queryFn: () => call("get", "/api/v1/crawls/{task_id}/work", { path: { task_id: id } }),
+    refetchInterval: isOver(state) ? false : 2000,
+  });
+
 const OVER = new Set(["completed", "failed", "timeout", "cancelled"]);
 
 export function isOver(state: string | undefined): boolean {

@@ -616,6 +616,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/crawls/{task_id}/work": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who does what in a crawl
+         * @description Its shards with their nodes, the partitions of its frontier with those who hold hosts of them, the hosts with the longest queues, and what the fleet's ledger knows of the hosts, domains and addresses that it visits: delays, grants, pauses, and which other crawls visit them. Lists are bounded; totals say of how many they are the first. Where `frontier` or `ledger` has a word, nothing is told of it: `closed` (nobody works with it now, or it is on the node), `elsewhere` (ask the master that leads), `away` (there is no ledger, or it does not answer). Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_crawl_work"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/dead-letters": {
         parameters: {
             query?: never;
@@ -2742,6 +2762,46 @@ export interface components {
             url: string;
         };
         /**
+         * CrawlWork
+         * @description How the work of a crawl is shared.
+         */
+        CrawlWork: {
+            /**
+             * @description Why nothing is told of partitions and hosts.
+             * @default
+             */
+            frontier?: string;
+            /**
+             * @description Those with the most waiting URLs, at most 50.
+             * @default []
+             */
+            hosts?: components["schemas"]["HostWork"][];
+            /**
+             * @description Those that are left alone first, then those that several visit; at most 100.
+             * @default []
+             */
+            keys?: components["schemas"]["KeyWork"][];
+            /** @default 0 */
+            keys_total?: number;
+            /**
+             * @description Why nothing is told of the ledger.
+             * @default
+             */
+            ledger?: string;
+            /**
+             * @description Of a frontier that this master has open, or reaches; at most 256.
+             * @default []
+             */
+            partitions?: components["schemas"]["PartitionWork"][];
+            /** @default 0 */
+            partitions_total?: number;
+            /**
+             * @description In their order; the crawl itself where it was not split.
+             * @default []
+             */
+            shards?: components["schemas"]["ShardWork"][];
+        };
+        /**
          * DeadLetter
          * @description A task that was given up, and why.
          */
@@ -3244,6 +3304,16 @@ export interface components {
             timestamp: number;
         };
         /**
+         * Holder
+         * @description Who has leased hosts of a partition.
+         */
+        Holder: {
+            execution_id: string;
+            hosts: number;
+            /** @default null */
+            shard?: number | null;
+        };
+        /**
          * HostReport
          * @description One host of a crawl.
          */
@@ -3284,6 +3354,29 @@ export interface components {
             items: components["schemas"]["KeyUse"][];
             /** @description How many there are, of which these are the first. */
             total: number;
+        };
+        /**
+         * HostWork
+         * @description One host in the books of a crawl.
+         */
+        HostWork: {
+            done: number;
+            /**
+             * @description Who has leased it.
+             * @default null
+             */
+            execution_id?: string | null;
+            /**
+             * @description In a row.
+             * @default 0
+             */
+            failures?: number;
+            host: string;
+            in_flight: number;
+            partition: number;
+            /** @default null */
+            shard?: number | null;
+            waiting: number;
         };
         /**
          * InquiryCall
@@ -3454,6 +3547,48 @@ export interface components {
             rotated_at?: string | null;
             /** @enum {string} */
             status: "live" | "expired" | "revoked";
+        };
+        /**
+         * KeyWork
+         * @description A host, registered domain or address as the fleet's ledger sees it.
+         */
+        KeyWork: {
+            /** @description Requests at once: the fewest. */
+            concurrency: number;
+            /** @description From start to start: the longest that anybody wants who visits it. */
+            delay_s: number;
+            /**
+             * @description So many may be under way now.
+             * @default 0
+             */
+            granted?: number;
+            /** @default 0 */
+            granted_for_s?: number;
+            key: string;
+            /**
+             * @description Before then nobody may ask it, by its delay.
+             * @default 0
+             */
+            next_in_s?: number;
+            /** @default  */
+            pause?: string;
+            /**
+             * @description For so long everybody leaves it alone: Retry-After, 429, or failures.
+             * @default 0
+             */
+            paused_for_s?: number;
+            /**
+             * @description Which crawls and lists visit it, at most 10; those of other projects are only counted.
+             * @default []
+             */
+            visitors?: components["schemas"]["Visitor"][];
+            /** @default 0 */
+            visitors_total?: number;
+            /**
+             * @description Executions that wait for their turn.
+             * @default 0
+             */
+            waiting?: number;
         };
         /** LeaseReply */
         LeaseReply: {
@@ -3946,6 +4081,26 @@ export interface components {
                 [key: string]: number;
             };
             version: string;
+        };
+        /**
+         * PartitionWork
+         * @description One partition of a frontier.
+         */
+        PartitionWork: {
+            done: number;
+            /**
+             * @description Those with the most hosts first, at most 16.
+             * @default []
+             */
+            holders?: components["schemas"]["Holder"][];
+            /** @default 0 */
+            holders_total?: number;
+            /** @description Those that have something to visit, leased ones too. */
+            hosts: number;
+            in_flight: number;
+            number: number;
+            /** @description URLs in its queues. */
+            waiting: number;
         };
         /**
          * Pause
@@ -4673,6 +4828,43 @@ export interface components {
             value: unknown;
         };
         /**
+         * ShardWork
+         * @description One of those that work for a crawl.
+         */
+        ShardWork: {
+            /**
+             * @description Its present attempt, or the last one.
+             * @default null
+             */
+            execution_id?: string | null;
+            /**
+             * @description So many it has leased; not set where the frontier is not known to this master.
+             * @default null
+             */
+            hosts?: number | null;
+            /** @default null */
+            items?: number | null;
+            /**
+             * @description Where it runs, or ran last.
+             * @default null
+             */
+            node_id?: string | null;
+            /**
+             * @description Its own part, as far as it has told.
+             * @default null
+             */
+            pages?: number | null;
+            /**
+             * @description While it runs.
+             * @default null
+             */
+            rate_per_s?: number | null;
+            shard: number;
+            /** @enum {string} */
+            state: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
+            task_id: string;
+        };
+        /**
          * SignInRequest
          * @description A `key`, or the `link` that somebody with a key has made: one of the two.
          */
@@ -5253,6 +5445,14 @@ export interface components {
          */
         Verdict: "full" | "kept" | "stale";
         /**
+         * Visitor
+         * @description A crawl, or a list of URLs, that visits a host.
+         */
+        Visitor: {
+            task_id: string;
+            task_type: string;
+        };
+        /**
          * Want
          * @description Requests wait for all of these keys at once.
          */
@@ -5425,6 +5625,7 @@ export type CrawlItem = components['schemas']['CrawlItem'];
 export type CrawlItemPage = components['schemas']['CrawlItemPage'];
 export type CrawlPage = components['schemas']['CrawlPage'];
 export type CrawlView = components['schemas']['CrawlView'];
+export type CrawlWork = components['schemas']['CrawlWork'];
 export type DeadLetter = components['schemas']['DeadLetter'];
 export type DeadLetterPage = components['schemas']['DeadLetterPage'];
 export type DeadLetterRequest = components['schemas']['DeadLetterRequest'];
@@ -5458,8 +5659,10 @@ export type FrontierReply = components['schemas']['FrontierReply'];
 export type Gap = components['schemas']['Gap'];
 export type Heartbeat = components['schemas']['Heartbeat'];
 export type HeartbeatReply = components['schemas']['HeartbeatReply'];
+export type Holder = components['schemas']['Holder'];
 export type HostReport = components['schemas']['HostReport'];
 export type HostUses = components['schemas']['HostUses'];
+export type HostWork = components['schemas']['HostWork'];
 export type InquiryCall = components['schemas']['InquiryCall'];
 export type JoinTokenPage = components['schemas']['JoinTokenPage'];
 export type JoinTokenRequest = components['schemas']['JoinTokenRequest'];
@@ -5468,6 +5671,7 @@ export type KeyPage = components['schemas']['KeyPage'];
 export type KeyRequest = components['schemas']['KeyRequest'];
 export type KeyUse = components['schemas']['KeyUse'];
 export type KeyView = components['schemas']['KeyView'];
+export type KeyWork = components['schemas']['KeyWork'];
 export type LeaseReply = components['schemas']['LeaseReply'];
 export type LeaseRequest = components['schemas']['LeaseRequest'];
 export type LedgerAsk = components['schemas']['LedgerAsk'];
@@ -5499,6 +5703,7 @@ export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
 export type Overlap = components['schemas']['Overlap'];
 export type Overview = components['schemas']['Overview'];
+export type PartitionWork = components['schemas']['PartitionWork'];
 export type Pause = components['schemas']['Pause'];
 export type Phrase = components['schemas']['Phrase'];
 export type PriorityRequest = components['schemas']['PriorityRequest'];
@@ -5546,6 +5751,7 @@ export type SessionLink = components['schemas']['SessionLink'];
 export type SessionView = components['schemas']['SessionView'];
 export type SettingPage = components['schemas']['SettingPage'];
 export type SettingView = components['schemas']['SettingView'];
+export type ShardWork = components['schemas']['ShardWork'];
 export type SignInRequest = components['schemas']['SignInRequest'];
 export type Standing = components['schemas']['Standing'];
 export type Statistics = components['schemas']['Statistics'];
@@ -5572,6 +5778,7 @@ export type UrlExplanation = components['schemas']['UrlExplanation'];
 export type UrlRecord = components['schemas']['UrlRecord'];
 export type Usage = components['schemas']['Usage'];
 export type Verdict = components['schemas']['Verdict'];
+export type Visitor = components['schemas']['Visitor'];
 export type Want = components['schemas']['Want'];
 export type Window = components['schemas']['Window'];
 export type Response400 = components['responses']['400'];
@@ -7103,6 +7310,11 @@ export interface operations {
                  *     themselves, where the crawl keeps them.
                  */
                 format?: "csv" | "jsonl" | "warc";
+                /**
+                 * @description So many bytes are left out at the beginning, to go on with a download that broke off; only
+                 *     of a crawl that has ended.
+                 */
+                offset?: number;
             };
             header?: never;
             path: {
@@ -7181,6 +7393,98 @@ export interface operations {
             403: components["responses"]["403"];
             404: components["responses"]["404"];
             409: components["responses"]["409"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_crawl_work: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "shards": [
+                     *         {
+                     *           "shard": 0,
+                     *           "task_id": "task-06f6vn2kd3yyqj4p3m4p7d2w1g",
+                     *           "state": "processing",
+                     *           "node_id": "node-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *           "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *           "pages": 212,
+                     *           "items": 1801,
+                     *           "rate_per_s": 19.2,
+                     *           "hosts": 3
+                     *         }
+                     *       ],
+                     *       "partitions": [
+                     *         {
+                     *           "number": 0,
+                     *           "waiting": 771,
+                     *           "in_flight": 24,
+                     *           "done": 412,
+                     *           "hosts": 5,
+                     *           "holders": [
+                     *             {
+                     *               "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *               "hosts": 3,
+                     *               "shard": 0
+                     *             }
+                     *           ],
+                     *           "holders_total": 1
+                     *         }
+                     *       ],
+                     *       "partitions_total": 1,
+                     *       "hosts": [
+                     *         {
+                     *           "host": "https://shop.example",
+                     *           "partition": 0,
+                     *           "waiting": 402,
+                     *           "in_flight": 8,
+                     *           "done": 211,
+                     *           "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *           "shard": 0
+                     *         }
+                     *       ],
+                     *       "keys": [
+                     *         {
+                     *           "key": "host:https://shop.example",
+                     *           "delay_s": 1,
+                     *           "concurrency": 1,
+                     *           "paused_for_s": 42,
+                     *           "pause": "429, asked to wait",
+                     *           "visitors": [
+                     *             {
+                     *               "task_id": "task-06f6vn2kd3yyqj4p3m4p7d2w10",
+                     *               "task_type": "web_crawl"
+                     *             }
+                     *           ],
+                     *           "visitors_total": 2
+                     *         }
+                     *       ],
+                     *       "keys_total": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CrawlWork"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             422: components["responses"]["422"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];

@@ -15,6 +15,7 @@ from starlette.routing import Route as StarletteRoute
 from crawlfleet.api import (
     audit,
     clusters,
+    crawl_work,
     crawls,
     dead_letters,
     distribution,
@@ -52,6 +53,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *orders.ROUTES,
     *executions.ROUTES,
     *crawls.ROUTES,
+    *crawl_work.ROUTES,
     *dead_letters.ROUTES,
     *schedules.ROUTES,
     *nodes.ROUTES,

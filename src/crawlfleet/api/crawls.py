@@ -71,6 +71,9 @@ class OutputQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     format: Literal["jsonl", "csv", "warc"] = "jsonl"
     """One item a line as JSON, or one a row, safe to open in a spreadsheet; or the pages
     themselves, where the crawl keeps them."""
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    """So many bytes are left out at the beginning, to go on with a download that broke off; only
+    of a crawl that has ended."""
 
 
 class UrlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,8 +130,13 @@ async def items(call: Call) -> CrawlItemPage:
 
 
 async def output(call: Call) -> Response:
-    format = call.query.format
+    format, offset = call.query.format, call.query.offset
     task = await _task(call)
+    if offset and task.status not in TERMINAL:
+        raise Conflict(
+            f"{task.id} is {task.status}, and only the output of a crawl that has ended stays as "
+            "it is; ask for all of it"
+        )
     kept = call.control.crawls.output
     stream: Stream = "pages" if format == WARC else "items"
     items, pages = await _summaries(kept, task)
@@ -144,7 +152,7 @@ async def output(call: Call) -> Response:
         told = " or ".join(f"format={each}" for each in formats)
         raise Conflict(f"{task.id} {lacking}; ask for {told}")
     lines = kept.read(crawl_of(task), stream, completed=task.status is TaskStatus.COMPLETED)
-    return download(lines, summary, format, f"crawl-{task.id}")
+    return download(lines, summary, format, f"crawl-{task.id}", offset)
 
 
 async def explain_url(call: Call) -> UrlExplanation:

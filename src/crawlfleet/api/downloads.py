@@ -84,16 +84,17 @@ def formats_of(items: OutputSummary | None, pages: OutputSummary | None) -> tupl
 
 
 def download(
-    pieces: AsyncIterator[bytes], summary: OutputSummary, format: str, name: str
+    pieces: AsyncIterator[bytes], summary: OutputSummary, format: str, name: str, offset: int = 0
 ) -> StreamingResponse:
-    """All of it, as a file to save."""
+    """All of it after so many bytes, as a file to save."""
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.{format}"',
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-store",
     }
     written = pieces if format == WARC else _written(pieces, WRITERS[format](summary))
-    return StreamingResponse(written, media_type=MEDIA_TYPES[format], headers=headers)
+    rest = _after(written, offset) if offset else written
+    return StreamingResponse(rest, media_type=MEDIA_TYPES[format], headers=headers)
 
 
 async def _written(pieces: AsyncIterator[bytes], writer: Writer) -> AsyncIterator[bytes]:
@@ -102,6 +103,16 @@ async def _written(pieces: AsyncIterator[bytes], writer: Writer) -> AsyncIterato
     async for lines in pieces:
         # A piece may have a megabyte: others should not have to wait for it.
         yield await asyncio.to_thread(writer.write, lines)
+
+
+async def _after(pieces: AsyncIterator[bytes], offset: int) -> AsyncIterator[bytes]:
+    """What comes after so many bytes; they are made, and thrown away: nobody knows their length
+    otherwise."""
+    left = offset
+    async for piece in pieces:
+        if left < len(piece):
+            yield piece[left:]
+        left = max(left - len(piece), 0)
 
 
 def rows_of(lines: bytes) -> list[tuple[str, dict[str, Any]]]:

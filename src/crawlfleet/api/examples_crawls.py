@@ -160,3 +160,55 @@ HOSTS: Final[dict[str, Any]] = {
     ],
     "total": 1,
 }
+CRAWL_WORK: Final[dict[str, Any]] = {
+    "shards": [
+        {
+            "shard": 0,
+            "task_id": "task-06f6vn2kd3yyqj4p3m4p7d2w1g",
+            "state": "processing",
+            "node_id": "node-06f6vn2kd3yyqj4p3m4p7d2w10",
+            "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+            "pages": 212,
+            "items": 1801,
+            "rate_per_s": 19.2,
+            "hosts": 3,
+        }
+    ],
+    "partitions": [
+        {
+            "number": 0,
+            "waiting": 771,
+            "in_flight": 24,
+            "done": 412,
+            "hosts": 5,
+            "holders": [
+                {"execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10", "hosts": 3, "shard": 0}
+            ],
+            "holders_total": 1,
+        }
+    ],
+    "partitions_total": 1,
+    "hosts": [
+        {
+            "host": "https://shop.example",
+            "partition": 0,
+            "waiting": 402,
+            "in_flight": 8,
+            "done": 211,
+            "execution_id": "exec-06f6vn2kd3yyqj4p3m4p7d2w10",
+            "shard": 0,
+        }
+    ],
+    "keys": [
+        {
+            "key": "host:https://shop.example",
+            "delay_s": 1.0,
+            "concurrency": 1,
+            "paused_for_s": 42.0,
+            "pause": "429, asked to wait",
+            "visitors": [{"task_id": "task-06f6vn2kd3yyqj4p3m4p7d2w10", "task_type": "web_crawl"}],
+            "visitors_total": 2,
+        }
+    ],
+    "keys_total": 1,
+}

@@ -32,6 +32,32 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON docum
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Settings file (TOML).", dir_okay=False)
 ]
+ApiKey = Annotated[str | None, typer.Option("--key", help="API key; also CRAWLFLEET_KEY.")]
+Authorities = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        dir_okay=False,
+        help="File of the authorities that the master's certificate must be of; "
+        "also CRAWLFLEET_CA.",
+    ),
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--cert",
+        dir_okay=False,
+        help="File of a certificate for a master that asks for one; also CRAWLFLEET_CERT.",
+    ),
+]
+CertificateKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--cert-key",
+        dir_okay=False,
+        help="File of its key, if that is another one; also CRAWLFLEET_CERT_KEY.",
+    ),
+]
 
 
 class Desk:
@@ -101,13 +127,17 @@ async def for_each(things: Iterable[T], work: Callable[[T], Awaitable[None]]) ->
 
 async def at_desk(act: Act, access: Access, output: Output, given: dict[str, Any]) -> None:
     """Carry out a command with a client of the master that is meant."""
+    async with reach(access) as fleet:
+        await act(Desk(fleet, output), **given)
+
+
+def reach(access: Access) -> "Client":
+    """A client of the master that is meant, to be entered. It has no patience: people at a
+    terminal want to hear at once that nobody answers."""
     from crawlfleet.client import Client
 
     connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())
-    # People at a terminal want to hear at once that nobody answers.
-    url, key, trust = connection.url, connection.key, connection.trust
-    async with Client(url, key, patience_s=0, trust=trust) as fleet:
-        await act(Desk(fleet, output), **given)
+    return Client(connection.url, connection.key, patience_s=0, trust=connection.trust)
 
 
 def _shared_flags(
@@ -117,30 +147,11 @@ def _shared_flags(
             help="Address of the master, or of several parted by commas; also CRAWLFLEET_URL."
         ),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="API key; also CRAWLFLEET_KEY.")] = None,
+    key: ApiKey = None,
     data: DataFolder = None,
-    ca: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False,
-            help="File of the authorities that the master's certificate must be of; "
-            "also CRAWLFLEET_CA.",
-        ),
-    ] = None,
-    cert: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False,
-            help="File of a certificate for a master that asks for one; also CRAWLFLEET_CERT.",
-        ),
-    ] = None,
-    cert_key: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False,
-            help="File of its key, if that is another one; also CRAWLFLEET_CERT_KEY.",
-        ),
-    ] = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    cert_key: CertificateKey = None,
     as_json: AsJson = False,
 ) -> None:
     """The flags of every command that talks to a master; never called."""

@@ -1,4 +1,4 @@
-"""`crawlfleet crawl`: a whole crawl in one command, with nothing else started."""
+"""`crawlfleet crawl`: a whole crawl in one command, with nothing else started, or on a fleet."""
 
 import asyncio
 import signal
@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from crawlfleet.cli.command import add_command
+from crawlfleet.cli.command import (
+    ApiKey,
+    Authorities,
+    Certificate,
+    CertificateKey,
+    DataFolder,
+    add_command,
+)
+from crawlfleet.cli.connection import Access
+from crawlfleet.cli.output import Output
 
 if TYPE_CHECKING:
     from crawlfleet.model.crawl import CrawlParameters
@@ -37,6 +46,14 @@ def register(app: typer.Typer) -> None:
             (
                 "crawlfleet crawl https://shop.example --css 'title=h1' "
                 "-o 'sqlite:///shop.db?table=goods' --revisit"
+            ),
+            (
+                "crawlfleet crawl https://shop.example --fleet --workers 8 --scope domain "
+                "--css 'title=h1' -o items.jsonl"
+            ),
+            (
+                "crawlfleet crawl https://shop.example --master https://fleet.example --key KEY "
+                "--css 'title=h1' -o items.csv.gz"
             ),
         ],
     )
@@ -85,7 +102,12 @@ def crawl(
         list[str] | None, typer.Option(help="Do not follow URLs that this expression matches.")
     ] = None,
     sitemaps: Annotated[bool, typer.Option(help="Also follow the sites' sitemaps.")] = False,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that visit.")] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=256, help="Processes that visit; on a fleet, tasks that share the crawl."
+        ),
+    ] = 1,
     fast: Annotated[
         bool,
         typer.Option(
@@ -129,11 +151,44 @@ def crawl(
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="At the end, write the summary as one JSON document.")
+    ] = False,
+    fleet: Annotated[
+        bool,
+        typer.Option(
+            "--fleet",
+            help="Let a fleet do it, and fetch what it found: the fleet of CRAWLFLEET_URL, or "
+            "that of this machine.",
+        ),
+    ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Let the fleet with the master at this address do it.", metavar="URL"),
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option(help="On a fleet: the project that owns the crawl.")
+    ] = None,
+    cancel_on_interrupt: Annotated[
+        bool,
+        typer.Option(
+            "--cancel-on-interrupt",
+            help="On a fleet: Ctrl-C cancels the crawl, and does not only stop watching.",
+        ),
+    ] = False,
+    key: ApiKey = None,
+    data: DataFolder = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    cert_key: CertificateKey = None,
 ) -> None:
     """Crawl a site and take what is wanted from its pages.
 
     Ctrl-C stops it, and the same command goes on where it was, also after a crash. Sites are
     treated politely: robots.txt is obeyed, and a host is asked once a second.
+
+    With --fleet or --master the nodes of a fleet do it: Ctrl-C then stops watching, the crawl goes
+    on, and the same command finds it again.
     """
     from crawlfleet.cli.crawl_options import parameters_of
     from crawlfleet.cli.crawl_outputs import outputs_of
@@ -141,6 +196,15 @@ def crawl(
 
     if fresh and revisit:
         raise typer.BadParameter("--fresh forgets what --revisit builds on; use one of them")
+    on_fleet = fleet or master is not None
+    access = Access(url=master, key=key, data=data, ca=ca, cert=cert, cert_key=cert_key)
+    if on_fleet and revisit:
+        raise typer.BadParameter("a fleet does not revisit; leave out --revisit, or use --fresh")
+    if not on_fleet and (access != Access() or project or cancel_on_interrupt):
+        raise typer.BadParameter(
+            "--key, --data, --ca, --cert, --cert-key, --project and --cancel-on-interrupt are for "
+            "a crawl on a fleet; add --fleet or --master"
+        )
     outputs = outputs_of(output)
     parameters = parameters_of(
         urls=urls,
@@ -166,12 +230,33 @@ def crawl(
         headers=header or [],
         proxy=proxy,
     )
-    state = CrawlState.of(outputs, parameters)
-    if why is not None:
+    state = CrawlState.of(outputs, parameters, on_fleet=on_fleet)
+    if on_fleet:
+        from crawlfleet.cli.fleet_crawl import Order
+        from crawlfleet.cli.fleet_crawl_command import crawl_on_fleet, explain_on_fleet
+
+        order = Order(
+            parameters=parameters,
+            outputs=outputs,
+            fresh=fresh,
+            cancels=cancel_on_interrupt,
+            project=project,
+        )
+        if why is not None:
+            explain_on_fleet(access, state, why)
+            return
+        code, ended = crawl_on_fleet(order, access, state, quiet=quiet)
+    elif why is not None:
         _explain(parameters, state, why)
         return
-    start = "fresh" if fresh else "revisit" if revisit else "go on"
-    raise typer.Exit(_run(parameters, state, start=start, summary=summary, quiet=quiet))
+    else:
+        start = "fresh" if fresh else "revisit" if revisit else "go on"
+        code, ended = _run(parameters, state, start=start, quiet=quiet)
+    if ended is not None:
+        _write(summary, ended)
+        if as_json:
+            Output(json=True).show(ended, lambda: "")
+    raise typer.Exit(code)
 
 
 def _explain(parameters: "CrawlParameters", state: "CrawlState", url: str) -> None:
@@ -190,9 +275,8 @@ def _run(
     state: "CrawlState",
     *,
     start: str,
-    summary: Path | None,
     quiet: bool,
-) -> int:
+) -> "tuple[int, Summary]":
     from crawlfleet.cli.crawl_display import Display
     from crawlfleet.cli.operate import loop_factory
     from crawlfleet.crawl.fates import fates_of_seeds
@@ -210,8 +294,7 @@ def _run(
             state.clear()
         elif start == "go on" and (earlier := state.finished()) is not None:
             display.already_done(earlier, state.name)
-            _write(summary, earlier)
-            return 0
+            return 0, earlier
         state.begin(revisit=start == "revisit")
         display.begin(parameters, resumed=state.resumed, again=state.round > 1)
         running = local_crawl(
@@ -232,21 +315,26 @@ def _run(
         else:
             ended = state.end(ended)
     display.end(ended, state.name)
-    _write(summary, ended)
     if barren:
         display.nothing_fetched(told)
         if state.round == 1:
             state.forget()
-        return NOTHING_FETCHED
-    return 0 if ended.finished else 130 if ended.why == "stopped" else 3
+        return NOTHING_FETCHED, ended
+    return 0 if ended.finished else 130 if ended.why == "stopped" else 3, ended
 
 
 async def _crawl(running: "Crawl", display: "Display") -> "Summary":
+    from crawlfleet.cli.crawl_sight import sight_of
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stop.set)
-    watching = asyncio.create_task(display.watch(running, stop), name="display")
+
+    async def look() -> "Sight":
+        return sight_of(await running.progress())
+
+    watching = asyncio.create_task(display.watch(look, stop), name="display")
     try:
         return await running.run(stop)
     finally:
@@ -262,5 +350,6 @@ def _write(path: Path | None, summary: "Summary") -> None:
 
 if TYPE_CHECKING:
     from crawlfleet.cli.crawl_display import Display
+    from crawlfleet.cli.crawl_sight import Sight
     from crawlfleet.cli.crawl_state import CrawlState
     from crawlfleet.crawl.run import Crawl, Summary

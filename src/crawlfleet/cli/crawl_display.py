@@ -13,18 +13,18 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawlfleet.cli.output import answer_console
+from crawlfleet.cli.crawl_sight import Look, Sight
+from crawlfleet.cli.output import answer_console, printable
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome
 
 if TYPE_CHECKING:
-    from crawlfleet.crawl.run import Crawl, Explanation, Progress, Summary
+    from crawlfleet.crawl.run import Explanation, Summary
     from crawlfleet.model.frontier import UrlRecord
 
 REFRESH_S: Final = 0.5
 RATE_OVER_S: Final = 10.0
 LINE_EVERY_S: Final = 5.0
 """Without a terminal a line is written so often."""
-SLOW_HOSTS: Final = 3
 REMEDIES: Final[Mapping[str, str]] = {
     Outcome.REFUSED: "loopback and private networks are visited with --allow-private",
     Outcome.ROBOTS: "the site's robots.txt keeps crawlers out; ask its owner",
@@ -65,31 +65,36 @@ class Display:
                 soft_wrap=True,
             )
 
-    def already_done(self, summary: "Summary", output: str) -> None:
+    def already_done(self, summary: "Summary", output: str, *, on_fleet: bool = False) -> None:
         """The same crawl has been done before."""
-        if not self._quiet:
-            self._console.print(
-                f"this crawl is finished: {summary.pages} pages, {output}; --revisit looks what "
-                "has changed since, --fresh begins anew"
-            )
+        revisit = "" if on_fleet else "--revisit looks what has changed since, "
+        self.say(
+            f"this crawl is finished: {summary.pages} pages, {output}; {revisit}--fresh begins anew"
+        )
 
-    async def watch(self, crawl: "Crawl", stop: asyncio.Event) -> None:
+    async def watch(self, look: Look, stop: asyncio.Event) -> None:
         """Show how it goes, until cancelled."""
         if self._quiet:
             return
         # A crawl that is gone on with has pages before its first second: they are no speed.
-        self._rate(await crawl.progress())
+        self._rate(await look())
         if not self._console.is_terminal:
-            await self._write_lines(crawl)
+            await self._write_lines(look)
             return
         with Live(console=self._console, refresh_per_second=4, transient=True) as live:
             while True:
                 await asyncio.sleep(REFRESH_S)
-                progress = await crawl.progress()
-                live.update(self._picture(progress, stopping=stop.is_set()))
+                live.update(self._picture(await look(), stopping=stop.is_set()))
 
-    def end(self, summary: "Summary", output: str) -> None:
-        """Say how it ended."""
+    def say(self, text: str) -> None:
+        """Something beside the figures, unless it is to be quiet."""
+        if not self._quiet:
+            self._console.print(printable(text), highlight=False, soft_wrap=True, markup=False)
+
+    def end(
+        self, summary: "Summary", output: str, *, next: str = "the same command goes on from here"
+    ) -> None:
+        """Say how it ended, and what can be done `next` where it is not finished."""
         if self._quiet:
             return
         table = Table.grid(padding=(0, 2))
@@ -110,7 +115,7 @@ class Display:
         self._console.print(Text(title, style="bold green" if summary.finished else "bold yellow"))
         self._console.print(table)
         if not summary.finished:
-            self._console.print("the same command goes on from here")
+            self.say(next)
 
     def nothing_fetched(self, fates: "list[UrlRecord]") -> None:
         """Say why there was nothing to crawl; not even quiet crawls keep that to themselves."""
@@ -122,49 +127,46 @@ class Display:
             if remedy := REMEDIES.get(fate.outcome or ""):
                 self._console.print(f"  → {remedy}", highlight=False, soft_wrap=True)
 
-    async def _write_lines(self, crawl: "Crawl") -> None:
+    async def _write_lines(self, look: Look) -> None:
         while True:
             await asyncio.sleep(LINE_EVERY_S)
-            progress = await crawl.progress()
-            counts = progress.counts
-            trouble = _trouble(counts.outcomes)
-            self._console.print(
-                f"{counts.pages} pages, {self._rate(progress):.1f}/s, "
-                f"{counts.outstanding} waiting, {progress.figures.items} items"
-                f"{f', {trouble}' if trouble else ''}{_pause(progress)}",
-                highlight=False,
-                soft_wrap=True,
+            sight = await look()
+            trouble, pause = _trouble(sight.outcomes), _pause(sight)
+            line = (
+                f"{sight.pages} pages, {self._rate(sight):.1f}/s, {sight.outstanding} waiting, "
+                f"{sight.items} items{f', {trouble}' if trouble else ''}"
             )
+            self.say("; ".join(filter(None, (line, pause, sight.remark))))
 
-    def _picture(self, progress: "Progress", *, stopping: bool) -> RenderableType:
-        counts, figures = progress.counts, progress.figures
-        rate = self._rate(progress)
-        goal = max(min(counts.known, self._most or counts.known), 1)
+    def _picture(self, sight: Sight, *, stopping: bool) -> RenderableType:
+        rate = self._rate(sight)
+        goal = max(min(sight.known, self._most or sight.known), 1)
         bar = Table.grid(padding=(0, 2))
         bar.add_row(
-            ProgressBar(total=goal, completed=min(counts.pages, goal), width=32),
-            f"{counts.pages:,} pages",
+            ProgressBar(total=goal, completed=min(sight.pages, goal), width=32),
+            f"{sight.pages:,} pages",
             f"{rate:,.1f}/s",
-            f"{counts.outstanding:,} waiting",
-            f"{figures.items:,} items",
-            _eta(goal - counts.pages, rate),
+            f"{sight.outstanding:,} waiting",
+            f"{sight.items:,} items",
+            _eta(goal - sight.pages, rate),
         )
         lines: list[RenderableType] = [bar]
-        if trouble := _trouble(counts.outcomes):
-            lines.append(Text(f"  {trouble}", style="yellow"))
-        if pause := _pause(progress).removeprefix("; "):
-            lines.append(Text(f"  {pause}", style="yellow"))
-        slow = [f"{host} {seconds:.1f} s" for host, seconds in figures.slowest(SLOW_HOSTS)]
+        lines += [
+            Text(f"  {printable(text)}", style="yellow")
+            for text in (_trouble(sight.outcomes), _pause(sight), sight.remark)
+            if text
+        ]
+        slow = [f"{host} {seconds:.1f} s" for host, seconds in sight.slowest]
         if slow:
             lines.append(Text(f"  slowest: {', '.join(slow)}", style="dim"))
         if stopping:
             lines.append(Text("  stopping: finishing what is under way", style="bold yellow"))
         return Group(*lines)
 
-    def _rate(self, progress: "Progress") -> float:
+    def _rate(self, sight: Sight) -> float:
         """Pages a second over the last while."""
         now = time.monotonic()
-        self._past.append((now, progress.counts.pages))
+        self._past.append((now, sight.pages))
         while len(self._past) > 2 and now - self._past[0][0] > RATE_OVER_S:
             self._past.popleft()
         (begun, before), (_, pages) = self._past[0], self._past[-1]
@@ -207,13 +209,9 @@ def _trouble(outcomes: Mapping[str, int]) -> str:
     return _outcomes({name: count for name, count in outcomes.items() if name not in FETCHED})
 
 
-def _pause(progress: "Progress") -> str:
+def _pause(sight: Sight) -> str:
     """The last host that is left alone, until it is not any more."""
-    pauses = progress.figures.pauses
-    if not pauses or time.time() > pauses[-1].until:
-        return ""
-    host, _, why, _ = pauses[-1]
-    return f"; waiting for {host}: {why}"
+    return f"waiting for {sight.pause}" if sight.pause else ""
 
 
 def _eta(left: int, rate: float) -> str:
@@ -225,10 +223,10 @@ def _eta(left: int, rate: float) -> str:
     return f"about {seconds / 60:.0f} min for those known"
 
 
-def _outcomes(outcomes: dict[str, int]) -> str:
+def _outcomes(outcomes: Mapping[str, int]) -> str:
     return _counts({str(outcome): count for outcome, count in outcomes.items()})
 
 
-def _counts(counts: dict[str, int]) -> str:
+def _counts(counts: Mapping[str, int]) -> str:
     ranked = sorted(counts.items(), key=lambda pair: -pair[1])
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in ranked)

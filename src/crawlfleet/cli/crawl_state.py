@@ -32,6 +32,15 @@ MANNERS: Final = ("connect_s", "first_byte_s", "idle_s", "total_s", "max_seconds
 """Limits that change how a crawl goes, not what it is."""
 
 
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A crawl that was handed to a fleet."""
+
+    key: str
+    """With which it was submitted: to submit it again makes no second one."""
+    task_id: str = ""
+    """Once the fleet has answered."""
+
+
 class _Notes(msgspec.Struct, kw_only=True):
     """What is written down about a crawl."""
 
@@ -44,6 +53,10 @@ class _Notes(msgspec.Struct, kw_only=True):
     """Whether its files are being put in their places."""
     sizes: dict[str, int] = {}
     """Of the files, as the last finished round left them."""
+    sent: Sent | None = None
+    """Where it runs on a fleet."""
+    replacing: bool = False
+    """Whether files that were there before may be replaced."""
 
 
 class CrawlState:
@@ -59,14 +72,19 @@ class CrawlState:
         self.round = 1
 
     @classmethod
-    def of(cls, outputs: Sequence[Output], parameters: CrawlParameters) -> Self:
-        """The state that belongs to the outputs."""
+    def of(
+        cls, outputs: Sequence[Output], parameters: CrawlParameters, *, on_fleet: bool = False
+    ) -> Self:
+        """The state that belongs to the outputs. The same crawl `on_fleet` is another one."""
         home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         first = outputs[0]
         title = first.path.name if first.path else first.spec.format
         key = "\n".join(output.name for output in outputs)
         name = f"{title}-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}"
-        return cls(Path(home) / FOLDER / name, outputs, identity_of(parameters))
+        identity = identity_of(parameters)
+        return cls(
+            Path(home) / FOLDER / name, outputs, f"fleet:{identity}" if on_fleet else identity
+        )
 
     @property
     def name(self) -> str:
@@ -104,14 +122,18 @@ class CrawlState:
             return None
         files = [output.path for output in self._outputs if output.path]
         if len(files) == len(self._outputs) and not any(path.exists() for path in files):
-            self.forget()
+            if notes.sent is None:
+                self.forget()
+            else:  # the fleet still has it
+                notes.summary = None
+                self._write(notes)
             return None
         same = notes.identity == self._identity and self._sizes() == notes.sizes
         return notes.summary if same else None
 
-    def begin(self, *, revisit: bool) -> None:
+    def begin(self, *, revisit: bool = False, replacing: bool = False) -> None:
         """Make ready to crawl, to go on, or to go through all pages again; raises `ConfigError`
-        when that is not safe."""
+        when that is not safe. When `replacing`, files may be there: each is replaced in the end."""
         notes = self._read()
         if notes is not None and notes.summary is None:
             if notes.identity != self._identity:
@@ -127,11 +149,44 @@ class CrawlState:
             notes.summary = None
             self._write(notes)
         else:
-            self._check_free(again=notes is not None)
+            if not replacing:
+                self._check_free(again=notes is not None)
             self.forget()
-            notes = _Notes(outputs=self._names(), identity=self._identity)
+            notes = _Notes(outputs=self._names(), identity=self._identity, replacing=replacing)
             self._write(notes)
         self.round = notes.round
+
+    @property
+    def sent(self) -> Sent | None:
+        """The crawl of a fleet that is waited for, or was the last time."""
+        notes = self._read()
+        return None if notes is None else notes.sent
+
+    def send(self, sent: Sent) -> None:
+        """Write down what was, or is about to be, handed to a fleet."""
+        notes = self._read()
+        assert notes is not None
+        notes.sent = sent
+        self._write(notes)
+
+    def place(self, draft: Path, path: Path) -> None:
+        """Put a whole file in its place; raises `ConfigError` when another one is there that this
+        crawl does not know."""
+        notes = self._read()
+        assert notes is not None
+        there = path.stat().st_size if path.exists() else 0
+        if there and not notes.replacing and notes.sizes.get(str(path)) != there:
+            raise _taken(path)
+        _move(draft, path.resolve())
+        notes.sizes[str(path)] = path.stat().st_size
+        self._write(notes)
+
+    @property
+    def drafts(self) -> Path:
+        """Where output is put together before it is put in its place."""
+        folder = self._folder / "drafts"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
 
     def check_known(self) -> None:
         """Raise `ConfigError` unless there was a run of the same crawl that can still be asked."""
@@ -150,7 +205,7 @@ class CrawlState:
             return summary
         notes = self._read()
         assert notes is not None
-        notes.summary = summary
+        notes.summary, notes.replacing = summary, False
         if self.round > 1:
             notes.summary = self._renewed(summary)
             notes.publishing = True
@@ -267,10 +322,7 @@ class CrawlState:
                     "table with -o, or replace them with --fresh"
                 )
             if output.path and output.path.exists() and output.path.stat().st_size:
-                raise ConfigError(
-                    f"{output.path} exists already, and not from this crawl; "
-                    "name another file with -o, or replace it with --fresh"
-                )
+                raise _taken(output.path)
 
     def _names(self) -> tuple[str, ...]:
         return tuple(output.name for output in self._outputs)
@@ -308,6 +360,13 @@ def identity_of(parameters: CrawlParameters) -> str:
         limits=type(parameters.limits)(**{**limits, **{name: usual[name] for name in MANNERS}}),
     )
     return hashlib.sha256(msgspec.json.encode(same, order="sorted")).hexdigest()
+
+
+def _taken(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} exists already, and not from this crawl; name another file with -o, or replace "
+        "it with --fresh"
+    )
 
 
 def _move(file: Path, place: Path) -> None:

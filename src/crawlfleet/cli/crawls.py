@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
         try_this=("crawlfleet crawls list", "crawlfleet crawls list --status processing"),
     )
     add_fleet_command(group, "show", show, try_this=["crawlfleet crawls show task-01j…"])
+    add_fleet_command(group, "work", work, try_this=["crawlfleet crawls work task-01j…"])
     add_fleet_command(
         group,
         "items",
@@ -93,6 +94,14 @@ async def show(desk: Desk, id: Id) -> None:
     """Show one crawl: its figures, its hosts, its output."""
     crawl = await desk.fleet.crawl(id)
     desk.output.show(crawl, lambda: draw_crawl(crawl))
+
+
+async def work(desk: Desk, id: Id) -> None:
+    """Show who does what in a crawl: shards, partitions, hosts, and who else visits them."""
+    from crawlfleet.cli.crawl_work import draw_work
+
+    found = await desk.fleet.crawl_work(id)
+    desk.output.show(found, lambda: draw_work(found))
 
 
 async def items(

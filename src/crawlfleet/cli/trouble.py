@@ -26,8 +26,8 @@ FAILED: Final = 1
 UNREACHABLE: Final = 3
 
 _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
-    MasterUnreachable: "start a fleet with `crawlfleet up`, or say where it is with --url and "
-    "--key; `crawlfleet doctor` looks for the cause",
+    MasterUnreachable: "start a fleet with `crawlfleet up`, or say where it is with --url (of "
+    "`crawl`: --master) and --key; `crawlfleet doctor` looks for the cause",
     Unauthenticated: "give a valid key with --key or CRAWLFLEET_KEY",
     Refused: "use a key with another role, or change what you ask for",
     Busy: "wait a little, then try again",

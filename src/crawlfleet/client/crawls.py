@@ -12,6 +12,7 @@ from crawlfleet.model.crawl_views import (
     HostUses,
     UrlExplanation,
 )
+from crawlfleet.model.crawl_work import CrawlWork
 
 SILENCE_S: Final = 60.0
 
@@ -42,12 +43,21 @@ class CrawlCalls(Calls):
         path = f"/crawls/{segment(task_id)}/items"
         return self._pages(path, CrawlItemPage, {"kind": kind}, limit=limit)
 
-    def download_crawl(self, task_id: str, *, format: str = "jsonl") -> AsyncGenerator[bytes, None]:
-        """All that it has found, as the bytes of a file; `MasterUnreachable` when it breaks off."""
+    def download_crawl(
+        self, task_id: str, *, format: str = "jsonl", offset: int = 0
+    ) -> AsyncGenerator[bytes, None]:
+        """All that it has found, as the bytes of a file; `MasterUnreachable` when it breaks off.
+
+        Of a crawl that has ended, a download that broke off goes on after the `offset` bytes that
+        have come.
+        """
         path = f"{API}/crawls/{segment(task_id)}/output"
-        return self._transport.chunks(
-            path, key=self._key, query={"format": format}, silence_s=SILENCE_S
-        )
+        query = {"format": format, **({"offset": str(offset)} if offset else {})}
+        return self._transport.chunks(path, key=self._key, query=query, silence_s=SILENCE_S)
+
+    async def crawl_work(self, task_id: str) -> CrawlWork:
+        """Who does what in it: shards, partitions and their holders, and the ledger's view."""
+        return await self._get(f"/crawls/{segment(task_id)}/work", CrawlWork)
 
     async def explain_url(self, task_id: str, url: str) -> UrlExplanation:
         """What became of a URL in a crawl that runs."""

@@ -158,6 +158,10 @@ class Crawls:
         counts = self._frontiers.last_counts(task.id)
         return told if told is None or counts is None else counted(told, counts)
 
+    def told_by(self, execution_id: str) -> CrawlFigures | None:
+        """What an execution has told last of its own part, to this master."""
+        return self._figures.get(execution_id)
+
     def is_running(self, task: Task) -> bool:
         """Whether somebody works for the crawl now."""
         return bool(self._living(task))
@@ -290,7 +294,15 @@ class Crawls:
         if figures.is_final and self._output is not None:
             execution = await self._store.execution(execution_id)
             if execution is not None:
+                await self._know_part(execution)
                 await self._keep_figures(self._output, execution, figures)
+
+    async def _know_part(self, execution: Execution) -> None:
+        """The last words may come after the end: then only the store knows whose they are."""
+        if execution.id not in self._parts:
+            for task in await self._store.tasks([execution.task_id]):
+                if task.parent_id is not None:
+                    self._parts[execution.id] = task.parent_id
 
     async def _keep_figures(
         self, output: OutputStore, execution: Execution, figures: CrawlFigures

@@ -16,7 +16,8 @@ import msgspec
 from crawlfleet.control.holding import Holding
 from crawlfleet.control.placing import Placing
 from crawlfleet.control.state import FleetState
-from crawlfleet.core import talk
+from crawlfleet.control.turns import Turns
+from crawlfleet.core import asking, talk
 from crawlfleet.core.shared_crawl import crawl_of, rules_of, share_of
 from crawlfleet.errors import Busy, ConfigError, NotFound, Refused, StoreUnavailable
 from crawlfleet.model import frontier_talk as said
@@ -25,7 +26,7 @@ from crawlfleet.model.frontier import FrontierCounts, FrontierRules, HostLease
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply, Standing, Talk, Told
 from crawlfleet.model.task import Task
 from crawlfleet.ports.frontier import Knowing
-from crawlfleet.ports.kept_frontier import FrontierShelf, KeptFrontier
+from crawlfleet.ports.kept_frontier import FrontierShelf, KeptFrontier, ToldFrontier
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
@@ -33,6 +34,11 @@ NOTHING: Final = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
 IDLE_S: Final = 30.0
 """A frontier that nobody has asked for so long is closed."""
 LOOK_EVERY_S: Final = 5.0
+READ_AT_ONCE: Final = 2
+"""Frontiers of crawls that people ask about: opening one reads all of its URLs."""
+MOST_READ: Final = 4
+"""Of crawls that do not run, so many stay open for the next question."""
+WAIT_TO_READ_S: Final = 10.0
 MOST_HOSTS: Final = 1_000_000
 MOST_LEASED_BYTES: Final = 4_000_000
 """No more is leased in an answer that has so much: hosts come with their robots.txt, and what is
@@ -61,7 +67,8 @@ class Frontiers:
         self._holding = holding
         self._shelf = shelf
         self._served: dict[str, _Served] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._opening = Turns()
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._leads = False
 
     async def ask(self, node_id: str, call: FrontierCall) -> FrontierReply:
@@ -77,6 +84,8 @@ class Frontiers:
             return _stale(call.execution_id, node_id)
         try:
             asked = talk.talk_in(call.data)
+            if problem := asking.problem_of(asked):
+                return FrontierReply(standing=Standing.REFUSED, message=problem)
             if (placing := self._placing) is not None:
                 elsewhere = await self._ask_elsewhere(placing, lease.task, call, asked)
                 if elsewhere is not None:
@@ -112,7 +121,9 @@ class Frontiers:
     @asynccontextmanager
     async def reading(self, task: Task) -> AsyncIterator[Knowing]:
         """What knows the URLs of a crawl, whether it runs or not; raises `NotFound` when there is
-        nothing, and `Busy` while another master leads."""
+        nothing, and `Busy` while another master leads, or while too many others are read. What is
+        opened for a reader takes memory by its URLs: only a few are open at a time, whoever
+        reads."""
         if self._placing is not None and await self._placing.has(crawl_of(task)):
             async with self._placing.reading(task) as knowing:
                 yield knowing
@@ -120,10 +131,42 @@ class Frontiers:
         if self._shelf is None or not await self._shelf.has(crawl_of(task)):
             raise NotFound("frontier", crawl_of(task))
         try:
+            async with asyncio.timeout(WAIT_TO_READ_S):
+                await self._reading.acquire()
+        except TimeoutError:
+            raise Busy(
+                f"the frontiers of {READ_AT_ONCE} crawls that do not run are being read; try "
+                "again in a moment"
+            ) from None
+        try:
+            if crawl_of(task) not in self._served:
+                await self._close_those_read(MOST_READ - 1)
             async with self._using(task) as served:
                 yield served.frontier
         except ConfigError as error:
             raise NotFound("frontier", crawl_of(task)) from error
+        finally:
+            self._reading.release()
+
+    async def _close_those_read(self, most: int) -> None:
+        """Of the frontiers that nobody works with, close those that were read longest ago."""
+        read = [
+            (served.asked_at, crawl_id)
+            for crawl_id, served in self._served.items()
+            if not served.users and not self._living(crawl_id)
+        ]
+        for _, crawl_id in sorted(read)[: max(len(read) - most, 0)]:
+            await self._close(crawl_id)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this master has the frontiers."""
+        return self._leads
+
+    def opened(self, crawl_id: str) -> ToldFrontier | None:
+        """The frontier of a crawl that somebody works with now."""
+        served = self._served.get(crawl_id)
+        return None if served is None or served.is_closed else served.frontier
 
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
         """What was told last of a frontier that is open here."""
@@ -170,7 +213,7 @@ class Frontiers:
         crawl_id = crawl_of(task)
         served = self._served.get(crawl_id)
         if served is None:
-            async with self._opening.setdefault(crawl_id, asyncio.Lock()):
+            async with self._opening.of(crawl_id):
                 served = self._served.get(crawl_id) or await self._open(crawl_id, task)
         served.users += 1
         try:
@@ -211,7 +254,6 @@ class Frontiers:
 
     async def _close(self, crawl_id: str) -> None:
         served = self._served.pop(crawl_id, None)
-        self._opening.pop(crawl_id, None)
         if served is not None:
             served.is_closed = True
             try:
@@ -391,7 +433,13 @@ class _Served:
         return refused
 
     def _worker(self, execution_id: str, name: str) -> str:
-        self._workers.setdefault(execution_id, set()).add(name)
+        names = self._workers.setdefault(execution_id, set())
+        names.add(name)
+        if len(names) > asking.MOST_WORKERS:
+            names.discard(name)
+            raise Refused(
+                f"{execution_id} leases under more than {asking.MOST_WORKERS} names; use fewer"
+            )
         return f"{execution_id}/{name}"
 
     async def _forget_the_dead(self) -> None:
@@ -401,7 +449,9 @@ class _Served:
                 worker = f"{execution_id}/{name}"
                 self._given.pop(worker, None)
                 await self.frontier.forget(worker)
-            self._turns.pop(execution_id, None)
+        for known in (self._turns, self._added, self._surplus):
+            for execution_id in [id for id in known if not self._is_living(id)]:
+                del known[execution_id]
         self._awaited = {id for id in self._awaited if self._is_living(id)}
 
 

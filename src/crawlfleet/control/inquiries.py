@@ -18,7 +18,7 @@ from crawlfleet.errors import Busy, LedgerUnavailable, LocksUnavailable
 from crawlfleet.model.inquiry import Finding, InquiryCall
 from crawlfleet.model.ledger import KeyUse, LedgerAsk, LedgerTold
 from crawlfleet.model.lock import Hold, LockAsk, LockTold, LockVerb
-from crawlfleet.ports.ledger import LedgerBook
+from crawlfleet.ports.ledger import LedgerBook, Page
 from crawlfleet.ports.lock import Locks
 from crawlfleet.telemetry import Component, logger
 
@@ -104,13 +104,18 @@ class Inquiries:
 
     async def hosts(self, containing: str = "") -> Sequence[KeyUse]:
         """Who uses which hosts, domains and addresses, and what they wait for."""
-        page = await self._opened().browse(MOST_SHOWN)
+        page = await self.browse()
         found = [
             granting.use(key, entry, page.now)
             for key, entry in page.entries.items()
             if containing in key
         ]
         return sorted(found, key=lambda each: each.key)
+
+    async def browse(self) -> Page:
+        """What the ledger knows, up to a bound. Raises `Busy` while another master has it, and
+        `LedgerUnavailable` where there is none."""
+        return await self._opened().browse(MOST_SHOWN)
 
     def _opened(self) -> LedgerBook:
         if self._book is None:

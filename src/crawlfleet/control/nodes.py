@@ -6,7 +6,7 @@ queue. The master's clock alone decides; what the node says under an ended sessi
 """
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from crawlfleet.control.shared_commit import SharedCommit
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.terms import Terms, news, renewed
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.core.feasibility import PROTOCOL_CAPABILITY
 from crawlfleet.core.keys import status_of
 from crawlfleet.core.labels import changed_node, label_problems, labelled, overridden
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
@@ -36,6 +37,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.ids import NODE, SESSION, make_id
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.messages import (
+    OLDEST_PROTOCOL,
     PROTOCOL,
     Heartbeat,
     HeartbeatReply,
@@ -320,11 +322,23 @@ class Nodes:
             region=registration.region,
             cluster_id=registration.cluster_id,
             labels=labelled(registration.labels, node.label_overrides),
-            capabilities=registration.capabilities,
+            capabilities=_capabilities(registration),
             task_types=registration.task_types,
             resources=capacity,
             probe=registration.probe,
         )
+
+
+def _capabilities(registration: Registration) -> dict[str, Any]:
+    """What the node says, and what it speaks, unless that is what all speak."""
+    told = {
+        name: value
+        for name, value in registration.capabilities.items()
+        if name != PROTOCOL_CAPABILITY
+    }
+    if registration.protocol > OLDEST_PROTOCOL:
+        told[PROTOCOL_CAPABILITY] = registration.protocol
+    return told
 
 
 class _Outdated(Exception):

@@ -49,6 +49,7 @@ from crawlfleet.control.suspicion import Suspicion
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.terms import Terms
 from crawlfleet.control.timers import Timers
+from crawlfleet.control.workforce import Workforce
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import Rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
@@ -177,6 +178,13 @@ class ControlPlane:
             holding=holding,
             locks=locks,
             book=ledger,
+        )
+        self.workforce = Workforce(
+            store=store,
+            state=state,
+            crawls=self.crawls,
+            frontiers=self.frontiers,
+            inquiries=self.inquiries,
         )
         self.queries = Queries(
             store=store, state=state, system=system, tasks=self.tasks, rules=rules

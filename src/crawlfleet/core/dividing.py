@@ -71,6 +71,7 @@ def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
     if most_parts > 1:
         each = max(wanted.concurrency // min(most_parts, len(lists)), 1)
         rest["concurrency"] = msgspec.Raw(str(each).encode())
+        rest["total_concurrency"] = msgspec.Raw(str(wanted.concurrency).encode())
     return tuple(_with(rest, urls=urls) for urls in lists)
 
 

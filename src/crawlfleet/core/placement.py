@@ -23,6 +23,7 @@ from crawlfleet.core.resources import demand_of
 from crawlfleet.core.rules import Rules, default_rules
 from crawlfleet.core.strategies import Ranking, least_loaded
 from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.messages import SHARING_PROTOCOL
 from crawlfleet.model.task import Requirement, Task
 
 SAMPLE: Final = 256
@@ -73,6 +74,7 @@ def requirement_of(task: Task) -> Requirement:
         strategy=task.schedule_strategy,
         target_region=task.target_region,
         content_features=sorted_pairs(task.content_features),
+        protocol=1 if task.parent_id is None else SHARING_PROTOCOL,
     )
 
 

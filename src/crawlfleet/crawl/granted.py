@@ -9,7 +9,7 @@ ledger does not answer is not asked: a fleet without its master visits nobody fo
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -51,6 +51,8 @@ LAST_WORDS_S: Final = 2.0
 MOST_AT_ONCE: Final = 500
 """Hosts in one message."""
 
+
+Send = Callable[[FetchRequest], Awaitable[Fetched]]
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -113,8 +115,11 @@ class Granted:
         self._is_off = False
         """Whether the fleet turned out to have no ledger."""
 
-    async def fetch(self, name: str, clock: HostClock, request: FetchRequest) -> Fetched:
-        """Fetch when all keys of the host are granted. Raises `LeftAlone` when that takes long."""
+    async def fetch(
+        self, name: str, clock: HostClock, request: FetchRequest, send: Send | None = None
+    ) -> Fetched:
+        """Fetch when all keys of the host are granted, by `send` if that is not the fetcher's own
+        way. Raises `LeftAlone` when that takes long."""
         if self._talking is None:
             self._talking = asyncio.create_task(self._talk(), name="ledger")
         host = await self._host(name, clock)
@@ -123,7 +128,7 @@ class Granted:
             await self._enter(host, clock)
             try:
                 async with self._slots:
-                    return await self._fetcher.fetch(granted)
+                    return await (send or self._fetcher.fetch)(granted)
             except NotSent:
                 continue
             finally:

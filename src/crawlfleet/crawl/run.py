@@ -80,6 +80,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What each sink says of itself."""
     is_barren: bool = False
     """Whether the crawl is finished, and has no page at all."""
+    task_id: str = ""
+    """Where a fleet has done it."""
 
 
 class Crawl:

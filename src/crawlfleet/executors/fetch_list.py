@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 import msgspec
@@ -97,7 +98,10 @@ class ListFetch:
         concurrency: int,
         retries: int,
         most_bytes: int,
+        is_granted: bool = False,
     ) -> None:
+        """When `is_granted`, somebody else sees to how many are under way at all: those that wait
+        for their turn must not keep others from theirs."""
         self._fetch = fetch
         self._delay_s = delay_s
         self._concurrency = concurrency
@@ -108,7 +112,7 @@ class ListFetch:
         """What each URL may have in the result beyond its name."""
         self._outcomes: dict[str, ListedPage | ListedError] = {}
         self._bytes = 0
-        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._gate = nullcontext() if is_granted else asyncio.Semaphore(AT_ONCE)
         self._told_at = 0.0
 
     async def run(self, context: Context) -> Measured:

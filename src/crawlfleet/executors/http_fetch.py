@@ -7,6 +7,7 @@ URL has its own outcome, so that a site that is down fails nothing but itself.
 import base64
 import codecs
 import time
+from collections.abc import Awaitable, Callable
 from typing import Annotated, ClassVar, Final, Literal, Self
 from urllib.parse import urljoin
 
@@ -14,6 +15,8 @@ import msgspec
 
 from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble
 from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.granted import ledger_of
+from crawlfleet.crawl.granted_list import GrantedFetch
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.request import header_problem, read_target
 from crawlfleet.errors import CrawlfleetError
@@ -29,6 +32,9 @@ MOST_URL_BYTES: Final = 400_000
 """Of all URLs of a list: each stands in the result, too."""
 BODY_LIMIT: Final = 900_000
 """Bytes of a body as JSON; leaves room for the headers in the 1 MB that a result may have."""
+
+Send = Callable[[FetchRequest, float], Awaitable[Fetched]]
+"""Fetches one page, which may take so many seconds."""
 
 
 class BadRequest(CrawlfleetError):
@@ -61,6 +67,8 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """Of a list: further tries of a URL that gave no answer, after the others of its host."""
     shards: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1
     """Of a list: over so many tasks it is spread, by host."""
+    total_concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
+    """Of a shard: requests to one host at once, by all shards together."""
 
     def __post_init__(self) -> None:
         if (self.url is None) is (not self.urls):
@@ -87,11 +95,26 @@ class HttpFetch:
         return await self.fetch(parameters)
 
     async def _fetch_list(self, parameters: HttpFetchParameters, context: Context) -> Measured:
+        ledger = await ledger_of(context)
+        if ledger is None:
+            return await self._run_list(parameters, context, None)
+        async with GrantedFetch(
+            ledger,
+            delay_s=parameters.delay_s,
+            concurrency=parameters.total_concurrency or parameters.concurrency,
+            timeout_s=parameters.timeout_s,
+            allow_private=self._allow_private,
+        ) as granted:
+            return await self._run_list(parameters, context, granted.fetch)
+
+    async def _run_list(
+        self, parameters: HttpFetchParameters, context: Context, send: Send | None
+    ) -> Measured:
         async def fetch(url: str, most: int) -> Page:
             one = msgspec.structs.replace(
                 parameters, url=url, urls=(), max_bytes=min(parameters.max_bytes, most)
             )
-            return await self.fetch(one, most=most)
+            return await self.fetch(one, most=most, send=send)
 
         fetching = ListFetch(
             parameters.urls,
@@ -100,13 +123,20 @@ class HttpFetch:
             concurrency=parameters.concurrency,
             retries=parameters.retries,
             most_bytes=BODY_LIMIT,
+            is_granted=send is not None,
         )
         return await fetching.run(context)
 
-    async def fetch(self, parameters: HttpFetchParameters, *, most: int = BODY_LIMIT) -> Page:
-        """One page; its body has at most so many bytes as JSON."""
-        began = time.monotonic()
-        page = await self.visit(parameters)
+    async def fetch(
+        self,
+        parameters: HttpFetchParameters,
+        *,
+        most: int = BODY_LIMIT,
+        send: Send | None = None,
+    ) -> Page:
+        """One page; its body has at most so many bytes as JSON. `send` is another way to fetch
+        than at once."""
+        page, elapsed_s = await self._visit(parameters, send)
         kept, text = _fit(page.body, _charset(page), most)
         return Page(
             url=page.url,
@@ -114,51 +144,64 @@ class HttpFetch:
             headers=_headers(page),
             bytes=len(kept),
             truncated=page.outcome is Outcome.TOO_LARGE or len(kept) < len(page.body),
-            elapsed_s=time.monotonic() - began,
+            elapsed_s=elapsed_s,
             body=text,
             body_base64=base64.b64encode(kept).decode() if text is None else None,
         )
 
     async def visit(self, parameters: HttpFetchParameters) -> Fetched:
         """The page at the end of the redirects; raises when there is no answer."""
+        return (await self._visit(parameters, None))[0]
+
+    async def _visit(
+        self, parameters: HttpFetchParameters, send: Send | None
+    ) -> tuple[Fetched, float]:
+        """The page, and how long it took, without what it had to wait for its turn."""
         if read_target(parameters.url or "") is None:
             raise BadRequest(
                 f"{parameters.url!r} is no web address; `url` must begin with http:// or https://"
             )
         if problem := header_problem(parameters.headers.items()):
             raise BadRequest(f"{problem}; correct `headers`")
-        page = await self._follow(parameters, time.monotonic() + parameters.timeout_s)
+        page, elapsed_s = await self._follow(parameters, send or self._send)
         _check(page, parameters)
-        return page
+        return page, elapsed_s
 
-    async def _follow(self, parameters: HttpFetchParameters, until: float) -> Fetched:
-        url = parameters.url or ""
+    async def _follow(self, parameters: HttpFetchParameters, send: Send) -> tuple[Fetched, float]:
+        url, elapsed_s = parameters.url or "", 0.0
         for _ in range(MAX_REDIRECTS + 1):
-            page = await self._fetch(url, parameters, until - time.monotonic())
+            left_s = parameters.timeout_s - elapsed_s
+            if left_s <= 0:
+                return Fetched(url=url, outcome=Outcome.TIMEOUT), elapsed_s
+            page = await send(_request(url, parameters), left_s)
+            # One that ran out of time has used all of it.
+            elapsed_s += left_s if page.outcome is Outcome.TIMEOUT else page.elapsed_s
             if page.outcome is not Outcome.REDIRECT:
-                return page
+                return page, elapsed_s
             url = urljoin(url, page.header("location") or "")
             if read_target(url) is None:
                 raise NetworkTrouble(f"{parameters.url}: redirected to no web address: {url}")
         raise NetworkTrouble(f"{parameters.url}: more than {MAX_REDIRECTS} redirects")
 
-    async def _fetch(self, url: str, parameters: HttpFetchParameters, left_s: float) -> Fetched:
-        if left_s <= 0:
-            return Fetched(url=url, outcome=Outcome.TIMEOUT)
+    async def _send(self, request: FetchRequest, left_s: float) -> Fetched:
         limits = Limits(connect_s=left_s, first_byte_s=left_s, idle_s=left_s, total_s=left_s)
+        began = time.monotonic()
         # Nothing is kept between requests: no cookies, no connections.
         async with Fetcher(
             limits=limits, fetching=Fetching(), allow_private=self._allow_private, keep_s=0
         ) as fetcher:
-            return await fetcher.fetch(
-                FetchRequest(
-                    url=url,
-                    method=parameters.method,
-                    headers=tuple(parameters.headers.items()),
-                    max_body_bytes=parameters.max_bytes,
-                    cut=True,
-                )
-            )
+            page = await fetcher.fetch(request)
+        return msgspec.structs.replace(page, elapsed_s=time.monotonic() - began)
+
+
+def _request(url: str, parameters: HttpFetchParameters) -> FetchRequest:
+    return FetchRequest(
+        url=url,
+        method=parameters.method,
+        headers=tuple(parameters.headers.items()),
+        max_body_bytes=parameters.max_bytes,
+        cut=True,
+    )
 
 
 def _check(page: Fetched, parameters: HttpFetchParameters) -> None:

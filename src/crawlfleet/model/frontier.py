@@ -180,6 +180,21 @@ class HostFigures(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     failures: int
     next_at: float
+    worker: str = ""
+    """Who has leased it."""
+
+
+class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a frontier, and who has hosts of it."""
+
+    number: int
+    waiting: int
+    leased: int
+    done: int
+    free: int
+    """Hosts with something to visit that nobody has; also where nothing may be asked for yet."""
+    lent: Mapping[str, int]
+    """Leased hosts, by worker."""
 
 
 class UrlRecord(msgspec.Struct, frozen=True, kw_only=True):

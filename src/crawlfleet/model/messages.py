@@ -15,9 +15,12 @@ from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources, Usage
 from crawlfleet.model.task import JSON_NULL, TaskError
 
-PROTOCOL: Final = 1
-"""What this version speaks. It grows when a message changes its meaning; new fields alone, which
-have defaults, do not count."""
+PROTOCOL: Final = 2
+"""What this version speaks. It grows when a message changes its meaning, or when nodes learn
+something without which they must not be given some work; new fields alone, which have defaults, do
+not count. 2: several nodes share a task (shards), with a frontier and a ledger at the master."""
+SHARING_PROTOCOL: Final = 2
+"""From which on a node can work on a shard."""
 OLDEST_PROTOCOL: Final = 1
 """The oldest that a master still understands."""
 

@@ -88,6 +88,8 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     strategy: str | None = None
     target_region: str | None = None
     content_features: tuple[tuple[str, Any], ...] = ()
+    protocol: int = 1
+    """What the node must speak at least."""
 
 
 class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -3,12 +3,20 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.model.frontier import FrontierRules, Holdings
+from crawlfleet.model.frontier import FrontierRules, Holdings, PartitionFigures
 from crawlfleet.ports.checkpoint import Checkpoint
 from crawlfleet.ports.frontier import Frontier
 
 
-class KeptFrontier(Frontier, Protocol):
+class ToldFrontier(Frontier, Protocol):
+    """A frontier that can tell who does what, for people."""
+
+    async def shares(self) -> Sequence[PartitionFigures]:
+        """Each partition, in order, with those who have leased hosts of it."""
+        ...
+
+
+class KeptFrontier(ToldFrontier, Protocol):
     """A frontier whose leases end with the process that gave them, but can be had again."""
 
     @property

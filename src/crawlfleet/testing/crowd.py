@@ -21,6 +21,7 @@ from crawlfleet.client.link import HttpControlLink
 from crawlfleet.client.transport import Transport
 from crawlfleet.model.inquiry import Finding
 from crawlfleet.model.messages import (
+    PROTOCOL,
     Assignment,
     ExecutionOrder,
     Heartbeat,
@@ -162,6 +163,7 @@ class Crowd:
                     name=name,
                     resources={"cpu": SLOTS, "memory_mb": 4096, "slots": SLOTS},
                     task_types=SleepingPool.task_types,
+                    protocol=PROTOCOL,
                 ),
                 measure=_measure,
                 stop_grace_s=1.0,

@@ -10,6 +10,7 @@ from crawlfleet.errors import FrontierRefused
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.model.frontier_talk import FrontierCall, Standing
 from crawlfleet.model.messages import (
+    PROTOCOL,
     Assignment,
     LeaseRequest,
     Registration,
@@ -49,6 +50,7 @@ class PlayedNode:
             resources={"slots": 1.0},
             task_types=("web_crawl",),
             capabilities={"crawl": self._crawl},
+            protocol=PROTOCOL,
         )
         self._me = await self._link.register(registration, None)
         request = LeaseRequest(session_id=self._me.session_id, wait_s=20.0)

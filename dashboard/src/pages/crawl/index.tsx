@@ -17,6 +17,7 @@ import { useComplain, useToast } from "../../ui/Toasts";
 import { Figures } from "./Figures";
 import { Items } from "./Items";
 import { UrlLookUp } from "./UrlLookUp";
+import { Work } from "./Work";
 
 type Verb = "pause" | "resume" | "stop";
 
@@ -102,7 +103,7 @@ function Tiles({ crawl }: { crawl: CrawlView }) {
     [
       over ? t("crawl.meanRate") : t("crawls.rate"),
       `${short(over ? mean : (figures?.rate_per_s ?? 0))} ${t("unit.perSecond")}`,
-      over ? "" : t("crawl.mean", { rate: short(mean) }),
+      over || seconds === null ? "" : t("crawl.mean", { rate: short(mean) }),
     ],
     [
       t("crawls.waiting"),
@@ -172,12 +173,15 @@ function Shown({ crawl }: { crawl: CrawlView }) {
             current={tab}
             tabs={[
               ["figures", t("crawl.figures")],
+              ["work", t("work.title")],
               ["items", t("crawls.items")],
               ["url", t("crawl.lookUp")],
               ["log", t("log.title")],
             ]}
           />
-          {tab === "items" ? (
+          {tab === "work" ? (
+            <Work crawl={crawl} />
+          ) : tab === "items" ? (
             <Items crawl={crawl} />
           ) : tab === "url" ? (
             <UrlLookUp id={crawl.task_id} />

@@ -26,6 +26,7 @@ from crawlfleet.model.frontier import (
     HostLease,
     HostState,
     Link,
+    PartitionFigures,
     UrlRecord,
     Waiting,
 )
@@ -162,6 +163,19 @@ class Books:
         lent = {worker: len(hosts) for worker, hosts in self._lent.items() if hosts}
         return Holdings(free=self._schedule.standing, lent=lent)
 
+    def shares(self) -> list[PartitionFigures]:
+        holdings = self.holdings()
+        return [
+            PartitionFigures(
+                number=0,
+                waiting=self._tally.known - self._tally.done - self._leased,
+                leased=self._leased,
+                done=self._tally.done,
+                free=holdings.free,
+                lent=holdings.lent,
+            )
+        ]
+
     def counts(self) -> FrontierCounts:
         tally, now = self._tally, self._now
         next_due = self._schedule.next_time()
@@ -188,6 +202,7 @@ class Books:
                 done=host.done,
                 failures=host.failures,
                 next_at=host.next_at,
+                worker=host.worker or "",
             )
             for host in nlargest(limit, self._hosts.values(), key=lambda host: host.waiting)
         ]

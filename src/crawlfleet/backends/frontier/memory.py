@@ -14,6 +14,7 @@ from crawlfleet.model.frontier import (
     HostFigures,
     HostLease,
     Link,
+    PartitionFigures,
     UrlRecord,
 )
 
@@ -71,6 +72,9 @@ class MemoryFrontier:
 
     async def forget(self, worker: str) -> None:
         self._opened().forget(worker)
+
+    async def shares(self) -> Sequence[PartitionFigures]:
+        return self._opened().shares()
 
     async def counts(self) -> FrontierCounts:
         return self._opened().counts()

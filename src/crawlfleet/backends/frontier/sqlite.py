@@ -27,6 +27,7 @@ from crawlfleet.model.frontier import (
     HostFigures,
     HostLease,
     Link,
+    PartitionFigures,
     UrlRecord,
 )
 from crawlfleet.private_file import hold
@@ -185,6 +186,10 @@ class SqliteFrontier:
     async def holdings(self) -> Holdings:
         holdings: Holdings = await self._ask(Books.holdings)
         return holdings
+
+    async def shares(self) -> Sequence[PartitionFigures]:
+        shares: list[PartitionFigures] = await self._ask(Books.shares)
+        return shares
 
     async def counts(self) -> FrontierCounts:
         counts: FrontierCounts = await self._ask(Books.counts)

@@ -45,6 +45,24 @@ class LeaseTests(Harness):
         assert await lease(frontier, hosts=5) == {}
 
     @on_frontier()
+    async def test_people_are_told_who_has_a_host(self, frontier: Frontier) -> None:
+        hosts = neighbours(frontier, 2)
+        for host in hosts:
+            await frontier.add(links("abc", host), NOW)
+        await lease(frontier, hosts=1, urls=2)
+        holders = {one.host: one.worker for one in await frontier.busiest(9)}
+        assert holders[hosts[0]].endswith(ME)
+        assert holders[hosts[1]] == ""
+        shares = getattr(frontier, "shares", None)
+        if shares is not None:
+            told = await shares()
+            assert [each.number for each in told] == [*range(frontier.partitions)]
+            first = told[0]
+            assert [(name.endswith(ME), count) for name, count in first.lent.items()] == [(True, 1)]
+            assert (first.free, first.waiting, first.leased, first.done) == (1, 4, 2, 0)
+            assert all(each.lent == {} and each.waiting == 0 for each in told[1:])
+
+    @on_frontier()
     async def test_top_up_comes_under_the_same_token_without_state(
         self, frontier: Frontier
     ) -> None:

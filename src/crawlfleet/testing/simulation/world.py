@@ -18,7 +18,7 @@ from crawlfleet.core.placement import requirement_of
 from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import Registration
+from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
@@ -229,6 +229,7 @@ class _World:
                     name=f"node {number}",
                     resources={"cpu": 4, "memory_mb": 4096, "slots": 3},
                     task_types=("work",),
+                    protocol=PROTOCOL,
                 ),
                 measure=self._measure,
                 stop_grace_s=self._settings.worker.stop_grace_s,

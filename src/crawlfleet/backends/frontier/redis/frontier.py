@@ -36,6 +36,7 @@ from crawlfleet.model.frontier import (
     HostFigures,
     HostLease,
     Link,
+    PartitionFigures,
     UrlRecord,
     Visit,
 )
@@ -264,6 +265,9 @@ class RedisFrontier:
 
     async def counts(self) -> FrontierCounts:
         return await counting.counts(self._opened(), self._now)
+
+    async def shares(self) -> Sequence[PartitionFigures]:
+        return await asyncio.gather(*(one.shares() for one in self._opened()))
 
     async def busiest(self, limit: int) -> Sequence[HostFigures]:
         found = await asyncio.gather(*(one.busiest(limit) for one in self._opened()))

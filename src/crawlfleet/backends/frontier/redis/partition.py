@@ -8,7 +8,7 @@ import msgspec
 
 from crawlfleet.backends.frontier.redis.line import Line
 from crawlfleet.backends.frontier.redis.seen import FIRST_ERROR, LEAST
-from crawlfleet.model.frontier import FrontierRules
+from crawlfleet.model.frontier import FrontierRules, PartitionFigures
 
 BOOKS: Final = ("numbers", "books")
 INTAKE: Final = (*BOOKS, "seen", "intake")
@@ -82,6 +82,17 @@ class Partition:
             del text[name]
         numbers = {name: float(value) for name, value in text.items()}
         return Counted(numbers, outgoing, None if due is None else float(due))
+
+    async def shares(self) -> PartitionFigures:
+        known, done, leased, free, lent = await self.ask((*BOOKS, "shares"))
+        return PartitionFigures(
+            number=self.number,
+            waiting=known - done - leased,
+            leased=leased,
+            done=done,
+            free=free,
+            lent={worker.decode(): hosts for worker, hosts in lent if hosts},
+        )
 
     async def look(self, worker: str, now: float) -> Seen:
         answer = await self.ask((*BOOKS, "look"), worker=worker, now=now)

@@ -13,7 +13,7 @@ from crawlfleet.model.frontier import HostFigures, Link, Waiting
 
 HEAD: Final = struct.Struct("<BHBBH5sIdH8sB3s")
 TAIL: Final = struct.Struct("<ddHB")
-HOST: Final = struct.Struct("<IIIIIIdd")
+HOST: Final = struct.Struct("<IIIIIIdd6xd6xB")
 STATUS: Final = ("waiting", "leased", "waiting", "done")
 DONE: Final = 3
 SEED: Final = 65_535
@@ -123,7 +123,8 @@ def waiting(host: str, given: Sequence[bytes | None]) -> Waiting:
 
 
 def host_figures(name: str, packed: bytes) -> HostFigures:
-    _, queued, delayed, leased, done, failures, next_at, _ = HOST.unpack_from(packed)
+    _, queued, delayed, leased, done, failures, next_at, *_, length = HOST.unpack_from(packed)
+    worker = packed[HOST.size : HOST.size + length]
     return HostFigures(
         host=name,
         waiting=queued + delayed,
@@ -131,4 +132,5 @@ def host_figures(name: str, packed: bytes) -> HostFigures:
         done=done,
         failures=failures,
         next_at=next_at,
+        worker=worker.decode(),
     )
