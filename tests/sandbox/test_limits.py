@@ -211,6 +211,16 @@ async def _nothing(sandbox: LocalSandbox) -> None:
     return None
 
 
+def test_a_strict_umask_of_the_agent_does_no_harm(tmp_path: Path, best: Isolation) -> None:
+    before = os.umask(0o077)
+    try:
+        order = script("print(open('/dev/null').read() or '{}')")
+        run = with_sandbox(tmp_path, best, lambda sandbox: run_in_cell(sandbox, order))
+    finally:
+        os.umask(before)
+    assert run.code == 0, run
+
+
 def test_one_worker_holds_a_folder_at_a_time(tmp_path: Path) -> None:
     place = Premises(tmp_path / "sandbox")
     with pytest.raises(Exception, match="in use by another worker"):

@@ -34,6 +34,7 @@ def become(agent: socket.socket, pipes: Sequence[int], *, own: int | None) -> No
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.setsid()
+        os.umask(0o022)  # the agent's own is stricter: what is made here is for another user
         spec = decode_spec(agent.recv(MOST_SPEC_BYTES))
         for group in spec.groups:
             Path(group).write_text("0")
@@ -50,6 +51,7 @@ def become(agent: socket.socket, pipes: Sequence[int], *, own: int | None) -> No
 
 def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int | None) -> None:
     """The warden's life."""
+    kernel.set_name("warden")
     kernel.adopt_orphans()
     # From within it cannot be seen what number the machine knows a process by; outside it can.
     outside = int(Path("/proc/self").readlink().name)
@@ -105,6 +107,7 @@ def _work(spec: CellSpec, pipes: Sequence[int], told: int) -> NoReturn:
         os.environ.clear()
         os.environ.update(spec.variables)
         os.chdir(spec.scratch)
+        kernel.set_name("cell")
         kernel.end_with_parent()
         kernel.show_memory()
         _restrict(spec)

@@ -19,6 +19,7 @@ _MOUNT_SETATTR: Final = 442
 
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
+PR_SET_NAME: Final = 15
 PR_SET_SECCOMP: Final = 22
 PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -67,6 +68,11 @@ def adopt_orphans() -> None:
 def end_with_parent() -> None:
     """Be killed when the parent dies."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, "pdeathsig")
+
+
+def set_name(name: str) -> None:
+    """What this process is called in lists, of at most 15 letters."""
+    _check(_libc.prctl(PR_SET_NAME, name.encode(), 0, 0, 0), "name")
 
 
 def forbid_new_privileges() -> None:

@@ -11,6 +11,8 @@ from typing import Final
 
 HOST_MODULE: Final = "crawlfleet.worker.child"
 """The host of the Python executors, by name: it is the nursery that imports it."""
+EXECUTOR_MODULES: Final = ("crawlfleet.executors.python", "uvloop")
+"""What it imports ahead of the work, where it is installed; never the work's own code."""
 NURSERY: Final = "crawlfleet.sandbox.nursery"
 KEPT_VARIABLES: Final = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
@@ -37,7 +39,7 @@ class Nest:
             uid = "-" if self._uid is None else str(self._uid)
             with theirs:
                 self._nursery = subprocess.Popen(  # noqa: S603 (our own program)
-                    [sys.executable, "-m", NURSERY, uid, HOST_MODULE],
+                    [sys.executable, "-m", NURSERY, uid, HOST_MODULE, *EXECUTOR_MODULES],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     env=self._variables,

@@ -15,6 +15,7 @@ import socket
 import sys
 from pathlib import Path
 
+from crawlfleet import plugins
 from crawlfleet.sandbox import inmate, kernel
 
 FDS_OF_A_CELL = 4
@@ -46,7 +47,9 @@ def main() -> None:
     uid, *modules = sys.argv[1:]
     own = mapped_to(int(uid)) if uid != "-" else None
     for module in modules:
-        importlib.import_module(module)
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    plugins.remember(plugins.EXECUTORS)
     gc.collect()
     gc.freeze()
     serve(orders, own)

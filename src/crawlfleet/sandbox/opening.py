@@ -33,5 +33,5 @@ async def open_sandbox(
             f"worker.sandbox.level = {level!r}: this machine lacks {why}; choose a lower level, "
             "or `auto` for the best that it has"
         )
-    log.info("foreign code is held", level=str(offer.level), layers=" ".join(offer.layers))
+    log.info("foreign code is held", isolation=str(offer.level), layers=" ".join(offer.layers))
     return LocalSandbox(isolation=offer, place=Premises(folder), judge=judge, hidden=hidden)

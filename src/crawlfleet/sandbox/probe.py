@@ -55,6 +55,7 @@ def look() -> Isolation:
 
 def try_all() -> Isolation:
     """Try every layer; to be called in a process without threads."""
+    os.umask(0o022)
     if sys.platform != "linux":
         return Isolation(layers=(Layer.RLIMITS,), missing={Layer.WATCHDOG: "this is no Linux"})
     missing: dict[Layer, str] = {}
