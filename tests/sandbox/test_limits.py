@@ -20,7 +20,7 @@ from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.sandbox.premises import Premises
-from tests.sandbox.escapes import Ear, offer_of, run_in_cell
+from tests.sandbox.escapes import Ear, Run, offer_of, run_in_cell
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 
@@ -209,6 +209,53 @@ def test_what_a_killed_agent_leaves_is_swept_by_its_next_life(
 
 async def _nothing(sandbox: LocalSandbox) -> None:
     return None
+
+
+@pytest.mark.parametrize("level", [Level.L1, Level.L3])
+def test_it_writes_only_where_it_may(tmp_path: Path, best: Isolation, level: Level) -> None:
+    if level > best.level:
+        pytest.skip(f"only {best.level} here")
+    data = tmp_path / "data"
+    mine, other = data / "mine", data / "other"
+    for folder in (data, mine, other):
+        folder.mkdir(mode=0o700)
+    (other / "note").write_text("secret")
+    text = f"""
+import json, os, pathlib
+pathlib.Path("written").write_text("x")
+def tried(path, mode):
+    try: open(path, mode)
+    except OSError as error: return type(error).__name__
+    return "done"
+print(json.dumps({{"cwd": os.getcwd(), "read": tried({str(other / "note")!r}, "r"),
+    "write": tried({str(data / "new")!r}, "w")}}))
+"""
+    order = CellOrder(
+        command=(sys.executable, "-I", "-c", text),
+        limits=Limits(memory_mb=200, pids=40, disk_mb=16),
+        writable=(str(mine),),
+        folder=str(mine),
+    )
+
+    async def main() -> Run:
+        sandbox = LocalSandbox(
+            isolation=offer_of(level),
+            place=Premises(tmp_path / "sandbox"),
+            judge=refused_by_lists,
+            hidden=(str(data),),
+        )
+        try:
+            return await run_in_cell(sandbox, order)
+        finally:
+            await sandbox.close()
+
+    run = asyncio.run(main())
+    assert run.code == 0, run
+    assert run.lines[0]["cwd"] == str(mine)
+    assert run.lines[0]["read"] in {"FileNotFoundError", "PermissionError"}
+    assert run.lines[0]["write"] in {"OSError", "PermissionError"}
+    assert (mine / "written").read_text() == "x"
+    assert (mine / "written").stat().st_uid == os.getuid()
 
 
 def test_a_strict_umask_of_the_agent_does_no_harm(tmp_path: Path, best: Isolation) -> None:

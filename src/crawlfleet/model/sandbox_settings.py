@@ -32,6 +32,10 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             "and the installed packages."
         ),
     ] = ()
+    writable: Annotated[
+        tuple[str, ...],
+        Meta(description="Folders that every cell may read and change: all of them share these."),
+    ] = ()
     memory_mb: Annotated[
         Megabytes, Meta(description="Memory of a cell whose task was allocated none.")
     ] = 1024.0

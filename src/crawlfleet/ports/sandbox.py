@@ -28,6 +28,11 @@ class CellOrder(msgspec.Struct, frozen=True, kw_only=True):
     readable: tuple[str, ...] = ()
     """Files and folders that it may read, at the same place as outside, beside the system's
     programs and libraries and the installed packages."""
+    writable: tuple[str, ...] = ()
+    """Folders that it may read and change, at the same place as outside, beside its scratch
+    folder; what they hold counts against its disk, and stays."""
+    folder: str = ""
+    """Where it starts; in its scratch folder when empty."""
     egress: Egress | None = None
     """Whom it may talk to; nobody when not set."""
 
@@ -39,6 +44,8 @@ class Provision(msgspec.Struct, frozen=True, kw_only=True):
     """A program that speaks the executor protocol, instead of the host of the Python executors."""
     variables: dict[str, str] = {}
     readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    folder: str = ""
 
 
 Provide = Callable[[Assignment], Awaitable[Provision]]

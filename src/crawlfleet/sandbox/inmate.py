@@ -106,7 +106,7 @@ def _work(spec: CellSpec, pipes: Sequence[int], told: int) -> NoReturn:
         os.set_inheritable(told, False)
         os.environ.clear()
         os.environ.update(spec.variables)
-        os.chdir(spec.scratch)
+        os.chdir(spec.folder or spec.scratch)
         kernel.set_name("cell")
         kernel.end_with_parent()
         kernel.show_memory()

@@ -156,6 +156,8 @@ class LocalSandbox:
             variables=self._variables(order, scratch, way),
             proxy_port=way.port,
             scratch=scratch,
+            folder=order.folder,
+            measured=order.writable if has_root else (scratch, *order.writable),
             rlimits=self._rlimits(limits),
             memory_bytes=memory,
             disk_bytes=_bytes(limits.disk_mb),
@@ -166,7 +168,11 @@ class LocalSandbox:
 
     def _with_sights(self, made: spec.CellSpec, order: CellOrder) -> spec.CellSpec:
         binds = sights.binds(
-            self._seen, order.readable, own=self._uid is not None, hidden=self._hidden
+            self._seen,
+            order.readable,
+            order.writable,
+            own=self._uid is not None,
+            hidden=self._hidden,
         )
         if Layer.MOUNT_NAMESPACE in self._layers:
             return spec.replace(
@@ -176,13 +182,15 @@ class LocalSandbox:
                 links=self._links,
                 hidden=self._hidden,
                 readable=("/",),
-                writable=(world.TEMPORARY, world.SHARED_MEMORY),
+                writable=(world.TEMPORARY, world.SHARED_MEMORY, *order.writable),
             )
-        readable = sights.carved((each.path for each in binds), self._hidden)
+        apart = (*order.readable, *order.writable)
+        listed = (each.path for each in binds if each.path not in apart)
+        readable = (*sights.carved(listed, self._hidden), *apart)
         return spec.replace(
             made,
             readable=(*readable, *self._links, *sights.PROC_FILES, "/proc/self"),
-            writable=(made.scratch,),
+            writable=(made.scratch, *order.writable),
         )
 
     def _make_scratch(self, id: str, cell: LocalCell) -> str:

@@ -49,10 +49,15 @@ def packages(environ: Mapping[str, str], *, by_others: bool) -> tuple[str, ...]:
 
 
 def binds(
-    seen: Iterable[str], readable: Iterable[str], *, own: bool, hidden: Iterable[str]
+    seen: Iterable[str],
+    readable: Iterable[str],
+    writable: Iterable[str],
+    *,
+    own: bool,
+    hidden: Iterable[str],
 ) -> tuple[Bind, ...]:
-    """What is mounted into a cell's root, each thing once. `own`: what is in `readable` can be
-    read whoever owns it. What is hidden, and all in it, is left out."""
+    """What is mounted into a cell's root, each thing once. `own`: what is in `readable` and
+    `writable` can be used whoever owns it. Of `seen` what is hidden is left out."""
     kept: dict[str, Bind] = {}
     dark = tuple(hidden)
     for path in sorted(set(seen)):
@@ -64,6 +69,8 @@ def binds(
         is_there = any(_is_in(path, other) for other in kept)
         if not is_there or (own and not _may_read(path, by_others=True)):
             kept[path] = Bind(path, own)
+    for path in writable:
+        kept[path] = Bind(path, own, True)
     return tuple(kept.values())
 
 

@@ -15,6 +15,8 @@ class Bind(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str
     own: bool = False
     """Whether it shows as the cell's own, so that it can be read whoever owns it."""
+    write: bool = False
+    """Whether it may be changed."""
 
 
 class CellSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +29,10 @@ class CellSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     variables: dict[str, str] = {}
     scratch: str
     """Its folder: made here and gone with the cell where it has mounts of its own, else there."""
+    folder: str = ""
+    """Where it starts, if not there."""
+    measured: tuple[str, ...] = ()
+    """Folders that the watchdog measures: no file system bounds them."""
     rlimits: dict[str, int] = {}
     """By the names of the module `resource`."""
     memory_bytes: int | None = None

@@ -32,9 +32,7 @@ class Warden:
         self._is_first = Layer.PID_NAMESPACE in spec.layers
         grouped = bool(spec.groups)
         self._looks = not grouped and spec.memory_bytes is not None
-        self._measures_disk = (
-            Layer.MOUNT_NAMESPACE not in spec.layers and spec.disk_bytes is not None
-        )
+        self._measures_disk = bool(spec.measured) and spec.disk_bytes is not None
 
     def watch(self) -> None:
         """Until the work ends or the agent says so; then nothing of the cell is left but this
@@ -79,9 +77,9 @@ class Warden:
             if used > (self._spec.memory_bytes or used):
                 return f"used {used >> 20:,} MB of memory, over its limit"
         if self._measures_disk:
-            used = _size_of(self._spec.scratch)
+            used = sum(map(_size_of, self._spec.measured))
             if used > (self._spec.disk_bytes or used):
-                return f"wrote {used >> 20:,} MB to its scratch folder, over its limit"
+                return f"wrote {used >> 20:,} MB of files, over its limit"
         return ""
 
     def _end_all(self) -> None:

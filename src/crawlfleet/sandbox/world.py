@@ -15,7 +15,7 @@ from typing import Final
 
 from crawlfleet.model.isolation import Layer
 from crawlfleet.sandbox import kernel
-from crawlfleet.sandbox.spec import CellSpec
+from crawlfleet.sandbox.spec import Bind, CellSpec
 
 _FLAGS: Final = {
     Layer.MOUNT_NAMESPACE: kernel.CLONE_NEWNS,
@@ -25,6 +25,7 @@ _FLAGS: Final = {
     Layer.UTS_NAMESPACE: kernel.CLONE_NEWUTS,
 }
 _READ_ONLY: Final = kernel.ATTR_READ_ONLY | kernel.ATTR_NO_SUID | kernel.ATTR_NO_DEV
+_CHANGEABLE: Final = kernel.ATTR_NO_SUID | kernel.ATTR_NO_DEV
 _PLAIN: Final = kernel.MS_NOSUID | kernel.MS_NODEV
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _LINKS: Final = {
@@ -62,9 +63,16 @@ def build(spec: CellSpec, base: str, own: int | None) -> None:
     temporary = Path(base + TEMPORARY)
     temporary.mkdir()
     _mount_scratch(spec, str(temporary))
-    for bind in sorted(spec.binds, key=lambda each: each.path):
-        target = _make_place(base, bind.path)
-        kernel.bind(bind.path, target, _READ_ONLY, user_namespace=own if bind.own else None)
+    binds = sorted(spec.binds, key=lambda each: each.path)
+    inner = [bind for bind in binds if any(_is_in(bind.path, each) for each in spec.hidden)]
+    for bind in binds:
+        if bind not in inner:
+            _show(bind, base, own)
+    veils = [path for each in spec.hidden if _hide(path := base + each)]
+    for bind in inner:
+        _show(bind, base, own)
+    for path in veils:
+        kernel.set_attributes(path, _READ_ONLY)
     for device in DEVICES:
         target = _make_place(base, device)
         kernel.bind(device, target, kernel.ATTR_NO_SUID | kernel.ATTR_NO_EXEC)
@@ -79,8 +87,6 @@ def build(spec: CellSpec, base: str, own: int | None) -> None:
     processes = Path(base, "proc")
     processes.mkdir()
     kernel.mount("proc", str(processes), mode)
-    for path in spec.hidden:
-        _hide(base + path)
     scratch = Path(base + spec.scratch)
     scratch.mkdir(mode=0o700)
     if spec.uid is not None:
@@ -153,9 +159,30 @@ def _make_place(base: str, path: str) -> str:
     return str(target)
 
 
-def _hide(path: str) -> None:
+def _show(bind: Bind, base: str, own: int | None) -> None:
+    target = _make_place(base, bind.path)
+    attributes = _CHANGEABLE if bind.write else _READ_ONLY
+    if bind.own and own is not None:
+        try:
+            kernel.bind(bind.path, target, attributes, user_namespace=own)
+        except OSError:
+            # Some file systems cannot show other owners; reading may work all the same.
+            if bind.write:
+                raise
+        else:
+            return
+    kernel.bind(bind.path, target, attributes)
+
+
+def _hide(path: str) -> bool:
+    """Cover something, if it is there; whether it is a folder, in which things can be shown."""
     if Path(path).is_dir():
-        kernel.mount("tmpfs", path, _PLAIN | kernel.MS_NOEXEC, "size=4k,mode=000")
-        kernel.set_attributes(path, _READ_ONLY)
-    elif Path(path).exists():
+        kernel.mount("tmpfs", path, _PLAIN | kernel.MS_NOEXEC, f"size={_SKELETON_BYTES},mode=755")
+        return True
+    if Path(path).exists():
         kernel.bind("/dev/null", path, kernel.ATTR_NO_SUID | kernel.ATTR_NO_EXEC)
+    return False
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

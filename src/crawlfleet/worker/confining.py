@@ -45,6 +45,8 @@ async def order_of(
         limits=limits_of(assignment.allocation, sandbox),
         variables=provision.variables,
         readable=(*sandbox.readable, *provision.readable, *programs, *modules),
+        writable=(*sandbox.writable, *provision.writable),
+        folder=provision.folder,
         egress=egress_of(assignment.allocation, sandbox, allow_private=settings.allow_private),
     )
 
