@@ -212,6 +212,8 @@ class OurSite:
                 "CRAWLFLEET_WORKER_PYTHON_ALLOW": '["work:*"]',
                 # When one dies, the others' stock concurrency counts: Dramatiq has 8 threads.
                 "CRAWLFLEET_WORKER_SLOTS": str(STOCK_SLOTS if apart else self._slots),
+                # Trusted functions, as in all the others: none of them keeps tasks apart.
+                "CRAWLFLEET_WORKER_SANDBOX_TASK_TYPES": "[]",
             }
             self.workers.append(
                 Program(command, folder=self._fleet.folder, environment=environment)

@@ -26,6 +26,9 @@ from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.addresses import url_of
 from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.egress import refused_by_lists
+from crawlfleet.core.isolation import LABEL, choose
+from crawlfleet.core.isolation import offered as isolation_offer
 from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
 from crawlfleet.crawl.garbage import look_seldom
@@ -40,10 +43,12 @@ from crawlfleet.ports.frontier_server import FrontierServer
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.lock import Locks
 from crawlfleet.ports.store import Store
+from crawlfleet.sandbox.opening import open_sandbox
 from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.trust import ServerCertificate, Trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
+from crawlfleet.worker.confining import closed_to_cells
 from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
 from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.journal import ReportJournal
@@ -245,7 +250,16 @@ async def run_worker(
     from crawlfleet.client.link import HttpControlLink
     from crawlfleet.client.transport import Transport
 
-    pool = ProcessPool(settings.worker)
+    pool = ProcessPool(
+        await closed_to_cells(settings.worker, master_url),
+        sandbox=await open_sandbox(
+            settings.worker.sandbox.level,
+            choose=choose,
+            judge=refused_by_lists,
+            folder=identity.with_suffix(".cells"),
+            hidden=(str(config.data_dir(settings)), str(identity)),
+        ),
+    )
     secret, pin = without_pin(join_token)
     kept = IdentityFile(identity, master_pin=pin)
     known = kept.load()
@@ -344,13 +358,14 @@ async def _registration(
     settings: WorkerSettings, pool: ProcessPool, place: Place | None
 ) -> Registration:
     offered = msgspec.structs.asdict(await measure_capacity(settings))
+    isolation = pool.isolation
     return Registration(
         name=settings.name or socket.gethostname(),
         node_type=settings.node_type,
         region=settings.region,
         cluster_id=settings.cluster,
-        labels=settings.labels,
-        capabilities=dict(settings.capabilities),
+        labels=settings.labels | ({LABEL: str(isolation.level)} if isolation else {}),
+        capabilities=settings.capabilities | (isolation_offer(isolation) if isolation else {}),
         resources={name: amount for name, amount in offered.items() if amount},
         task_types=pool.task_types,
         protocol=PROTOCOL,

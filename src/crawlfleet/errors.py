@@ -166,3 +166,9 @@ class ConfigError(CrawlfleetError):
 
 class PluginError(CrawlfleetError):
     """A plug-in is missing, or is not what its entry point promises."""
+
+
+class SandboxFailed(CrawlfleetError):
+    """A process could not be confined as it has to be; nothing of it runs."""
+
+    retryable = True

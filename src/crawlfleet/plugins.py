@@ -4,6 +4,7 @@ A package offers a part by a line in its `pyproject.toml`, such as
 `[project.entry-points."crawlfleet.executors"]` with `name = "package.module:Class"`.
 """
 
+import contextlib
 import re
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
@@ -18,6 +19,8 @@ LOCKS: Final = "crawlfleet.locks"
 LEDGERS: Final = "crawlfleet.ledgers"
 FRONTIERS: Final = "crawlfleet.frontiers"
 SINKS: Final = "crawlfleet.sinks"
+
+_remembered: dict[str, dict[str, EntryPoint]] = {}
 
 
 def names(group: str) -> tuple[str, ...]:
@@ -45,7 +48,16 @@ def load_one(group: str, name: str) -> Any:
     return _load(group, offers[name])
 
 
+def remember(group: str) -> None:
+    """Look what is offered in a group once and for all, for this process and its forks: looking
+    means reading a file of each installed package."""
+    with contextlib.suppress(PluginError):  # whoever wants something will be told
+        _remembered[group] = _offers(group)
+
+
 def _offers(group: str) -> dict[str, EntryPoint]:
+    if group in _remembered:
+        return _remembered[group]
     offers: dict[str, EntryPoint] = {}
     for offer in entry_points(group=group):
         other = offers.setdefault(offer.name, offer)

@@ -47,6 +47,8 @@ async def fleet_of(folder: Path, **settings: str) -> AsyncIterator[tuple[LocalFl
         folder / "fleet",
         CRAWLFLEET_WORKER_PYTHON_ALLOW=json.dumps(["locked:*"]),
         CRAWLFLEET_WORKER_PYTHON_MODULES=json.dumps(["counting"]),
+        # They write to a folder that all share; a cell could not.
+        CRAWLFLEET_WORKER_SANDBOX_TASK_TYPES="[]",
         PYTHONPATH=str(folder / "code"),
         **settings,
     )

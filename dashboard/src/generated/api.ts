@@ -2190,6 +2190,11 @@ export interface components {
             /** @default 1 */
             attempt?: number;
             execution_id: string;
+            /**
+             * @description The lowest level of isolation that it may run in; as the node sees fit when not set.
+             * @default null
+             */
+            isolation?: components["schemas"]["Level"] | null;
             parameters: unknown;
             /**
              * @description The task that it is a part of.
@@ -3652,6 +3657,12 @@ export interface components {
             windows?: components["schemas"]["Window"][];
         };
         /**
+         * Level
+         * @description A step of the ladder; a later one holds more. They compare in this order.
+         * @enum {unknown}
+         */
+        Level: "L0" | "L1" | "L2" | "L3" | "L4";
+        /**
          * Liveness
          * @description How the master is.
          */
@@ -5054,6 +5065,11 @@ export interface components {
              */
             idempotency_key?: string | null;
             /**
+             * @description Only nodes that can hold it so well, each attempt in a cell of its own.
+             * @default null
+             */
+            isolation?: components["schemas"]["Level"] | null;
+            /**
              * @description How many failures of the work itself are tried again.
              * @default 3
              */
@@ -5676,6 +5692,7 @@ export type LeaseReply = components['schemas']['LeaseReply'];
 export type LeaseRequest = components['schemas']['LeaseRequest'];
 export type LedgerAsk = components['schemas']['LedgerAsk'];
 export type LedgerTold = components['schemas']['LedgerTold'];
+export type Level = components['schemas']['Level'];
 export type Liveness = components['schemas']['Liveness'];
 export type Location = components['schemas']['Location'];
 export type LockAsk = components['schemas']['LockAsk'];

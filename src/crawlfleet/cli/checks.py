@@ -19,7 +19,9 @@ import msgspec
 
 from crawlfleet import config, plugins
 from crawlfleet.cli.ports import taken
-from crawlfleet.errors import PluginError
+from crawlfleet.core.isolation import at_level, level_of
+from crawlfleet.errors import PluginError, SandboxFailed
+from crawlfleet.model.isolation import Level
 
 OLDEST_PYTHON: Final = (3, 11)
 OLDEST_SQLITE: Final = (3, 35)
@@ -71,6 +73,7 @@ def machine() -> Iterator[Check]:
     yield event_loop()
     yield open_files()
     yield sqlite()
+    yield sandbox()
 
 
 def python() -> Check:
@@ -96,6 +99,25 @@ def event_loop() -> Check:
     if find_spec("uvloop") is None:
         return warning("event loop", "uvloop is missing", "pip install uvloop, for more speed")
     return ok("event loop", "uvloop")
+
+
+def sandbox() -> Check:
+    """How well foreign code can be held here; each layer is tried."""
+    from crawlfleet.sandbox import probe
+
+    try:
+        found = probe.look()
+    except SandboxFailed as error:
+        return problem("sandbox", str(error), "run `python -m crawlfleet.sandbox.probe`")
+    level = level_of(frozenset(found.layers))
+    offer, _ = at_level(level, found)
+    shown = f"{level}: {', '.join(offer.layers)}"
+    higher = next((each for each in Level if each > level), None)
+    if level >= Level.L3 or higher is None:
+        return ok("sandbox", shown)
+    _, lacking = at_level(Level.L2 if level < Level.L2 else Level.L4, found)
+    why = "; ".join(f"{each} ({found.missing.get(each, '')})" for each in lacking)
+    return warning("sandbox", shown, f"for more, the machine lacks {why}")
 
 
 def open_files() -> Check:

@@ -20,6 +20,7 @@ from crawlfleet.cli.arguments import (
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.output import cell
 from crawlfleet.cli.trouble import FAILED
+from crawlfleet.model.isolation import Level
 
 WHERE: Final = "Where it may run"
 HOW: Final = "How it is run"
@@ -35,6 +36,7 @@ def register(app: typer.Typer) -> None:
             "crawlfleet submit sleep -p seconds=1 --wait",
             "crawlfleet submit http_fetch -p url=https://example.org",
             "crawlfleet submit sleep -p seconds=0.1 --count 1000",
+            "crawlfleet submit python -p function=shop.price --isolation L3",
             "crawlfleet submit --file tasks.jsonl --idempotency-key monday",
         ),
     )
@@ -100,6 +102,13 @@ async def submit(
     node_type: Annotated[
         str | None, typer.Option(help="The kind of node.", rich_help_panel=WHERE)
     ] = None,
+    isolation: Annotated[
+        Level | None,
+        typer.Option(
+            help="How well it must be kept apart: in a cell of a node that offers this level.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Submit so many of this task.")] = None,
     file: Annotated[
         str | None,
@@ -126,6 +135,7 @@ async def submit(
         "schedule_strategy": strategy,
         "target_region": region,
         "node_type": node_type,
+        "isolation": isolation,
         "cluster_id": cluster,
         "project_id": project,
         "max_retries": max_retries,

@@ -14,6 +14,7 @@ from crawlfleet.control.errands import Errands
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
+from crawlfleet.core.isolation import demanded
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
 from crawlfleet.errors import LeadershipLost
 from crawlfleet.model.change import Change
@@ -359,6 +360,7 @@ def _assignment(lease: Lease) -> Assignment:
         allocation=lease.execution.allocation,
         attempt=task.retry_count + task.loss_count + 1,
         parent_id=task.parent_id,
+        isolation=demanded(task.capabilities),
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from crawlfleet.core import dividing
 from crawlfleet.core.attempts import dedup_scope
 from crawlfleet.core.complaints import LONGEST_NAME, field_problem
+from crawlfleet.core.isolation import with_demand
 from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import NEVER, Change, Claim
@@ -79,7 +80,7 @@ def admit(request: TaskRequest, *, id: str, now: float, cause: str, digest: Dige
         parameters=request.parameters,
         priority=request.priority,
         min_resources=request.min_resources,
-        capabilities=request.capabilities,
+        capabilities=with_demand(request.capabilities, request.isolation),
         content_features=request.content_features,
         categories=request.categories,
         node_type=request.node_type,
@@ -136,6 +137,8 @@ def canonical_bytes(request: TaskRequest) -> bytes:
     """The same bytes for requests that ask the same, however their JSON was written."""
     plain = msgspec.structs.asdict(request)
     plain["parameters"] = msgspec.json.decode(request.parameters)
+    if request.isolation is None:
+        del plain["isolation"]  # keys that were claimed before there was such a field stay good
     return msgspec.json.encode(plain, order="sorted")
 
 

@@ -6,8 +6,11 @@ only addresses of the public internet are allowed, however they are spelt. Names
 here: the dialler asks about each address just before it connects to it.
 """
 
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
+
+from crawlfleet.model.isolation import Egress
 
 _METADATA: Final = frozenset(
     ip_address(text)
@@ -106,3 +109,26 @@ def embedded(ip: IPv4Address | IPv6Address) -> tuple[IPv4Address, ...]:
     if ip in _NAT64 or interface in _ISATAP:
         return (IPv4Address(low),)
     return ()
+
+
+def refused_by_lists(host: str, rules: Egress) -> str | None:
+    """Why the lists of a cell keep it from a host; `None` when they do not."""
+    return domain_refusal(host, rules.allow, rules.deny)
+
+
+def domain_refusal(host: str, allow: Sequence[str], deny: Sequence[str]) -> str | None:
+    """Why lists of domains keep somebody from a host; `None` when they do not.
+
+    A domain stands for itself and all below it; what is denied stays so, whatever is allowed.
+    """
+    name = host.rstrip(".").lower()
+    if any(_is_below(name, each) for each in deny):
+        return f"{host} is denied"
+    if allow and not any(_is_below(name, each) for each in allow):
+        return f"{host} is not among the domains that are allowed"
+    return None
+
+
+def _is_below(name: str, domain: str) -> bool:
+    wanted = domain.strip(".").lower().removeprefix("*.")
+    return bool(wanted) and f".{name}".endswith(f".{wanted}")

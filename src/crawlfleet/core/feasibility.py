@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.core.health import NO_NEW_WORK, is_only_busy, phrases_of
+from crawlfleet.core.isolation import CAPABILITY
 from crawlfleet.core.resources import demanded, units
 from crawlfleet.model.explanation import Reason
 from crawlfleet.model.node import Node, NodeStatus
@@ -230,6 +231,10 @@ def shortfall(need: Any, has: Any) -> Shortfall | None:
 
 def _lack(name: str, missing: Shortfall, has: Any) -> Reason:
     """The words of the filter `capabilities`."""
+    if name == CAPABILITY and missing.is_level:
+        # People know levels by their names. A node without a sandbox has none at all.
+        known = has is not None and not isinstance(has, str | bool)
+        missing = Shortfall(f"L{missing.needs}", True, f"L{has:g}" if known else "none")
     code = "level_missing" if missing.is_level else "names_missing"
     if not has:
         code = "capability_missing"

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from crawlfleet.model.cluster import NodeTerms
+from crawlfleet.model.isolation import Level
 from crawlfleet.model.log import LogPart, Progress
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources, Usage
@@ -133,6 +134,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     attempt: int = 1
     parent_id: str | None = None
     """The task that it is a part of."""
+    isolation: Level | None = None
+    """The lowest level of isolation that it may run in; as the node sees fit when not set."""
 
 
 class ExecutionOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from msgspec import Meta
 from crawlfleet.model.bounds import Count, Days, Delay, Megabytes, Seconds
 from crawlfleet.model.health_settings import HealthSettings as HealthSettings
 from crawlfleet.model.resources import NOTHING, Resources
+from crawlfleet.model.sandbox_settings import SandboxSettings as SandboxSettings
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -311,6 +312,7 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
             "lines; those between are left out."
         ),
     ] = 1.0
+    sandbox: SandboxSettings = SandboxSettings()
 
 
 class LogSettings(Section, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ _numbers = itertools.count(1)
 
 
 def make_assignment(
-    task_type: str, parameters: Any, *, timeout_s: float | None = None
+    task_type: str, parameters: Any, *, timeout_s: float | None = None, **others: Any
 ) -> Assignment:
     """An assignment as the master would send it; each has ids of its own."""
     number = next(_numbers)
@@ -52,6 +52,7 @@ def make_assignment(
         task_type=task_type,
         parameters=msgspec.Raw(msgspec.json.encode(parameters)),
         timeout_s=timeout_s,
+        **others,
     )
 
 

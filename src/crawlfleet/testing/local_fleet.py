@@ -138,9 +138,11 @@ def running(fleet: LocalFleet) -> Iterator[LocalFleet]:
 
 def _kind(process: psutil.Process) -> str:
     try:
-        command = process.cmdline()
+        command, name = process.cmdline(), process.name()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return "gone"
+    if "crawlfleet.sandbox.nursery" in command:
+        return "executor" if name == "cell" else "sandbox"
     if "crawlfleet.worker.child" in command:
         return "executor"
     # The word after `-m crawlfleet`; the leash that starts a process has it too.

@@ -2,21 +2,27 @@
 
 A process is started when it is first needed and kept for the next execution; a stop is an order
 first and SIGKILL after the grace, so that it always works. Programs in other languages
-(`worker.commands`) speak the same protocol and live in the same pool.
+(`worker.commands`) speak the same protocol and live in the same pool. Foreign code gets a process
+of its own in a cell of the sandbox, for one execution.
 """
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from crawlfleet import plugins, telemetry
+from crawlfleet.core.isolation import needs_cell
 from crawlfleet.model.inquiry import Finding
+from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.messages import Assignment, ExecutionOrder
 from crawlfleet.model.output import Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt, NotBegun, Observer
+from crawlfleet.ports.sandbox import CellOrder, Provide, Sandbox
 from crawlfleet.worker import pipe
+from crawlfleet.worker.confining import Unprovided, order_of
 from crawlfleet.worker.process import Child, Departed, FailedStart
 from crawlfleet.worker.turns import OverTime, Turn
 
@@ -34,10 +40,16 @@ class ProcessPool:
         self,
         settings: WorkerSettings,
         *,
+        sandbox: Sandbox | None = None,
+        provide: Mapping[str, Provide] | None = None,
         recycle_after: int = RECYCLE_AFTER,
         ready_timeout_s: float = READY_TIMEOUT_S,
     ) -> None:
+        """Without a `sandbox` nothing is confined, and what demands it fails. `provide` tells by
+        task type what executions in a cell need beyond the usual."""
         self._settings = settings
+        self._sandbox = sandbox
+        self._provide = provide or {}
         self._recycle_after = recycle_after
         self._ready_timeout_s = ready_timeout_s
         self._task_types = tuple(sorted({*plugins.names(plugins.EXECUTORS), *settings.commands}))
@@ -57,6 +69,11 @@ class ProcessPool:
         return self._task_types
 
     @property
+    def isolation(self) -> Isolation | None:
+        """How well it can keep foreign code apart; `None` when not at all."""
+        return self._sandbox.isolation if self._sandbox is not None else None
+
+    @property
     def ahead(self) -> int:
         return sum(child.ahead for child in self._children if not self._is_old(child))
 
@@ -68,6 +85,9 @@ class ProcessPool:
             self._log.warning("executor_prestart_failed", reason=str(failure))
         else:
             await self._release(child)
+        offers_code = self._settings.python_allow or self._settings.python_modules
+        if self._sandbox is not None and offers_code:
+            await self._sandbox.open()
 
     async def run(
         self, assignment: Assignment, observer: Observer, *, ahead: bool = False
@@ -81,13 +101,17 @@ class ProcessPool:
                 f"this node has no executor for {assignment.task_type!r}, only for {known};"
                 " install the package that offers it, or set `worker.commands`",
             )
+        try:
+            order = await self._order(assignment, ahead=ahead)
+        except Unprovided as error:
+            return _failed(error.error_class, str(error))
         while True:
             warm = True
             try:
                 if ahead and self._slots.locked():
                     child = self._quickest(kind)
                 else:
-                    child, warm = await self._acquire(kind)
+                    child, warm = await self._acquire(kind, order)
             except FailedStart as failure:
                 return _failed(ErrorClass.CRASH, str(failure), failure.output)
             talk = child.begin(_start(assignment), observer, assignment.timeout_s)
@@ -100,6 +124,24 @@ class ProcessPool:
                 if talk.has_begun or not warm or str(departure):
                     message = str(departure) or f"the executor process {end} during the work"
                     return _failed(departure.error_class, message, output)
+
+    async def _order(self, assignment: Assignment, *, ahead: bool) -> CellOrder | None:
+        """What the cell of an execution is given; `None` when it needs none. Raises `NotBegun`
+        and `Unprovided`."""
+        if not needs_cell(assignment.task_type, assignment.isolation, self._settings.sandbox):
+            return None
+        if self._sandbox is None:
+            if assignment.isolation is None:
+                return None
+            raise Unprovided(f"this node has no sandbox, but {assignment.isolation} is demanded")
+        if ahead and self._slots.locked():
+            raise NotBegun("it needs a process of its own")
+        offer = self._sandbox.isolation
+        if assignment.isolation is not None and offer.level < assignment.isolation:
+            raise Unprovided(
+                f"{assignment.isolation} is demanded, but this node only offers {offer.level}"
+            )
+        return await order_of(assignment, self._settings, self._provide.get(assignment.task_type))
 
     def order(self, order: ExecutionOrder) -> bool:
         child = self._at_work.get(order.execution_id)
@@ -145,6 +187,8 @@ class ProcessPool:
             for child in self._children:
                 group.create_task(child.retire(self._settings.stop_grace_s))
         self._children.clear()
+        if self._sandbox is not None:
+            await self._sandbox.close()
 
     def _kind_of(self, task_type: str) -> str | None:
         if task_type in self._settings.commands:
@@ -169,9 +213,10 @@ class ProcessPool:
             raise
         finally:
             self._at_work.pop(talk.id, None)
+        figures = child.figures
         if not child.under_way:
             await self._release(child)
-        return _attempt_of(reply, talk.took_s)
+        return _attempt_of(reply, talk.took_s, figures)
 
     async def _halt(self, child: Child, talk: Turn) -> None:
         clean = False
@@ -206,8 +251,9 @@ class ProcessPool:
             raise NotBegun("no executor is that quick now")
         return best
 
-    async def _acquire(self, kind: str) -> tuple[Child, bool]:
-        """A process of the kind with nothing to do; and whether it was there before.
+    async def _acquire(self, kind: str, order: CellOrder | None = None) -> tuple[Child, bool]:
+        """A process of the kind with nothing to do; and whether it was there before. With an
+        `order`, a new one in a cell.
 
         Waits for a slot, which the process then holds until nothing is under way in it.
         Raises `FailedStart`.
@@ -215,7 +261,7 @@ class ProcessPool:
         await self._slots.acquire()
         self._taken += 1
         try:
-            child, warm = await self._find(kind)
+            child, warm = await self._find(kind, order)
         except BaseException:
             self._free_slot()
             raise
@@ -233,8 +279,8 @@ class ProcessPool:
             self._taken -= 1
             self._slots.release()
 
-    async def _find(self, kind: str) -> tuple[Child, bool]:
-        while fitting := [child for child in self._idle if child.kind == kind]:
+    async def _find(self, kind: str, order: CellOrder | None) -> tuple[Child, bool]:
+        while order is None and (fitting := [child for child in self._idle if child.kind == kind]):
             child = fitting[-1]  # the one used last, so that the others can be given up
             self._idle.remove(child)
             if not child.departed:
@@ -245,9 +291,14 @@ class ProcessPool:
         if len(self._idle) + self._taken > self._settings.slots:  # idle ones of other kinds
             await self._dismiss(self._idle.pop(0))
         began = time.monotonic()
-        child = await Child.spawn(
-            kind, self._settings.commands.get(kind, ()), self._hello, self._ready_timeout_s
-        )
+        if order is not None and self._sandbox is not None:
+            child = await Child.confine(
+                kind, order, self._sandbox, self._hello, self._ready_timeout_s
+            )
+        else:
+            child = await Child.spawn(
+                kind, self._settings.commands.get(kind, ()), self._hello, self._ready_timeout_s
+            )
         self._log.debug("executor_ready", kind=kind, seconds=time.monotonic() - began)
         self._children.add(child)
         if self._closed:
@@ -268,7 +319,7 @@ class ProcessPool:
             self._free_slot()
 
     def _is_old(self, child: Child) -> bool:
-        return child.executions >= self._recycle_after
+        return child.is_confined or child.executions >= self._recycle_after
 
     async def _dismiss(self, child: Child) -> None:
         self._children.discard(child)
@@ -288,12 +339,12 @@ def _start(assignment: Assignment) -> pipe.Start:
     )
 
 
-def _attempt_of(reply: pipe.Ending, elapsed_s: float) -> Attempt:
+def _attempt_of(reply: pipe.Ending, elapsed_s: float, figures: Mapping[str, float]) -> Attempt:
     match reply:
         case pipe.Result(data=data) if (size := memoryview(data).nbytes) > pipe.MAX_RESULT_BYTES:
             return _failed(ErrorClass.ERROR, pipe.too_large(size))
         case pipe.Result(data=data, metrics=metrics):
-            return Attempt(data=data, metrics={**metrics, "elapsed_s": elapsed_s})
+            return Attempt(data=data, metrics={**metrics, **figures, "elapsed_s": elapsed_s})
         case pipe.Error(error_class=error_class, message=message, details=details):
             return _failed(error_class, message, details)
         case pipe.Returned() | pipe.Stopped():

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Final, cast
 
 from crawlfleet import telemetry
+from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.inquiry import Finding
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NotBegun, Observer
+from crawlfleet.ports.sandbox import Cell, CellOrder, Sandbox
 from crawlfleet.worker import leash, pipe
 from crawlfleet.worker.output import Output
 from crawlfleet.worker.turns import Turn, Turns
@@ -92,6 +94,7 @@ class Child(asyncio.SubprocessProtocol):
         self._usual_s = AHEAD_S
         """How long an execution takes."""
         self._ended = False
+        self._cell: Cell | None = None
 
     @classmethod
     async def spawn(
@@ -108,18 +111,38 @@ class Child(asyncio.SubprocessProtocol):
             )
         except OSError as error:
             raise FailedStart(f"no process can be started: {error}") from error
+        return await child._made_ready(hello, ready_timeout_s)
+
+    @classmethod
+    async def confine(
+        cls,
+        kind: str,
+        order: CellOrder,
+        sandbox: Sandbox,
+        hello: pipe.Hello,
+        ready_timeout_s: float,
+    ) -> "Child":
+        """The same in a cell of its own, for one execution."""
         try:
-            await child._greet(hello, ready_timeout_s)
+            cell, child = await sandbox.start(order, lambda: cls(kind))
+        except SandboxFailed as error:
+            raise FailedStart(str(error)) from error
+        child._cell = cell
+        return await child._made_ready(hello, ready_timeout_s)
+
+    async def _made_ready(self, hello: pipe.Hello, ready_timeout_s: float) -> "Child":
+        try:
+            await self._greet(hello, ready_timeout_s)
         except Departed as departure:
             if str(departure):
-                child.kill()
-            end, output = await child.obituary()
+                self.kill()
+            end, output = await self.obituary()
             why = str(departure) or f"the executor process {end} before it was ready"
             raise FailedStart(why, output) from None
         except BaseException:
-            await child.end()
+            await self.end()
             raise
-        return child
+        return self
 
     async def _greet(self, hello: pipe.Hello, ready_timeout_s: float) -> None:
         self._send(hello)
@@ -142,6 +165,16 @@ class Child(asyncio.SubprocessProtocol):
                 " correct `worker.commands`"
             )
         self._queue = min(max(ready.ahead, 0), pipe.MAX_AHEAD)
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether it lives in a cell, which is not used again."""
+        return self._cell is not None
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What it used, where that is counted."""
+        return self._cell.figures() if self._cell is not None else {}
 
     @property
     def under_way(self) -> int:
@@ -191,9 +224,12 @@ class Child(asyncio.SubprocessProtocol):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_S):
                 await self._silent.wait()
+        manner = _manner(code)
+        if self._cell is not None and (reason := self._cell.reason()):
+            manner = f"{reason}, and was ended"
         await self.end()
         self._output.end_line()
-        return _manner(code), self._output.tail
+        return manner, self._output.tail
 
     async def retire(self, grace_s: float) -> None:
         """Let it go by closing its stdin; by force after the grace."""
@@ -217,10 +253,14 @@ class Child(asyncio.SubprocessProtocol):
         finally:
             self._ended = self._exited.is_set()
             self._transport.close()
+            if self._cell is not None:
+                await self._cell.clear()
 
     def kill(self) -> None:
         """Order its end; `end` waits for it."""
-        if not self._ended:  # afterwards, the number may belong to somebody else
+        if self._cell is not None:
+            self._cell.kill()
+        elif not self._ended:  # afterwards, the number may belong to somebody else
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._transport.get_pid(), signal.SIGKILL)
 

@@ -1,0 +1,1 @@
+"""Cells for foreign code: what the machine can hold it with, and how it is put there."""

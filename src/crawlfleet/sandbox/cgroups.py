@@ -1,0 +1,274 @@
+"""Control groups of cells: memory, CPU time and processes of a whole tree, counted by the kernel.
+
+Both versions are written in the same few steps. Names carry the key of the node that made them,
+so that it finds again what an earlier life of its left, and touches nobody else's.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from crawlfleet.model.isolation import Limits
+
+ROOT: Final = Path("/sys/fs/cgroup")
+PROC: Final = Path("/proc")
+PERIOD_US: Final = 100_000
+LEAST_QUOTA_US: Final = 1_000
+MEGABYTE: Final = 1 << 20
+REMOVE_WAIT_S: Final = 3.0
+LOOK_AGAIN_S: Final = 0.004
+CONTROLLERS: Final = ("memory", "cpu", "pids")
+AGENTS_LEAF: Final = "agent"
+
+
+class Groups(Protocol):
+    """Makes groups for the cells of one node."""
+
+    def make(self, id: str, limits: Limits) -> "Group":
+        """A group with these limits, in which nothing runs yet; raises `OSError`."""
+        ...
+
+    def left(self) -> Iterator["Group"]:
+        """Groups that an earlier life of the node made."""
+        ...
+
+
+class Group:
+    """One cell's group: a folder of each hierarchy, which is one in version 2."""
+
+    def __init__(self, folders: list[Path], limits: Limits | None = None) -> None:
+        self._folders = folders
+        self._limits = limits or Limits()
+
+    @property
+    def entrances(self) -> tuple[str, ...]:
+        """The files that a process writes `0` to, to enter."""
+        return tuple(str(folder / "cgroup.procs") for folder in self._folders)
+
+    def excess(self) -> str:
+        """Which limit the kernel ended something for, in words."""
+        if not self._counted("memory.oom_control", "memory.events", name="oom_kill"):
+            return ""
+        return f"used more than its {self._limits.memory_mb or 0:g} MB of memory"
+
+    def figures(self) -> dict[str, float]:
+        """The most memory that it held."""
+        peak = self._number("memory.max_usage_in_bytes") or self._number("memory.peak")
+        return {"peak_memory_mb": round(peak / MEGABYTE, 1)} if peak else {}
+
+    def kill(self) -> None:
+        """End all that is in it; nothing can be forked there meanwhile."""
+        for folder in self._folders:
+            if (folder / "cgroup.kill").exists():
+                _write(folder / "cgroup.kill", "1")
+                return
+        for folder in self._folders:
+            if (folder / "pids.max").exists():
+                _write(folder / "pids.max", "0")
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def processes(self) -> set[int]:
+        found: set[int] = set()
+        for folder in self._folders:
+            with contextlib.suppress(OSError):
+                found.update(map(int, (folder / "cgroup.procs").read_text().split()))
+        return found
+
+    async def remove(self) -> bool:
+        """End what is in it, and remove it; whether nothing is left."""
+        until = time.monotonic() + REMOVE_WAIT_S
+        while not self._try_remove():
+            if time.monotonic() > until:
+                return False
+            await asyncio.sleep(LOOK_AGAIN_S)
+        return True
+
+    def remove_now(self) -> bool:
+        """The same, where nobody else waits."""
+        until = time.monotonic() + REMOVE_WAIT_S
+        while not self._try_remove():
+            if time.monotonic() > until:
+                return False
+            time.sleep(LOOK_AGAIN_S)
+        return True
+
+    def _try_remove(self) -> bool:
+        if self.processes():
+            self.kill()
+        for folder in self._folders:
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    folder.rmdir()
+                except OSError:
+                    return False
+        return True
+
+    def _counted(self, *files: str, name: str) -> int:
+        for folder in self._folders:
+            for file in files:
+                for line in _read(folder / file).splitlines():
+                    key, _, value = line.partition(" ")
+                    if key == name and value.isdecimal():
+                        return int(value)
+        return 0
+
+    def _number(self, file: str) -> int:
+        texts = (_read(folder / file) for folder in self._folders)
+        return next((int(text) for text in texts if text.isdecimal()), 0)
+
+
+class GroupsV1:
+    """By version 1: a tree of folders for each controller. Needs root."""
+
+    def __init__(self, key: str, *, root: Path = ROOT, proc: Path = PROC) -> None:
+        self._key = key
+        self._root = root
+        self._proc = proc
+
+    def make(self, id: str, limits: Limits) -> Group:
+        homes = _homes(self._proc)
+        folders: list[Path] = []
+        try:
+            for controller in CONTROLLERS:
+                top = self._root / controller
+                home = top / homes.get(controller, "").lstrip("/")
+                folder = (home if home.is_dir() else top) / _name(self._key, id)
+                if not (folder.parent / "cgroup.procs").exists():
+                    raise FileNotFoundError(f"no controller {controller} in {top}")
+                folder.mkdir()
+                folders.append(folder)
+                _limit_v1(folder, controller, limits)
+        except OSError:
+            Group(folders).remove_now()
+            raise
+        return Group(folders, limits)
+
+    def left(self) -> Iterator[Group]:
+        yield from _left([self._root / each for each in CONTROLLERS], self._key)
+
+
+class GroupsV2:
+    """By version 2: one tree. The agent's own group must be its to divide, as systemd's
+    `Delegate=yes` or a container makes it."""
+
+    def __init__(self, key: str, *, root: Path = ROOT, proc: Path = PROC) -> None:
+        self._key = key
+        self._root = root
+        self._proc = proc
+
+    def make(self, id: str, limits: Limits) -> Group:
+        home = self._divided()
+        folder = home / _name(self._key, id)
+        folder.mkdir()
+        try:
+            if limits.memory_mb is not None:
+                _put(folder / "memory.max", str(int(limits.memory_mb * MEGABYTE)))
+                _write(folder / "memory.swap.max", "0")
+                _write(folder / "memory.oom.group", "1")
+            if limits.cpu_cores is not None:
+                _put(folder / "cpu.max", f"{_quota(limits.cpu_cores)} {PERIOD_US}")
+            if limits.pids is not None:
+                _put(folder / "pids.max", str(limits.pids))
+        except OSError:
+            Group([folder]).remove_now()
+            raise
+        return Group([folder], limits)
+
+    def left(self) -> Iterator[Group]:
+        yield from _left([self._root], self._key)
+
+    def _divided(self) -> Path:
+        """The agent's group, with all controllers given to the groups in it.
+
+        A group that is divided can hold no process itself, unless it is the root; so whoever is
+        in it moves into a leaf first.
+        """
+        # Beside those of version 1, its tree has a place of its own.
+        top = self._root if (self._root / "cgroup.controllers").exists() else self._root / "unified"
+        home = top / _homes(self._proc).get("", "").lstrip("/")
+        if home.name == AGENTS_LEAF:  # from an earlier time
+            home = home.parent
+        if not home.is_dir():
+            home = top
+        given = set(_read(home / "cgroup.subtree_control").split())
+        if set(CONTROLLERS) <= given:
+            return home
+        offered = set(_read(home / "cgroup.controllers").split())
+        if missing := [each for each in CONTROLLERS if each not in offered]:
+            raise FileNotFoundError(f"no controller {', '.join(missing)} in {home}")
+        if home != top:
+            leaf = home / AGENTS_LEAF
+            leaf.mkdir(exist_ok=True)
+            for pid in _read(home / "cgroup.procs").split():
+                with contextlib.suppress(ProcessLookupError):
+                    _put(leaf / "cgroup.procs", pid)
+        _put(home / "cgroup.subtree_control", " ".join(f"+{each}" for each in CONTROLLERS))
+        return home
+
+
+def _limit_v1(folder: Path, controller: str, limits: Limits) -> None:
+    if controller == "memory" and limits.memory_mb is not None:
+        most = str(int(limits.memory_mb * MEGABYTE))
+        _put(folder / "memory.limit_in_bytes", most)
+        _write(folder / "memory.memsw.limit_in_bytes", most)
+    elif controller == "cpu" and limits.cpu_cores is not None:
+        _put(folder / "cpu.cfs_period_us", str(PERIOD_US))
+        _put(folder / "cpu.cfs_quota_us", str(_quota(limits.cpu_cores)))
+    elif controller == "pids" and limits.pids is not None:
+        _put(folder / "pids.max", str(limits.pids))
+
+
+def _quota(cores: float) -> int:
+    return max(int(cores * PERIOD_US), LEAST_QUOTA_US)
+
+
+def _name(key: str, id: str) -> str:
+    return f"crawlfleet.{key}.{id}"
+
+
+def _left(tops: list[Path], key: str) -> Iterator[Group]:
+    found: dict[str, list[Path]] = {}
+    prefix = _name(key, "")
+    for top in tops:
+        for parent, names, _ in os.walk(top):
+            for name in names:
+                if name.startswith(prefix):
+                    found.setdefault(name, []).append(Path(parent, name))
+    for folders in found.values():
+        yield Group(folders)
+
+
+def _homes(proc: Path) -> dict[str, str]:
+    """The groups of this process, by controller; that of version 2 has the empty name."""
+    homes = {}
+    for line in _read(proc / "self" / "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            homes[controller] = path
+    return homes
+
+
+def _put(file: Path, text: str) -> None:
+    """Write to a file that must be there: opening one for writing would not make it here."""
+    with file.open("r+") as opened:
+        opened.write(text)
+
+
+def _write(file: Path, text: str) -> None:
+    """The same where it may be missing."""
+    with contextlib.suppress(OSError):
+        _put(file, text)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

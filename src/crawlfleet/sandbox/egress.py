@@ -1,0 +1,240 @@
+"""The way out of a cell: a proxy of the agent's, which connects to what may be reached.
+
+It speaks what every HTTP library can (`HTTP_PROXY`): CONNECT, and plain requests with the whole
+URL. The guard judges the address that is connected to, so that it is the same how a name is
+spelt or what DNS says of it; a cell needs no DNS, and has none. What goes through is counted, and
+slowed down to what the execution was allocated.
+"""
+
+import asyncio
+import base64
+import contextlib
+import hmac
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from crawlfleet.crawl.dial import AddressRefused, Dialler, NetworkTrouble
+from crawlfleet.crawl.request import Origin, read_target
+from crawlfleet.model.isolation import Egress
+
+HEAD_BYTES: Final = 32_768
+HEAD_WAIT_S: Final = 30.0
+CHUNK_BYTES: Final = 1 << 16
+CONNECT_S: Final = 20.0
+LINGER_S: Final = 60.0
+"""How long an answer may take to end when whoever asked has no more to say."""
+BURST_S: Final = 0.1
+"""So much of a second's bytes may go at once."""
+MOST_CONNECTIONS: Final = 256
+BITS_OF_A_MEGABIT: Final = 1e6
+_HOP_HEADERS: Final = (b"proxy-", b"connection:", b"keep-alive:")
+
+Judge = Callable[[str, Egress], str | None]
+"""Why a host may not be reached, by the lists of domains; `None` when it may."""
+
+
+class Pace:
+    """So many bytes a second, of all connections together."""
+
+    def __init__(self, mbps: float | None) -> None:
+        self._rate = mbps * BITS_OF_A_MEGABIT / 8 if mbps else None
+        self._free_at = 0.0
+
+    async def take(self, size: int) -> None:
+        """Wait until so many bytes more may have gone."""
+        if self._rate is None:
+            return
+        now = time.monotonic()
+        self._free_at = max(self._free_at, now - BURST_S) + size / self._rate
+        if self._free_at > now:
+            await asyncio.sleep(self._free_at - now)
+
+
+class _Upstream(asyncio.StreamReaderProtocol):
+    """A connection to somebody, as streams."""
+
+    def __init__(self) -> None:
+        self.reader = asyncio.StreamReader(limit=CHUNK_BYTES)
+        super().__init__(self.reader)
+        self.transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport = transport
+
+    def writer(self) -> asyncio.StreamWriter:
+        loop = asyncio.get_running_loop()
+        assert isinstance(self.transport, asyncio.Transport)
+        return asyncio.StreamWriter(self.transport, self, self.reader, loop)
+
+
+class _Refused(Exception):
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class EgressProxy:
+    """Of one cell. `password` is asked for where others could reach the door, too."""
+
+    def __init__(
+        self, rules: Egress, *, judge: Judge, password: str = "", dialler: Dialler | None = None
+    ) -> None:
+        self._rules = rules
+        self._judge = judge
+        self._asked = base64.b64encode(f"cell:{password}".encode()) if password else b""
+        self._dialler = dialler or Dialler(allow_private=rules.allow_private, connect_s=CONNECT_S)
+        self._pace = Pace(rules.bandwidth_mbps)
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self.received = self.sent = self.refused = 0
+        """Bytes from outside, bytes to outside, and requests that were turned down."""
+
+    async def open(self, door: socket.socket) -> None:
+        """Answer whoever comes to a listening socket."""
+        door.setblocking(False)
+        self._server = await asyncio.start_server(self._admit, sock=door, limit=HEAD_BYTES)
+
+    async def close(self) -> None:
+        """Break off everything; may be called twice."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        connections = list(self._connections)
+        for connection in connections:
+            connection.cancel()
+        if connections:
+            await asyncio.wait(connections, timeout=1.0)
+        await self._dialler.close()
+
+    def figures(self) -> dict[str, float]:
+        """What went through."""
+        return {
+            "egress_received_bytes": float(self.received),
+            "egress_sent_bytes": float(self.sent),
+            "egress_refused": float(self.refused),
+        }
+
+    def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving = asyncio.create_task(self._serve(reader, writer), name="egress of a cell")
+        self._connections.add(serving)
+        serving.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if len(self._connections) > MOST_CONNECTIONS:
+                raise _Refused("503 Service Unavailable", "too many connections at once")
+            async with asyncio.timeout(HEAD_WAIT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+            await self._forward(head, reader, writer)
+        except _Refused as refusal:
+            self.refused += 1
+            writer.write(_answer(refusal.status, str(refusal)))
+            with contextlib.suppress(OSError):
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # whoever asked is gone, or made no sense
+        finally:
+            writer.close()
+
+    async def _forward(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        first, *lines = head[:-4].split(b"\r\n")
+        self._check_password(lines)
+        words = first.split(b" ")
+        if len(words) != 3:
+            raise _Refused("400 Bad Request", "not an HTTP request")
+        method, url, version = words
+        is_tunnel = method == b"CONNECT"
+        target = read_target(
+            f"http://{url.decode('latin-1')}/" if is_tunnel else url.decode("latin-1")
+        )
+        if target is None or (not is_tunnel and target.origin.tls):
+            raise _Refused("400 Bad Request", "use CONNECT, or the whole URL of a plain request")
+        upstream = await self._dial(target.origin)
+        out = upstream.writer()
+        try:
+            if is_tunnel:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                kept = [each for each in lines if not each.lower().startswith(_HOP_HEADERS)]
+                request = b" ".join((method, target.path.encode(), version))
+                plain = b"\r\n".join((request, *kept, b"Connection: close", b"", b""))
+                out.write(plain)
+                self.sent += len(plain)
+            await self._exchange(reader, writer, upstream.reader, out)
+        finally:
+            out.close()
+
+    def _check_password(self, lines: list[bytes]) -> None:
+        if not self._asked:
+            return
+        for line in lines:
+            name, _, value = line.partition(b":")
+            if name.strip().lower() == b"proxy-authorization":
+                shown = value.strip().partition(b" ")[2].strip()
+                if hmac.compare_digest(shown, self._asked):
+                    return
+        raise _Refused("407 Proxy Authentication Required", "this is somebody else's proxy")
+
+    async def _dial(self, origin: Origin) -> _Upstream:
+        if reason := self._judge(origin.host, self._rules):
+            raise _Refused("403 Forbidden", reason)
+        try:
+            # Never with TLS: what is in the tunnel is between the cell and the other side.
+            upstream, address = await self._dialler.open(
+                origin._replace(tls=False), None, _Upstream
+            )
+        except AddressRefused as error:
+            raise _Refused("403 Forbidden", error.reason) from None
+        except NetworkTrouble as error:
+            raise _Refused("502 Bad Gateway", str(error)) from None
+        if address in self._rules.deny:
+            upstream.writer().close()
+            raise _Refused("403 Forbidden", f"{address} is denied")
+        return upstream
+
+    async def _exchange(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        from_out: asyncio.StreamReader,
+        out: asyncio.StreamWriter,
+    ) -> None:
+        """Carry bytes both ways until the other side has ended, or for a while after this one."""
+        going = asyncio.create_task(self._carry(reader, out, is_sent=True))
+        coming = asyncio.create_task(self._carry(from_out, writer, is_sent=False))
+        try:
+            await asyncio.wait([going, coming], return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                await asyncio.wait([coming], timeout=LINGER_S)
+        finally:
+            going.cancel()
+            coming.cancel()
+            await asyncio.wait([going, coming])
+
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_sent: bool
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(CHUNK_BYTES):
+                if is_sent:
+                    self.sent += len(data)
+                else:
+                    self.received += len(data)
+                await self._pace.take(len(data))
+                writer.write(data)
+                await writer.drain()
+            if is_sent and writer.can_write_eof():
+                writer.write_eof()
+
+
+def _answer(status: str, reason: str) -> bytes:
+    body = f"crawlfleet: {reason}\n".encode()
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    ).encode() + body

@@ -1,0 +1,271 @@
+"""The sandbox of a node: makes cells, and knows what each of them needs on this machine.
+
+Cells are forked from the nursery, a process of its own that holds nothing worth stealing. Every
+cell has an id; whatever is made for it carries that id and the node's key, so that what a killed
+agent left can be found and removed by its next life, and by nobody else's.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar, cast
+
+from crawlfleet.errors import SandboxFailed
+from crawlfleet.model.isolation import Isolation, Layer, Limits
+from crawlfleet.ports.sandbox import CellOrder
+from crawlfleet.sandbox import sights, spec, world
+from crawlfleet.sandbox.cell import LocalCell
+from crawlfleet.sandbox.cgroups import Groups, GroupsV1, GroupsV2
+from crawlfleet.sandbox.egress import EgressProxy, Judge
+from crawlfleet.sandbox.nest import HOST_MODULE, KEPT_VARIABLES, Nest
+from crawlfleet.sandbox.premises import Premises
+from crawlfleet.sandbox.probe import CELL_UID
+from crawlfleet.telemetry import Component, logger
+
+PROXY_PORT: Final = 3128
+PROXY_VARIABLES: Final = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy"),
+)
+SCRATCH: Final = world.TEMPORARY + "/cell"
+USUAL_FILES: Final = 1024
+WARDENS: Final = 2
+"""Processes of a cell that are not its work's."""
+MEGABYTE: Final = 1 << 20
+
+P = TypeVar("P")
+log = logger(Component.WORKER)
+
+
+class LocalSandbox:
+    """A `Sandbox` on this machine."""
+
+    def __init__(
+        self,
+        *,
+        isolation: Isolation,
+        place: Premises,
+        judge: Judge,
+        hidden: tuple[str, ...] = (),
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`judge` says whom a cell may reach, by its lists. `hidden` is what no cell may see, even
+        where it lies in something that it may. Removes what an earlier life left."""
+        self._isolation = isolation
+        self._layers = frozenset(isolation.layers)
+        self._place = place
+        self._judge = judge
+        self._kept = {name: environ[name] for name in KEPT_VARIABLES if name in environ}
+        self._uid = CELL_UID if Layer.OTHER_USER in self._layers else None
+        self._nest = Nest(self._kept, uid=self._uid)
+        self._groups = _groups(self._layers, place.key)
+        self._hidden = tuple({str(Path(each).resolve()) for each in (*hidden, str(place.folder))})
+        self._seen = (
+            *sights.system(),
+            *sights.packages(environ, by_others=self._uid is not None),
+        )
+        self._links = sights.links_of()
+        self._cells: set[LocalCell] = set()
+        self._sweep()
+
+    @property
+    def isolation(self) -> Isolation:
+        return self._isolation
+
+    async def open(self) -> None:
+        with contextlib.suppress(OSError):
+            self._nest.open()
+
+    async def start(self, order: CellOrder, make: Callable[[], P]) -> tuple[LocalCell, P]:
+        id = secrets.token_hex(6)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        cell = LocalCell(ours, has_namespace=Layer.PID_NAMESPACE in self._layers)
+        self._cells.add(cell)
+        pipes: tuple[int, ...] = ()
+        try:
+            with theirs:
+                way = self._way_out(order, cell)
+                made = self._specify(id, order, cell, way)
+                pipes = self._nest.fork(theirs)
+            ours.send(spec.encode(made))
+            await cell.begin()
+            if cell.proxy is not None:
+                await cell.proxy.open(way.door or socket.socket(fileno=cell.fds.pop()))
+            listener = make()
+            ends, pipes = pipes, ()
+            await cell.connect(cast("asyncio.SubprocessProtocol", listener), ends)
+        except OSError as error:
+            await self._end(cell)
+            raise SandboxFailed(f"the cell cannot be made: {error}") from error
+        except BaseException:
+            await self._end(cell)
+            raise
+        finally:
+            _close(pipes)
+        cell.traces.append(lambda: self._forget(cell))
+        return cell, listener
+
+    async def close(self) -> None:
+        for cell in list(self._cells):
+            await self._end(cell)
+        await self._nest.close()
+        self._place.close()
+
+    def _sweep(self) -> None:
+        groups = list(self._groups.left()) if self._groups is not None else []
+        stuck = sum(not group.remove_now() for group in groups)
+        folders = self._place.sweep()
+        if groups or folders:
+            log.info("cells of an earlier life removed", groups=len(groups), folders=folders)
+        if stuck:
+            log.warning("control groups of an earlier life cannot be removed", groups=stuck)
+
+    def _way_out(self, order: CellOrder, cell: LocalCell) -> "_WayOut":
+        """Where the cell will find its proxy. With a network of its own it opens the door itself,
+        and hands it over; else the agent does, and only lets in who knows the password."""
+        if order.egress is None:
+            return _WayOut()
+        if Layer.NET_NAMESPACE in self._layers:
+            cell.proxy = EgressProxy(order.egress, judge=self._judge)
+            return _WayOut(PROXY_PORT, f"http://127.0.0.1:{PROXY_PORT}")
+        password = secrets.token_hex(16)
+        cell.proxy = EgressProxy(order.egress, judge=self._judge, password=password)
+        door = socket.create_server(("127.0.0.1", 0))
+        port = door.getsockname()[1]
+        return _WayOut(port, f"http://cell:{password}@127.0.0.1:{port}", door)
+
+    def _specify(self, id: str, order: CellOrder, cell: LocalCell, way: "_WayOut") -> spec.CellSpec:
+        """All that is made for a cell before it begins is made here, and known to it."""
+        limits = order.limits
+        entrances: tuple[str, ...] = ()
+        if self._groups is not None:
+            group = cell.group = self._groups.make(id, _with_wardens(limits))
+            entrances = group.entrances
+        has_root = Layer.MOUNT_NAMESPACE in self._layers
+        scratch = SCRATCH if has_root else self._make_scratch(id, cell)
+        memory = _bytes(limits.memory_mb)
+        made = spec.CellSpec(
+            layers=self._isolation.layers,
+            module="" if order.command else HOST_MODULE,
+            command=order.command,
+            variables=self._variables(order, scratch, way),
+            proxy_port=way.port,
+            scratch=scratch,
+            folder=order.folder,
+            measured=order.writable if has_root else (scratch, *order.writable),
+            rlimits=self._rlimits(limits),
+            memory_bytes=memory,
+            disk_bytes=_bytes(limits.disk_mb),
+            uid=self._uid,
+            groups=entrances,
+        )
+        return self._with_sights(made, order) if self._layers & _OF_FILES else made
+
+    def _with_sights(self, made: spec.CellSpec, order: CellOrder) -> spec.CellSpec:
+        binds = sights.binds(
+            self._seen,
+            order.readable,
+            order.writable,
+            own=self._uid is not None,
+            hidden=self._hidden,
+        )
+        if Layer.MOUNT_NAMESPACE in self._layers:
+            return spec.replace(
+                made,
+                base=str(self._place.base),
+                binds=binds,
+                links=self._links,
+                hidden=self._hidden,
+                readable=("/",),
+                writable=(world.TEMPORARY, world.SHARED_MEMORY, *order.writable),
+            )
+        apart = (*order.readable, *order.writable)
+        listed = (each.path for each in binds if each.path not in apart)
+        readable = (*sights.carved(listed, self._hidden), *apart)
+        return spec.replace(
+            made,
+            readable=(*readable, *self._links, *sights.PROC_FILES, "/proc/self"),
+            writable=(made.scratch, *order.writable),
+        )
+
+    def _make_scratch(self, id: str, cell: LocalCell) -> str:
+        made = self._place.scratch(id)
+        cell.traces.append(lambda: asyncio.to_thread(shutil.rmtree, made, ignore_errors=True))
+        return str(made)
+
+    def _rlimits(self, limits: Limits) -> dict[str, int]:
+        found = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": limits.files or USUAL_FILES}
+        if (disk := _bytes(limits.disk_mb)) is not None:
+            found["RLIMIT_FSIZE"] = disk
+        if self._groups is None and (memory := _bytes(limits.memory_mb)) is not None:
+            found["RLIMIT_DATA"] = memory
+        if limits.pids is not None:
+            # Where a cell is a user of its own, or has a namespace of users, only its processes
+            # count; elsewhere all of the same user do.
+            others = 0 if Layer.USER_NAMESPACE in self._layers else _tasks_of(os.getuid())
+            found["RLIMIT_NPROC"] = others + limits.pids + WARDENS
+        return found
+
+    def _variables(self, order: CellOrder, scratch: str, way: "_WayOut") -> dict[str, str]:
+        usual = {"PATH": os.defpath, "LANG": "C.UTF-8"}
+        own = {"HOME": scratch, "TMPDIR": scratch}
+        if way.url:
+            own |= dict.fromkeys(PROXY_VARIABLES, way.url)
+            own |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
+        return usual | self._kept | own | order.variables
+
+    async def _end(self, cell: LocalCell) -> None:
+        await cell.clear()
+        self._cells.discard(cell)
+
+    async def _forget(self, cell: LocalCell) -> None:
+        self._cells.discard(cell)
+
+
+class _WayOut(NamedTuple):
+    """Where a cell finds its proxy; nowhere when the port is 0."""
+
+    port: int = 0
+    url: str = ""
+    door: socket.socket | None = None
+    """Opened here already."""
+
+
+_OF_FILES: Final = frozenset({Layer.MOUNT_NAMESPACE, Layer.LANDLOCK})
+
+
+def _groups(layers: frozenset[Layer], key: str) -> Groups | None:
+    if Layer.CGROUP_V2 in layers:
+        return GroupsV2(key)
+    return GroupsV1(key) if Layer.CGROUP_V1 in layers else None
+
+
+def _with_wardens(limits: Limits) -> Limits:
+    if limits.pids is None:
+        return limits
+    return spec.replace(limits, pids=limits.pids + WARDENS)
+
+
+def _close(fds: tuple[int, ...]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _bytes(megabytes: float | None) -> int | None:
+    return None if megabytes is None else int(megabytes * MEGABYTE)
+
+
+def _tasks_of(uid: int) -> int:
+    """Processes and threads of a user."""
+    count = 0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if entry.stat().st_uid == uid:
+                    count += len(list(Path(entry.path, "task").iterdir()))
+    return count

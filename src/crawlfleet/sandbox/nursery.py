@@ -1,0 +1,83 @@
+"""The program that cells are forked from: `python -m crawlfleet.sandbox.nursery UID MODULE…`.
+
+It has imported what the executors need and knows nothing else: no settings, no keys, no other
+cell's orders. So a cell begins in the time of a fork, and finds nothing in its memory. It is told
+by a message with four file descriptors on its stdin: the way to the agent, and the pipes that
+become stdin, stdout and stderr. It ends with the agent. UID is whom cells become, or `-`.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from crawlfleet import plugins
+from crawlfleet.sandbox import inmate, kernel
+
+FDS_OF_A_CELL = 4
+
+
+def serve(orders: socket.socket, own: int | None) -> None:
+    """Fork cells until the agent is gone."""
+    while True:
+        data, fds, _, _ = socket.recv_fds(orders, 16, FDS_OF_A_CELL)
+        if not data:
+            return
+        if len(fds) == FDS_OF_A_CELL and os.fork() == 0:
+            orders.close()
+            inmate.become(socket.socket(fileno=fds[0]), fds[1:], own=own)
+        for fd in fds:
+            os.close(fd)
+
+
+def main() -> None:
+    orders = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(nothing, fd)
+    os.close(nothing)
+    # Those that watch over cells come here when what forked them is gone; nobody asks for them.
+    kernel.adopt_orphans()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    uid, *modules = sys.argv[1:]
+    own = mapped_to(int(uid)) if uid != "-" else None
+    for module in modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    plugins.remember(plugins.EXECUTORS)
+    gc.collect()
+    gc.freeze()
+    serve(orders, own)
+
+
+def mapped_to(uid: int) -> int | None:
+    """A user namespace in which root is that user; `None` where there can be none."""
+    ready, go = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(OSError):
+            kernel.unshare(kernel.CLONE_NEWUSER)
+            os.write(go, b"1")
+            signal.pause()
+        os._exit(0)
+    os.close(go)
+    try:
+        if not os.read(ready, 1):
+            return None
+        for kind in ("uid_map", "gid_map"):
+            Path(f"/proc/{pid}/{kind}").write_text(f"0 {uid} 1")
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    finally:
+        os.close(ready)
+        os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

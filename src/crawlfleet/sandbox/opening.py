@@ -1,0 +1,37 @@
+"""Opens the sandbox of a worker: looks what the machine has, and holds it to a level."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from crawlfleet.errors import ConfigError
+from crawlfleet.model.isolation import Isolation, Layer
+from crawlfleet.sandbox import probe
+from crawlfleet.sandbox.egress import Judge
+from crawlfleet.sandbox.launcher import LocalSandbox
+from crawlfleet.sandbox.premises import Premises
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.WORKER)
+
+Choose = Callable[[str, Isolation], tuple[Isolation, tuple[Layer, ...]]]
+"""What a machine offers at a level, or at its best one; and the layers that it lacks for that."""
+
+
+async def open_sandbox(
+    level: str, *, choose: Choose, judge: Judge, folder: Path, hidden: tuple[str, ...]
+) -> LocalSandbox | None:
+    """`None` when the level is `off`. Raises `ConfigError` when the machine cannot hold foreign
+    code as the settings say."""
+    if level == "off":
+        return None
+    found = await asyncio.to_thread(probe.look)
+    offer, lacking = choose(level, found)
+    if lacking:
+        why = "; ".join(f"{each} ({found.missing.get(each, 'missing')})" for each in lacking)
+        raise ConfigError(
+            f"worker.sandbox.level = {level!r}: this machine lacks {why}; choose a lower level, "
+            "or `auto` for the best that it has"
+        )
+    log.info("foreign code is held", isolation=str(offer.level), layers=" ".join(offer.layers))
+    return LocalSandbox(isolation=offer, place=Premises(folder), judge=judge, hidden=hidden)

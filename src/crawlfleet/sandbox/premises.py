@@ -1,0 +1,69 @@
+"""The folder of a node's sandbox: scratch folders, and the key that marks what belongs to it.
+
+One worker holds it at a time. Whoever holds it may remove all that carries its key: nobody else
+can be using it.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Final
+
+from crawlfleet.errors import ConfigError
+
+KEY_NAME: Final = "key"
+LOCK_NAME: Final = "lock"
+
+
+class Premises:
+    """Held from when it is made until it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises `ConfigError` when another worker holds it."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = folder
+        self._lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise ConfigError(
+                f"{folder} is in use by another worker; give each worker a data folder "
+                "or an identity of its own"
+            ) from None
+        self.base = folder / "root"
+        self.cells = folder / "cells"
+        for each in (self.base, self.cells):
+            each.mkdir(mode=0o700, exist_ok=True)
+        self.key = self._find_key()
+
+    def scratch(self, id: str) -> Path:
+        """A new folder for a cell that has no mounts of its own."""
+        made = self.cells / id
+        made.mkdir(mode=0o700)
+        return made
+
+    def sweep(self) -> int:
+        """Remove scratch folders that an earlier life left; how many."""
+        left = list(self.cells.iterdir())
+        for each in left:
+            shutil.rmtree(each, ignore_errors=True)
+        return len(left)
+
+    def close(self) -> None:
+        """Let go of it; may be called twice."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _find_key(self) -> str:
+        file = self.folder / KEY_NAME
+        with contextlib.suppress(OSError):
+            if key := file.read_text().strip():
+                return key
+        key = secrets.token_hex(6)
+        file.write_text(key)
+        return key

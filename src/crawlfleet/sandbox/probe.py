@@ -1,0 +1,232 @@
+"""Finds out what this machine can hold foreign code with, by trying each layer.
+
+Also a program: `python -m crawlfleet.sandbox.probe` prints what it found. It has to be one, since
+each try happens in a fork, and a process with threads cannot be forked safely. Versions of the
+kernel say little: containers, security modules and settings take layers away.
+"""
+
+import contextlib
+import errno
+import os
+import resource
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from crawlfleet.errors import SandboxFailed
+from crawlfleet.model.isolation import Isolation, Layer, Limits
+from crawlfleet.sandbox import kernel, landlock, seccomp, sights, world
+from crawlfleet.sandbox.cgroups import Groups, GroupsV1, GroupsV2
+from crawlfleet.sandbox.spec import Bind, CellSpec
+
+CELL_UID: Final = 60_877
+"""Whom cells become; nobody has this number, and nothing belongs to it."""
+WAIT_S: Final = 30.0
+NAMESPACES: Final = (
+    Layer.PID_NAMESPACE,
+    Layer.NET_NAMESPACE,
+    Layer.IPC_NAMESPACE,
+    Layer.UTS_NAMESPACE,
+)
+
+
+def look() -> Isolation:
+    """What this machine offers, without a level; asks the program. Raises `SandboxFailed`."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "crawlfleet.sandbox.probe"],
+            capture_output=True,
+            timeout=WAIT_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+        return msgspec.json.decode(done.stdout, type=Isolation)
+    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+        raise SandboxFailed(f"what this machine offers cannot be found out: {error}") from error
+
+
+def try_all() -> Isolation:
+    """Try every layer; to be called in a process without threads."""
+    os.umask(0o022)
+    if sys.platform != "linux":
+        return Isolation(layers=(Layer.RLIMITS,), missing={Layer.WATCHDOG: "this is no Linux"})
+    missing: dict[Layer, str] = {}
+    for layer, check in _checks().items():
+        if trouble := tried(check):
+            missing[layer] = trouble
+    return Isolation(layers=tuple(each for each in Layer if each not in missing), missing=missing)
+
+
+def tried(check: Callable[[], None]) -> str:
+    """What went wrong when a fork tried; empty when nothing did."""
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(told)
+        try:
+            check()
+        except BaseException as error:
+            os.write(tell, (str(error) or type(error).__name__).encode()[:1000])
+        finally:
+            os._exit(0)
+    os.close(tell)
+    said = b""
+    while data := os.read(told, 4096):
+        said += data
+    os.close(told)
+    _, status = os.waitpid(pid, 0)
+    if status and not said:
+        return f"the try ended with status {status}"
+    return said.decode(errors="replace")
+
+
+def _checks() -> dict[Layer, Callable[[], None]]:
+    uid = None if tried(_become_another) else CELL_UID
+    checks: dict[Layer, Callable[[], None]] = {
+        Layer.RLIMITS: _limit,
+        Layer.WATCHDOG: kernel.adopt_orphans,
+        Layer.NO_NEW_PRIVILEGES: _forbid,
+        Layer.SECCOMP: _filter,
+        Layer.LANDLOCK: _restrict,
+        Layer.OTHER_USER: _become_another,
+        Layer.USER_NAMESPACE: lambda: _own_users(uid),
+        Layer.MOUNT_NAMESPACE: lambda: _build(uid),
+        Layer.CGROUP_V1: lambda: _enter(GroupsV1(_key())),
+        Layer.CGROUP_V2: lambda: _enter(GroupsV2(_key())),
+    }
+    for layer in NAMESPACES:
+        checks[layer] = lambda layer=layer: _leave(layer, uid)  # type: ignore[misc]
+    return checks
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    _expect(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 64)
+
+
+def _forbid() -> None:
+    kernel.drop_capabilities()
+    kernel.forbid_new_privileges()
+    status = Path("/proc/self/status").read_text()
+    _expect("NoNewPrivs:\t1" in status and "CapEff:\t0000000000000000" in status)
+
+
+def _filter() -> None:
+    kernel.forbid_new_privileges()
+    kernel.install_filter(seccomp.program(own_world=True))
+    try:
+        kernel.unshare(0)
+    except OSError as error:
+        _expect(error.errno == errno.EPERM)
+    else:
+        raise OSError("a call that is denied was let through")
+
+
+def _restrict() -> None:
+    kernel.forbid_new_privileges()
+    landlock.restrict(readable=("/usr",), writable=(), devices=(), ports=())
+    try:
+        list(Path("/etc").iterdir())
+    except PermissionError:
+        return
+    raise OSError("a folder that is not listed could be read")
+
+
+def _become_another() -> None:
+    os.setgroups([])
+    os.setresgid(CELL_UID, CELL_UID, CELL_UID)
+    os.setresuid(CELL_UID, CELL_UID, CELL_UID)
+
+
+def _own_users(uid: int | None) -> None:
+    made = CellSpec(layers=(Layer.USER_NAMESPACE,), scratch="/", uid=uid)
+    world.leave(made)
+    world.become_nobody(made)
+    _expect(os.getuid() == (os.getuid() if uid is None else uid))
+
+
+def _leave(layer: Layer, uid: int | None) -> None:
+    made = CellSpec(layers=(Layer.USER_NAMESPACE, layer), scratch="/", uid=uid)
+    world.leave(made)
+    _in_child(lambda: world.settle(made))
+
+
+def _build(uid: int | None) -> None:
+    layers = (Layer.USER_NAMESPACE, Layer.MOUNT_NAMESPACE, Layer.PID_NAMESPACE)
+    base = tempfile.mkdtemp(prefix="crawlfleet-probe-")
+    made = CellSpec(
+        layers=layers,
+        scratch="/tmp/cell",  # noqa: S108 (the cell's own)
+        uid=uid,
+        disk_bytes=1 << 20,
+        binds=tuple(Bind(path) for path in sights.system()),
+        links=sights.links_of(),
+    )
+
+    def see() -> None:
+        world.build(made, base, None)
+        world.become_nobody(made)
+        _expect(Path("/proc/self").exists() and not Path(base).exists())
+        try:
+            Path("/usr/crawlfleet").touch()
+        except OSError:
+            return
+        raise OSError("the root could be written to")
+
+    def go() -> None:
+        world.leave(made)
+        _in_child(see)
+
+    try:
+        if trouble := tried(go):
+            raise OSError(trouble)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _enter(groups: Groups) -> None:
+    group = groups.make("probe", Limits(memory_mb=64, cpu_cores=1, pids=8))
+    try:
+
+        def enter() -> None:
+            for entrance in group.entrances:
+                Path(entrance).write_text("0")
+            _expect("crawlfleet." in Path("/proc/self/cgroup").read_text())
+
+        if trouble := tried(enter):
+            raise OSError(trouble)
+    finally:
+        group.remove_now()
+
+
+def _in_child(check: Callable[[], object]) -> None:
+    """In the next process, which is the first of a new namespace of processes."""
+    if trouble := tried(lambda: _quietly(check)):
+        raise OSError(trouble)
+
+
+def _quietly(check: Callable[[], object]) -> None:
+    check()
+
+
+def _key() -> str:
+    return f"probe-{secrets.token_hex(4)}"
+
+
+def _expect(holds: bool) -> None:
+    if not holds:
+        raise OSError("it had no effect")
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(ValueError, OSError):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout.buffer.write(msgspec.json.encode(try_all()))

@@ -1,0 +1,149 @@
+"""Watches over the work of a cell from within: sees its end, and that nothing outlives it.
+
+Where the cell has a namespace of processes, the warden is its first process, and the kernel ends
+all others with it. Elsewhere it adopts every orphan of the work, and hunts them down. It also
+counts memory and disk where no control group or file system does.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from pathlib import Path
+from typing import Final
+
+from crawlfleet.model.isolation import Layer
+from crawlfleet.sandbox.spec import CellSpec, Word, encode
+
+LOOK_S: Final = 0.25
+LEAST_BYTES: Final = 4096
+
+
+class Warden:
+    """Of the cell whose work is the process `work`; the agent is at the other end of a socket."""
+
+    def __init__(self, agent: socket.socket, work: int, spec: CellSpec) -> None:
+        self._agent = agent
+        self._work = work
+        self._spec = spec
+        self._code: int | None = None
+        self._reason = ""
+        self._is_first = Layer.PID_NAMESPACE in spec.layers
+        grouped = bool(spec.groups)
+        self._looks = not grouped and spec.memory_bytes is not None
+        self._measures_disk = bool(spec.measured) and spec.disk_bytes is not None
+
+    def watch(self) -> None:
+        """Until the work ends or the agent says so; then nothing of the cell is left but this
+        process."""
+        woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        poll = select.poll()
+        poll.register(woken, select.POLLIN)
+        poll.register(self._agent, select.POLLIN)
+        pause = LOOK_S * 1000 if self._looks or self._measures_disk else None
+        while True:
+            self._reap()
+            if self._code is not None:
+                break
+            ready = {fd for fd, _ in poll.poll(pause)}
+            if self._agent.fileno() in ready and not self._agent.recv(64):
+                break
+            if woken in ready:
+                os.read(woken, 4096)
+            if reason := self._excess():
+                self._reason = reason
+                break
+        self._end_all()
+        with contextlib.suppress(OSError):
+            code = -signal.SIGKILL if self._code is None else self._code
+            self._agent.send(encode(Word(ended=code, reason=self._reason)))
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == self._work:
+                    self._code = os.waitstatus_to_exitcode(status)
+
+    def _excess(self) -> str:
+        if self._looks:
+            used = sum(_resident(pid) for pid in _descendants())
+            if used > (self._spec.memory_bytes or used):
+                return f"used {used >> 20:,} MB of memory, over its limit"
+        if self._measures_disk:
+            used = sum(map(_size_of, self._spec.measured))
+            if used > (self._spec.disk_bytes or used):
+                return f"wrote {used >> 20:,} MB of files, over its limit"
+        return ""
+
+    def _end_all(self) -> None:
+        """Stop first, so that nobody forks while others are being killed."""
+        if self._is_first:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        else:
+            stopped: set[int] = set()
+            while fresh := set(_descendants()) - stopped:
+                for pid in fresh:
+                    _signal(pid, signal.SIGSTOP)
+                stopped |= fresh
+        while True:
+            if not self._is_first:
+                for pid in _descendants():
+                    _signal(pid, signal.SIGKILL)
+            try:
+                pid, status = os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
+            if pid == self._work and self._code is None:
+                self._code = os.waitstatus_to_exitcode(status)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _descendants() -> list[int]:
+    """All processes below this one."""
+    parents: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        if (entry := path.name).isdecimal():
+            with contextlib.suppress(OSError, ValueError):
+                # The name may hold anything, parentheses too; the parent follows the last one.
+                after = (path / "stat").read_text(errors="replace").rpartition(")")[2]
+                state, parent = after.split()[:2]
+                if state not in "ZX":
+                    parents.setdefault(int(parent), []).append(int(entry))
+    found, ahead = [], [os.getpid()]
+    while ahead:
+        children = parents.get(ahead.pop(), [])
+        found += children
+        ahead += children
+    return found
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process holds, without what it shares with a file."""
+    used = 0
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc", str(pid), "status").read_text(errors="replace").splitlines():
+            if line.startswith(("RssAnon:", "RssShmem:")):
+                used += int(line.split()[1]) * 1024
+    return used
+
+
+def _size_of(folder: str) -> int:
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                # Empty files need room, too.
+                size += max(Path(parent, name).lstat().st_blocks * 512, LEAST_BYTES)
+    return size

@@ -1,0 +1,188 @@
+"""The world that a cell sees: a root of its own, its own processes, and a network without wires.
+
+The root is made of what is listed and nothing else, read-only but for the scratch folder. As root
+the mounts belong to the machine, so that nothing in the cell could change them; a plain user makes
+them in a user namespace first.
+"""
+
+import fcntl
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+from typing import Final
+
+from crawlfleet.model.isolation import Layer
+from crawlfleet.sandbox import kernel
+from crawlfleet.sandbox.spec import Bind, CellSpec
+
+_FLAGS: Final = {
+    Layer.MOUNT_NAMESPACE: kernel.CLONE_NEWNS,
+    Layer.PID_NAMESPACE: kernel.CLONE_NEWPID,
+    Layer.NET_NAMESPACE: kernel.CLONE_NEWNET,
+    Layer.IPC_NAMESPACE: kernel.CLONE_NEWIPC,
+    Layer.UTS_NAMESPACE: kernel.CLONE_NEWUTS,
+}
+_READ_ONLY: Final = kernel.ATTR_READ_ONLY | kernel.ATTR_NO_SUID | kernel.ATTR_NO_DEV
+_CHANGEABLE: Final = kernel.ATTR_NO_SUID | kernel.ATTR_NO_DEV
+_PLAIN: Final = kernel.MS_NOSUID | kernel.MS_NODEV
+DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_LINKS: Final = {
+    "/dev/fd": "/proc/self/fd",
+    "/dev/stdin": "/proc/self/fd/0",
+    "/dev/stdout": "/proc/self/fd/1",
+    "/dev/stderr": "/proc/self/fd/2",
+}
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 (the cell's own)
+TEMPORARY: Final = "/tmp"  # noqa: S108 (the cell's own)
+_PAGE_BYTES: Final = 4096
+_SKELETON_BYTES: Final = 1 << 20
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+
+
+def leave(spec: CellSpec) -> None:
+    """Leave the namespaces of the machine; processes forked from now on are in the new ones."""
+    flags = sum(flag for layer, flag in _FLAGS.items() if layer in spec.layers)
+    if flags:
+        flags |= kernel.CLONE_NEWCGROUP
+    if not _is_mighty(spec) and Layer.USER_NAMESPACE in spec.layers:
+        uid, gid = os.getuid(), os.getgid()
+        kernel.unshare(flags | kernel.CLONE_NEWUSER)
+        _map_users(uid, gid)
+    elif flags:
+        kernel.unshare(flags)
+
+
+def build(spec: CellSpec, base: str, own: int | None) -> None:
+    """Make the new root over the folder `base`, and move there. `own` is a user namespace that
+    shows what is root's as the cell's."""
+    kernel.make_private("/")
+    mode = _PLAIN | kernel.MS_NOEXEC
+    kernel.mount("tmpfs", base, _PLAIN, f"size={_SKELETON_BYTES},mode=755")
+    temporary = Path(base + TEMPORARY)
+    temporary.mkdir()
+    _mount_scratch(spec, str(temporary))
+    binds = sorted(spec.binds, key=lambda each: each.path)
+    inner = [bind for bind in binds if any(_is_in(bind.path, each) for each in spec.hidden)]
+    for bind in binds:
+        if bind not in inner:
+            _show(bind, base, own)
+    veils = [path for each in spec.hidden if _hide(path := base + each)]
+    for bind in inner:
+        _show(bind, base, own)
+    for path in veils:
+        kernel.set_attributes(path, _READ_ONLY)
+    for device in DEVICES:
+        target = _make_place(base, device)
+        kernel.bind(device, target, kernel.ATTR_NO_SUID | kernel.ATTR_NO_EXEC)
+    shared = Path(base + SHARED_MEMORY)
+    shared.mkdir()
+    size = spec.disk_bytes or 0
+    kernel.mount("tmpfs", str(shared), mode, f"size={size},mode=1777,nr_inodes={_inodes(size)}")
+    for link, goal in (_LINKS | spec.links).items():
+        place = Path(base + link)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(goal)
+    processes = Path(base, "proc")
+    processes.mkdir()
+    kernel.mount("proc", str(processes), mode)
+    scratch = Path(base + spec.scratch)
+    scratch.mkdir(mode=0o700)
+    if spec.uid is not None:
+        os.chown(scratch, spec.uid, spec.uid)
+    kernel.set_attributes(base, _READ_ONLY)
+    kernel.pivot_root(base)
+
+
+def settle(spec: CellSpec) -> socket.socket | None:
+    """Name the machine, bring up its loopback, and open the door to the agent's proxy there."""
+    if Layer.UTS_NAMESPACE in spec.layers:
+        socket.sethostname("cell")
+    if Layer.NET_NAMESPACE not in spec.layers:
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asked = struct.pack("16sh14x", b"lo", 0)
+        _, flags = struct.unpack("16sh14x", fcntl.ioctl(asking, _SIOCGIFFLAGS, asked))
+        fcntl.ioctl(asking, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+    if not spec.proxy_port:
+        return None
+    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    door.bind(("127.0.0.1", spec.proxy_port))
+    door.listen(128)
+    return door
+
+
+def become_nobody(spec: CellSpec) -> None:
+    """Lose the rights of root, if there are any: another user, alone in its namespace."""
+    if spec.uid is not None:
+        os.setgroups([])
+        os.setresgid(spec.uid, spec.uid, spec.uid)
+        os.setresuid(spec.uid, spec.uid, spec.uid)
+        if Layer.USER_NAMESPACE in spec.layers:
+            # Only the owner of a process may map its users; becoming another hid it from itself.
+            kernel.show_memory()
+            kernel.unshare(kernel.CLONE_NEWUSER)
+            _map_users(spec.uid, spec.uid)
+
+
+def _is_mighty(spec: CellSpec) -> bool:
+    """Whether namespaces can be made with the rights of the machine's root."""
+    return spec.uid is not None
+
+
+def _map_users(uid: int, gid: int) -> None:
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+
+
+def _mount_scratch(spec: CellSpec, target: str) -> None:
+    size = spec.disk_bytes or 0
+    kernel.mount("tmpfs", target, _PLAIN, f"size={size},mode=1777,nr_inodes={_inodes(size)}")
+
+
+def _inodes(size: int) -> int:
+    """As many files as there are pages: tiny ones must not use up the machine's memory."""
+    return size // _PAGE_BYTES + 64
+
+
+def _make_place(base: str, path: str) -> str:
+    """Where something is to be mounted: an empty file or folder in the new root."""
+    target = Path(base + path)
+    if stat.S_ISDIR(Path(path).stat().st_mode):
+        target.mkdir(parents=True, exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            target.touch()
+    return str(target)
+
+
+def _show(bind: Bind, base: str, own: int | None) -> None:
+    target = _make_place(base, bind.path)
+    attributes = _CHANGEABLE if bind.write else _READ_ONLY
+    if bind.own and own is not None:
+        try:
+            kernel.bind(bind.path, target, attributes, user_namespace=own)
+        except OSError:
+            # Some file systems cannot show other owners; reading may work all the same.
+            if bind.write:
+                raise
+        else:
+            return
+    kernel.bind(bind.path, target, attributes)
+
+
+def _hide(path: str) -> bool:
+    """Cover something, if it is there; whether it is a folder, in which things can be shown."""
+    if Path(path).is_dir():
+        kernel.mount("tmpfs", path, _PLAIN | kernel.MS_NOEXEC, f"size={_SKELETON_BYTES},mode=755")
+        return True
+    if Path(path).exists():
+        kernel.bind("/dev/null", path, kernel.ATTR_NO_SUID | kernel.ATTR_NO_EXEC)
+    return False
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

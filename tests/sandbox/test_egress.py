@@ -1,0 +1,226 @@
+"""The way out of a cell, against servers of this machine."""
+
+import asyncio
+import base64
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+from crawlfleet.core.egress import refused_by_lists
+from crawlfleet.crawl.dial import Dialler
+from crawlfleet.crawl.names import Addresses, Names
+from crawlfleet.model.isolation import Egress
+from crawlfleet.sandbox.egress import EgressProxy
+
+T = TypeVar("T")
+
+
+class Book:
+    """Answers in turn; the last answer stays."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+
+    async def look_up(self, host: str) -> Addresses:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return Addresses((answer,), 0.0)
+
+    async def close(self) -> None:
+        return None
+
+
+def with_proxy(
+    scenario: Callable[[EgressProxy, int, int], Awaitable[T]],
+    rules: Egress,
+    *,
+    book: Book | None = None,
+    password: str = "",
+) -> T:
+    """A scenario with the proxy, its port, and the port of a server that answers and echoes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if data.startswith((b"GET", b"POST")):
+                body = data
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                break
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async def main() -> T:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        dialler = None
+        if book is not None:
+            dialler = Dialler(allow_private=rules.allow_private, connect_s=5, names=Names(book))
+        proxy = EgressProxy(rules, judge=refused_by_lists, password=password, dialler=dialler)
+        door = socket.create_server(("127.0.0.1", 0))
+        port = door.getsockname()[1]
+        await proxy.open(door)
+        try:
+            async with asyncio.timeout(30):
+                return await scenario(proxy, port, server.sockets[0].getsockname()[1])
+        finally:
+            await proxy.close()
+            await proxy.close()
+            server.close()
+
+    return asyncio.run(main())
+
+
+async def ask(port: int, request: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request.encode())
+    answer = await reader.readuntil(b"\r\n\r\n")
+    if not (request.startswith("CONNECT") and b" 200 " in answer):
+        answer += await reader.read()
+    writer.close()
+    return answer
+
+
+OPEN = Egress(allow_private=True)
+
+
+def test_a_plain_request_is_passed_on_in_the_form_for_servers() -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        return await ask(
+            port,
+            f"GET http://127.0.0.1:{server}/a?b=c HTTP/1.1\r\nHost: x\r\n"
+            "Proxy-Connection: keep-alive\r\nConnection: keep-alive\r\n\r\n",
+        )
+
+    answer = with_proxy(scenario, OPEN)
+    assert b"GET /a?b=c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" in answer
+    assert b"Proxy" not in answer
+
+
+def test_a_tunnel_carries_bytes_both_ways_and_they_are_counted() -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> dict[str, float]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"CONNECT 127.0.0.1:{server} HTTP/1.1\r\n\r\n".encode())
+        assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"hello")
+        assert await reader.readexactly(5) == b"hello"
+        writer.close()
+        return proxy.figures()
+
+    figures = with_proxy(scenario, OPEN)
+    assert figures["egress_sent_bytes"] == 5
+    assert figures["egress_received_bytes"] == 5
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "127.1", "0x7f.1", "2130706433", "017700000001", "[::1]", "0.0.0.0"),
+        *("[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "169.254.169.254", "2852039166"),
+        *("10.0.0.1", "[fe80::1]", "100.100.100.200", "[::ffff:169.254.169.254]"),
+    ],
+)
+@pytest.mark.parametrize("form", ["CONNECT {host}:80", "GET http://{host}/"])
+def test_private_addresses_are_refused_in_every_spelling(host: str, form: str) -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> tuple[bytes, float]:
+        return await ask(port, f"{form.format(host=host)} HTTP/1.1\r\n\r\n"), proxy.refused
+
+    answer, refused = with_proxy(scenario, Egress())
+    assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400"))
+    assert refused == 1
+
+
+def test_a_name_that_leads_to_a_private_address_is_refused() -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        return await ask(port, f"CONNECT shop.example:{server} HTTP/1.1\r\n\r\n")
+
+    answer = with_proxy(scenario, Egress(), book=Book("127.0.0.1"))
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert b"loopback" in answer
+
+
+def test_an_answer_that_changes_after_the_check_has_no_effect() -> None:
+    """The address that was judged is the one that is connected to: nobody asks a second time."""
+
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        return await ask(port, f"CONNECT shop.example:{server} HTTP/1.1\r\n\r\n")
+
+    class Once(Book):
+        asked = 0
+
+        async def look_up(self, host: str) -> Addresses:
+            self.asked += 1
+            return await super().look_up(host)
+
+    book = Once("127.0.0.1", "169.254.169.254")
+    answer = with_proxy(scenario, OPEN, book=book)
+    assert b" 200 " in answer
+    assert book.asked == 1
+
+
+def test_lists_of_domains_decide() -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> list[bytes]:
+        hosts = ("shop.example", "a.shop.example", "notshop.example", "bad.shop.example")
+        return [
+            (await ask(port, f"CONNECT {host}:{server} HTTP/1.1\r\n\r\n"))[9:12] for host in hosts
+        ]
+
+    rules = Egress(allow=("shop.example",), deny=("bad.shop.example",), allow_private=True)
+    assert with_proxy(scenario, rules, book=Book("127.0.0.1")) == [b"200", b"200", b"403", b"403"]
+
+
+def test_an_address_that_is_denied_is_so_under_any_name() -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        return await ask(port, f"CONNECT other.example:{server} HTTP/1.1\r\n\r\n")
+
+    rules = Egress(deny=("127.0.0.1",), allow_private=True)
+    assert with_proxy(scenario, rules, book=Book("127.0.0.1")).startswith(b"HTTP/1.1 403")
+
+
+def test_a_password_keeps_others_out() -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> tuple[bytes, bytes]:
+        line = f"CONNECT 127.0.0.1:{server} HTTP/1.1\r\n"
+        right = base64.b64encode(b"cell:open").decode()
+        return (
+            await ask(port, line + "\r\n"),
+            await ask(port, line + f"Proxy-Authorization: Basic {right}\r\n\r\n"),
+        )
+
+    without, shown = with_proxy(scenario, OPEN, password="open")
+    assert without.startswith(b"HTTP/1.1 407")
+    assert shown.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.slow
+def test_bandwidth_is_what_was_allocated() -> None:
+    size = 1_000_000
+
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> float:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"CONNECT 127.0.0.1:{server} HTTP/1.1\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        began = time.monotonic()
+        sending = asyncio.create_task(_send(writer, size))
+        await reader.readexactly(size)
+        await sending
+        writer.close()
+        return time.monotonic() - began
+
+    took_s = with_proxy(scenario, Egress(allow_private=True, bandwidth_mbps=8))
+    # Two megabytes went through, at one megabyte a second.
+    assert took_s > 2 * 0.85
+    assert took_s < 2 * 3  # a busy machine may be slower, never faster
+
+
+async def _send(writer: asyncio.StreamWriter, size: int) -> None:
+    for _ in range(size // 10_000):
+        writer.write(bytes(10_000))
+        await writer.drain()
+
+
+def test_nonsense_is_answered_and_harms_nobody() -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> list[bytes]:
+        wrong = ("x\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET https://a/ HTTP/1.1\r\n\r\n")
+        return [(await ask(port, each))[9:12] for each in wrong]
+
+    assert with_proxy(scenario, OPEN) == [b"400", b"400", b"400"]
