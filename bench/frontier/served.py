@@ -47,7 +47,9 @@ async def _measure(fleet: LocalFleet, kind: str, known: int, rounds: int) -> dic
     grown = master.memory_info().rss - before
     counts = await frontier.counts()
     await frontier.close()
-    size = sum(path.stat().st_size for path in fleet.folder.rglob("frontiers/**/*.db"))
+    # With the log that SQLite has not moved into the file yet.
+    files = [each for folder in fleet.folder.rglob("frontiers") for each in folder.rglob("*")]
+    size = sum(each.stat().st_size for each in files if each.is_file())
     return {
         "store": "at the master, over HTTP",
         "kind": kind,

@@ -40,8 +40,8 @@ def text(report: Report) -> str:
         "![One crawl by several processes](../images/spread.svg)",
         "",
         f"Measured {facts.date} on {facts.cores} cores ({facts.processor}), Linux {facts.kernel},"
-        f" Python {facts.python}, crawlfleet {facts.source}; "
-        + ", ".join(f"{name} {version}" for name, version in report.versions.items())
+        f" Python {facts.python}, crawlfleet {facts.source}"
+        + "".join(f", {name} {version}" for name, version in report.versions.items())
         + f". The run took {report.seconds / 60:.0f} minutes. {facts.load} When it ended the load"
         f" average was {report.load_after:.1f}, the run's own load of up to 2 among it."
         + (" **A quick run**: fewer pages, one round." if report.quick else ""),
@@ -50,6 +50,8 @@ def text(report: Report) -> str:
     for sheet in tables.sheets(report):
         lines += [sheets.as_markdown(sheet), ""]
     lines += [f"- {name}: not measured: {why}" for name, why in report.missing.items()]
+    if report.missing:
+        lines.append("")
     lines += ["| crawler | settings | CPU counted |", "|---|---|---|"]
     lines += [f"| {each.title} | {each.settings} | {each.counted} |" for each in report.contenders]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+from collections.abc import Iterator
 from typing import Final
 
 THRESHOLDS: Final = (10_000, 20, 50)
@@ -38,3 +39,17 @@ def keep_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
         mallopt(_MMAP_THRESHOLD, MAPPED_BYTES)
+
+
+@contextlib.contextmanager
+def crawling() -> Iterator[None]:
+    """Keep house like this while it is entered, in a process that has other work before and after;
+    memory is kept for good."""
+    keep_memory()
+    before = gc.get_threshold()
+    look_seldom()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -23,6 +24,7 @@ from crawlfleet.crawl.hosts import name_of
 from crawlfleet.crawl.names import MIN_TTL_S
 from crawlfleet.crawl.neighbourhood import IN_FLIGHT
 from crawlfleet.crawl.page import Fetched, FetchRequest
+from crawlfleet.crawl.slots import Slots
 from crawlfleet.crawl.windows import GrantedHost, GrantedKey
 from crawlfleet.errors import LedgerUnavailable, Refused
 from crawlfleet.model.crawl import Politeness
@@ -107,7 +109,7 @@ class Granted:
         self._wall = wall
         self._hosts: dict[str, GrantedHost] = {}
         self._keys: dict[str, GrantedKey] = {}
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._slots = Slots(IN_FLIGHT)
         self._pauses: list[Pause] = []
         self._news = asyncio.Event()
         self._talking: asyncio.Task[None] | None = None
@@ -122,13 +124,22 @@ class Granted:
         way. Raises `LeftAlone` when that takes long."""
         if self._talking is None:
             self._talking = asyncio.create_task(self._talk(), name="ledger")
-        host = await self._host(name, clock)
-        granted = msgspec.structs.replace(request, may_go=lambda: self._may_go(host))
+        host = self._hosts.get(name)
+        if host is None or self._clock() >= host.known_until:
+            host = await self._host(name)
+        host.delay_s = clock.delay_s
+        granted = msgspec.structs.replace(request, may_go=partial(self._may_go, host))
         while True:
-            await self._enter(host, clock)
+            # Every page goes through here, and hardly any has to wait.
+            if not self._enter_at_once(host):
+                await self._enter(host, clock)
             try:
-                async with self._slots:
+                if not self._slots.take():
+                    await self._slots.wait()
+                try:
                     return await (send or self._fetcher.fetch)(granted)
+                finally:
+                    self._slots.give()
             except NotSent:
                 continue
             finally:
@@ -153,6 +164,13 @@ class Granted:
                 async with asyncio.timeout(LAST_WORDS_S):
                     await self._ledger.ask(ask)
 
+    def _enter_at_once(self, host: GrantedHost) -> bool:
+        now = self._clock()
+        if now < host.paused_until or not host.is_granted(now, self._wall()):
+            return False
+        host.enter(now)
+        return True
+
     async def _enter(self, host: GrantedHost, clock: HostClock) -> None:
         host.waiters += 1
         try:
@@ -175,7 +193,7 @@ class Granted:
     def _may_go(self, host: GrantedHost) -> bool:
         return self._is_off or host.go(self._clock(), self._wall())
 
-    async def _host(self, name: str, clock: HostClock) -> GrantedHost:
+    async def _host(self, name: str) -> GrantedHost:
         now = self._clock()
         host = self._hosts.get(name)
         if host is None or (now >= host.known_until and not host.waiters):
@@ -189,7 +207,6 @@ class Granted:
             host = self._hosts[name] = GrantedHost(name, terms)
             host.known_until = now + MIN_TTL_S
             host.join(self._keys)
-        host.delay_s = clock.delay_s
         return host
 
     async def _terms(self, name: str) -> list[Terms]:

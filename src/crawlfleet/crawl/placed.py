@@ -13,6 +13,7 @@ import msgspec
 from crawlfleet import plugins
 from crawlfleet.core import talk
 from crawlfleet.core.shared_crawl import rules_of
+from crawlfleet.crawl.told import LeasedDepths, ToldLinks, may_leave_out
 from crawlfleet.errors import (
     CrawlfleetError,
     FrontierLost,
@@ -86,10 +87,9 @@ def placed_frontier(parameters: CrawlParameters, placed: said.Placed, ask: Ask) 
         make = plugins.load_one(plugins.FRONTIERS, scheme)
     except PluginError as error:
         raise NoWay(f"this node cannot reach the frontier of the crawl: {error}") from error
-    frontier: Frontier = make(
-        url=placed.url, crawl=placed.crawl, rules=rules_of(parameters), epoch=placed.epoch
-    )
-    return PlacedFrontier(frontier, placed.epoch, ask)
+    rules = rules_of(parameters)
+    frontier: Frontier = make(url=placed.url, crawl=placed.crawl, rules=rules, epoch=placed.epoch)
+    return PlacedFrontier(frontier, placed.epoch, ask, is_lean=may_leave_out(rules))
 
 
 async def _ask(ask: Ask, what: said.AnyAsk) -> msgspec.Raw:
@@ -103,7 +103,10 @@ class PlacedFrontier:
     """Implements `crawlfleet.ports.frontier.Frontier`: tells the master when the frontier is lost,
     and does not count all URLs anew whenever somebody looks whether the crawl is finished."""
 
-    def __init__(self, frontier: Frontier, epoch: str, ask: Ask) -> None:
+    def __init__(self, frontier: Frontier, epoch: str, ask: Ask, *, is_lean: bool = False) -> None:
+        """A lean one is told of each link once."""
+        self._links = ToldLinks() if is_lean else None
+        self._leased = LeasedDepths()
         self._frontier = frontier
         self._epoch = epoch
         self._ask = ask
@@ -140,13 +143,22 @@ class PlacedFrontier:
     async def lease(
         self, worker: str, *, hosts: int, urls: int, held: Mapping[str, int], now: float
     ) -> list[HostLease]:
-        return await self._watched(
+        leases = await self._watched(
             self._frontier.lease(worker, hosts=hosts, urls=urls, held=held, now=now)
         )
+        if self._links is not None:
+            self._leased.take(leases)
+        return leases
 
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
+        if self._links is not None:
+            commit = self._links.lean(commit, self._leased.of)
         refused = await self._watched(self._frontier.commit(worker, commit))
         self._counts = None
+        if self._links is not None:
+            if not refused:
+                self._links.note(commit, self._leased.of)
+            self._leased.settle(commit, refused)
         return refused
 
     async def forget(self, worker: str) -> None:

@@ -15,6 +15,7 @@ from crawlfleet.core.scope import Refusal
 from crawlfleet.crawl.assembly import checked, engine_of, fetcher_of, links_of
 from crawlfleet.crawl.crew import Crew
 from crawlfleet.crawl.desk import Figures
+from crawlfleet.crawl.garbage import crawling
 from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.model.crawl import CrawlParameters
@@ -249,7 +250,8 @@ class Crawl:
             ledger=self._ledger,
         )
         try:
-            await engine.run(over)
+            with crawling():
+                await engine.run(over)
         finally:
             await fetcher.close()
         # What it was given when it was told to end it has never seen.

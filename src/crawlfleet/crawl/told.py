@@ -4,12 +4,12 @@ Most links of a page were met before: menus, neighbours, the way back. Telling t
 again changes nothing where depth does not matter, and makes nine tenths of what a crawl has to say.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
-from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit
+from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostLease
 
 Depths = Callable[[str], Mapping[int, int]]
 """By host: how deep the URLs lie that are leased."""
@@ -58,6 +58,37 @@ class ToldLinks:
                 visit = visit._replace(links=links)
             visits.append(visit)
         return replace(part, visits=visits)
+
+
+class LeasedDepths:
+    """How deep the URLs lie that are leased from a frontier, by host."""
+
+    def __init__(self) -> None:
+        self._depths: dict[str, dict[int, int]] = {}
+
+    def of(self, host: str) -> Mapping[int, int]:
+        return self._depths.get(host, {})
+
+    def take(self, leases: Iterable[HostLease]) -> None:
+        """These were given."""
+        for lease in leases:
+            if lease.state is not None:
+                self._depths[lease.host] = {}  # a new lease: what there was of another is over
+            mine = self._depths.setdefault(lease.host, {})
+            mine.update((waiting.id, waiting.depth) for waiting in lease.urls)
+
+    def settle(self, commit: Commit, refused: Iterable[str]) -> None:
+        """This was committed; or these hosts were lost, and nothing was."""
+        lost = [*refused]
+        for host in lost:
+            self._depths.pop(host, None)
+        for part in commit.hosts if not lost else ():
+            if part.release:
+                self._depths.pop(part.host, None)
+                continue
+            mine = self._depths.get(part.host, {})
+            for visit in part.visits:
+                mine.pop(visit.id, None)
 
 
 def may_leave_out(rules: FrontierRules) -> bool:

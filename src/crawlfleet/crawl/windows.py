@@ -190,6 +190,14 @@ class GrantedHost:
             longest = max(longest, wait_s)
         return longest
 
+    def is_granted(self, now: float, wall: float) -> bool:
+        """Whether a request need not wait."""
+        for key in self._keys:
+            wait_s = key.wait_s(now, wall)
+            if wait_s is None or wait_s > 0.0:
+                return False
+        return True
+
     async def changed(self, within_s: float | None) -> None:
         """Wait until something has changed with one of its keys, or for so long."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -213,8 +221,9 @@ class GrantedHost:
 
     def go(self, now: float, wall: float) -> bool:
         """Whether a request may go out in this very moment; then it counts."""
-        if not all(key.may_start(now, wall) for key in self._keys):
-            return False
+        for key in self._keys:
+            if not key.may_start(now, wall):
+                return False
         for key in self._keys:
             key.started(now)
         return True

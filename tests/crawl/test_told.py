@@ -1,0 +1,78 @@
+"""What the keeper of a frontier is told of links, and what not."""
+
+import asyncio
+
+import pytest
+
+from crawlfleet.backends.frontier.memory import MemoryFrontier
+from crawlfleet.crawl.placed import PlacedFrontier
+from crawlfleet.crawl.told import ToldLinks, may_leave_out
+from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, Visit
+from crawlfleet.testing.frontier_suite.harness import ME, NOW, A, B, commit, lease, links, visit
+
+
+class Listening(MemoryFrontier):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__(rules=FrontierRules())
+        self.heard: list[list[str]] = []
+
+    async def commit(self, worker: str, commit: Commit) -> list[str]:
+        visits = [visit for part in commit.hosts for visit in part.visits]
+        self.heard += [[link.url.rpartition("/")[2] for link in visit.links] for visit in visits]
+        return [*await super().commit(worker, commit)]
+
+
+async def nobody(data: bytes) -> bytes:
+    raise AssertionError("nobody is asked")
+
+
+def test_a_link_is_told_once_unless_a_page_is_nearer_or_the_step_was_refused() -> None:
+    async def main() -> None:
+        kept = Listening()
+        frontier = PlacedFrontier(kept, "epoch", nobody, is_lean=True)
+        await frontier.open()
+        await frontier.add([*links("ab"), *links("s", B)], NOW)
+        given = await lease(frontier, urls=1)
+        await commit(frontier, given[A], visit("a", links=links("x")))
+        more = await frontier.lease("worker", hosts=0, urls=0, held={A: 5}, now=NOW)
+        assert not more, "of somebody else"
+        given |= {A: (await lease(frontier, held={A: 5}))[A]}
+        await commit(frontier, given[A], visit("x", links=links("xy")))
+        await commit(frontier, given[A], visit("b", links=links("xy")))
+        assert kept.heard == [["x"], ["y"], ["y"]]
+        assert (await frontier.counts()).depths == {0: 3, 1: 2}
+
+        await frontier.forget(ME)
+        kept.heard.clear()
+        assert await commit(frontier, given[B], visit("s", B, links=links("z"))) == [B]
+        again = (await lease(frontier, hosts=2))[B]
+        await commit(frontier, again, visit("s", B, links=links("z")), release=True)
+        assert kept.heard == [["z"], ["z"]]
+
+    asyncio.run(main())
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ToldLinks, "MOST", 3)
+    told = ToldLinks()
+
+    def page(number: int, paths: str) -> Commit:
+        done = Visit(number, visit("a").outcome, 200, NOW, links(paths))
+        return Commit(hosts=[HostCommit(host=A, token=1, visits=[done])])
+
+    def left(paths: str) -> int:
+        return len(told.lean(page(1, paths), lambda _: {1: 0}).hosts[0].visits[0].links)
+
+    told.note(page(1, "abc"), lambda _: {1: 0})
+    assert left("abcd") == 1
+    told.note(page(1, "d"), lambda _: {1: 0})
+    assert left("abcd") == 4
+
+
+def test_all_is_told_where_it_matters_who_links_to_whom() -> None:
+    assert may_leave_out(FrontierRules())
+    assert may_leave_out(FrontierRules(dedup="bloom", max_pages=10))
+    assert not may_leave_out(FrontierRules(max_depth=3))
+    assert not may_leave_out(FrontierRules(max_per_host=10))
