@@ -7,10 +7,8 @@ begins without this module (`crawl.local`).
 import asyncio
 import contextlib
 import shutil
-import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from ipaddress import ip_address
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +22,6 @@ from crawlfleet.backends.machine import Machine
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
-from crawlfleet.core.addresses import url_of
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import LABEL, choose
@@ -33,7 +30,15 @@ from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
 from crawlfleet.crawl.garbage import look_seldom
 from crawlfleet.crawl.sinks import name_of
-from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.errors import ConfigError
+from crawlfleet.listening import (
+    address_of,
+    certificate_of,
+    check_exposure,
+    listen,
+    on_stop_signal,
+    renewing,
+)
 from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
@@ -46,7 +51,7 @@ from crawlfleet.ports.store import Store
 from crawlfleet.sandbox.opening import open_sandbox
 from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
-from crawlfleet.trust import ServerCertificate, Trust, without_pin
+from crawlfleet.trust import Trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
 from crawlfleet.worker.confining import closed_to_cells
 from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
@@ -197,10 +202,10 @@ async def serve_master(
     from crawlfleet.dashboard import Dashboard
 
     check_exposure(settings.server)
-    certificate = _certificate(settings.server)
-    listening = _listen(settings.server.host, settings.server.port)
+    certificate = certificate_of(settings.server)
+    listening = listen(settings.server.host, settings.server.port)
     store = open_store(config.store_url(settings))
-    name = _address_of(settings.server, listening.getsockname()[1])
+    name = address_of(settings.server, listening.getsockname()[1])
     async with control_plane(settings, store, origins=origins, name=name) as control:
         await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
         if join_token is not None:
@@ -228,7 +233,7 @@ async def serve_master(
             server.should_exit = True
 
         look_seldom()
-        with _on_stop_signal(stop), _renewing(certificate):
+        with on_stop_signal(stop), renewing(certificate):
             watching = asyncio.create_task(control.watch(), name="watch")
             # A control plane that fails takes the server with it: the process starts anew.
             watching.add_done_callback(lambda _: stop())
@@ -295,7 +300,7 @@ async def run_worker(
             log_bytes=int(settings.worker.execution_log_mb * 1e6),
         )
         try:
-            with _on_stop_signal(agent.stop):
+            with on_stop_signal(agent.stop):
                 await agent.hand_in()
                 await pool.prestart()
                 look_seldom()
@@ -388,78 +393,3 @@ def _disk_free(folder: Path) -> float | None:
     except OSError:
         return None
     return usage.free / usage.total if usage.total else None
-
-
-def check_exposure(server: ServerSettings) -> None:
-    """Raise `ConfigError` if keys and results would travel in the clear, and nobody said so."""
-    if server.tls_cert or server.plain_http or _is_loopback(server.host):
-        return
-    raise ConfigError(
-        f"server.host = {server.host!r}: others would reach this master without TLS, and could "
-        "read keys and results on the way. Give --tls-cert and --tls-key, or say --plain-http if "
-        "a proxy does TLS, or nobody else is in that network"
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine can reach who listens there."""
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return False
-    return all(ip_address(each[4][0]).is_loopback for each in found)
-
-
-def _certificate(server: ServerSettings) -> ServerCertificate | None:
-    if not server.tls_cert:
-        return None
-    return ServerCertificate(server.tls_cert, server.tls_key, server.tls_client_ca)
-
-
-@contextlib.contextmanager
-def _renewing(certificate: ServerCertificate | None) -> Iterator[None]:
-    """Read the certificate again when its files change, and when SIGHUP says so."""
-    if certificate is None:
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    watching = asyncio.create_task(certificate.watch(), name="certificate")
-    loop.add_signal_handler(signal.SIGHUP, certificate.reload)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGHUP)
-        watching.cancel()
-
-
-def _address_of(server: ServerSettings, port: int) -> str:
-    """By what people know a master that listens there."""
-    return url_of(server.host, port, tls=bool(server.tls_cert), anywhere=socket.gethostname())
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise CrawlfleetError(
-            f"cannot listen on {host}:{port}: {error.strerror}; "
-            "stop what listens there, or choose another with --port"
-        ) from error
-    listening.listen(1024)
-    return listening
-
-
-@contextlib.contextmanager
-def _on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stop)
-    try:
-        yield
-    finally:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(each)

@@ -80,7 +80,7 @@ def up(
 ) -> None:
     """Start a whole fleet on this machine: one master, some workers, one SQLite file."""
     from crawlfleet.cli.launcher import Launcher
-    from crawlfleet.compose import check_exposure
+    from crawlfleet.listening import check_exposure
 
     settings = _settings(
         config_file,
@@ -118,7 +118,8 @@ def master(
     """
     from crawlfleet.cli.connection import left_behind, way_to_own
     from crawlfleet.cli.credentials import admin_key, preset
-    from crawlfleet.compose import check_exposure, serve_master
+    from crawlfleet.compose import serve_master
+    from crawlfleet.listening import check_exposure
 
     flags = {
         "server.host": host,

@@ -1,0 +1,91 @@
+"""How a master is reached: where it listens, by which certificate, and until which signal."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+
+from crawlfleet.core.addresses import url_of
+from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.model.settings import ServerSettings
+from crawlfleet.trust import ServerCertificate
+
+
+def check_exposure(server: ServerSettings) -> None:
+    """Raise `ConfigError` if keys and results would travel in the clear, and nobody said so."""
+    if server.tls_cert or server.plain_http or _is_loopback(server.host):
+        return
+    raise ConfigError(
+        f"server.host = {server.host!r}: others would reach this master without TLS, and could "
+        "read keys and results on the way. Give --tls-cert and --tls-key, or say --plain-http if "
+        "a proxy does TLS, or nobody else is in that network"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine can reach who listens there."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return all(ip_address(each[4][0]).is_loopback for each in found)
+
+
+def certificate_of(server: ServerSettings) -> ServerCertificate | None:
+    """What the master shows, if it speaks TLS."""
+    if not server.tls_cert:
+        return None
+    return ServerCertificate(server.tls_cert, server.tls_key, server.tls_client_ca)
+
+
+@contextlib.contextmanager
+def renewing(certificate: ServerCertificate | None) -> Iterator[None]:
+    """Read the certificate again when its files change, and when SIGHUP says so."""
+    if certificate is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    watching = asyncio.create_task(certificate.watch(), name="certificate")
+    loop.add_signal_handler(signal.SIGHUP, certificate.reload)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        watching.cancel()
+
+
+def address_of(server: ServerSettings, port: int) -> str:
+    """By what people know a master that listens there."""
+    return url_of(server.host, port, tls=bool(server.tls_cert), anywhere=socket.gethostname())
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections; raises `CrawlfleetError` when it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise CrawlfleetError(
+            f"cannot listen on {host}:{port}: {error.strerror}; "
+            "stop what listens there, or choose another with --port"
+        ) from error
+    listening.listen(1024)
+    return listening
+
+
+@contextlib.contextmanager
+def on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` when this process is asked to end."""
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop)
+    try:
+        yield
+    finally:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
