@@ -51,7 +51,7 @@ from crawlfleet.ports.store import Store
 from crawlfleet.sandbox.opening import open_sandbox
 from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
-from crawlfleet.trust import Trust, without_pin
+from crawlfleet.trust import Trust, check_trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
 from crawlfleet.worker.confining import closed_to_cells
 from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
@@ -270,7 +270,7 @@ async def run_worker(
     known = kept.load()
     # Whoever names an authority now may have given the master another key since the node joined.
     trust = _trust(settings.worker, pin if settings.worker.tls_ca else kept.master_pin)
-    _check_trust(trust, master_url)
+    check_trust(trust, master_url)
     nameplate = Nameplate()
     async with (
         Transport(master_url or "", trust) as transport,
@@ -317,22 +317,6 @@ def _trust(settings: WorkerSettings, pin: str) -> Trust:
         pin=pin,
         any_name=settings.discover,
     )
-
-
-def _check_trust(trust: Trust, master_url: str | None) -> None:
-    """Raise `ConfigError` if a join token could fall into the wrong hands."""
-    if master_url is None and not trust.pin and not trust.ca:
-        raise ConfigError(
-            "worker.discover: anybody can announce a master, so this worker must know how to tell "
-            "yours: use a join token that names its key (`crawlfleet join-tokens create` at a "
-            "master with TLS), or give the authority of its certificate with --ca"
-        )
-    urls = (master_url or "").split(",") if master_url else ()
-    if trust.pin and not all(each.startswith("https:") for each in urls):
-        raise ConfigError(
-            f"this join token names the key of its master, but {master_url} is without TLS; "
-            "give --master https://…"
-        )
 
 
 @contextlib.asynccontextmanager

@@ -216,3 +216,19 @@ def _stamp(*files: str) -> tuple[Any, ...]:
             found = None
         stamps.append(None if found is None else (found.st_mtime_ns, found.st_ino, found.st_size))
     return tuple(stamps)
+
+
+def check_trust(trust: Trust, master_url: str | None) -> None:
+    """Raise `ConfigError` if a join token could fall into the wrong hands."""
+    if master_url is None and not trust.pin and not trust.ca:
+        raise ConfigError(
+            "worker.discover: anybody can announce a master, so this worker must know how to tell "
+            "yours: use a join token that names its key (`crawlfleet join-tokens create` at a "
+            "master with TLS), or give the authority of its certificate with --ca"
+        )
+    urls = (master_url or "").split(",") if master_url else ()
+    if trust.pin and not all(each.startswith("https:") for each in urls):
+        raise ConfigError(
+            f"this join token names the key of its master, but {master_url} is without TLS; "
+            "give --master https://…"
+        )

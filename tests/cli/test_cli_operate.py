@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from crawlfleet import compose
 from crawlfleet.errors import ConfigError
-from crawlfleet.trust import Trust, with_pin, without_pin
+from crawlfleet.trust import Trust, check_trust, with_pin, without_pin
 
 Run = Callable[..., Result]
 
@@ -55,7 +54,7 @@ def test_a_join_token_goes_to_nobody_who_could_be_anybody(
     trust: Trust, url: str | None, told: str
 ) -> None:
     with pytest.raises(ConfigError, match=told) if told else nullcontext():
-        compose._check_trust(trust, url)
+        check_trust(trust, url)
 
 
 def test_a_join_token_is_the_same_with_and_without_a_fingerprint() -> None:
