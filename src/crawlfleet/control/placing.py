@@ -76,6 +76,8 @@ class Placing:
         self._leads = False
         self._crawls: dict[str, _Crawl] = {}
         self._turns: dict[str, asyncio.Lock] = {}
+        self._stored: set[str] = set()
+        """Those that have ended, as far as is known: there is nothing to look after."""
 
     async def place(self, task: Task) -> Placed:
         """Where the frontier of a task's crawl is. Raises `Busy` while another master leads."""
@@ -164,6 +166,7 @@ class Placing:
         if self._shelf is None:
             return
         self._leads = True
+        self._stored.clear()  # another master may have led meanwhile
         others_at = 0.0
         try:
             while True:
@@ -184,10 +187,13 @@ class Placing:
         assert self._shelf is not None
         try:
             for crawl_id in await self._shelf.tasks():
-                if crawl_id not in self._crawls and await self._shelf.has_checkpoint(crawl_id):
+                if crawl_id in self._crawls or crawl_id in self._stored:
+                    continue
+                if await self._shelf.has_checkpoint(crawl_id):
                     async with self._turn(crawl_id):
                         crawl = await self._checkpoint(crawl_id)
                         if crawl is not None and crawl.place.state is PlaceState.STORED:
+                            self._stored.add(crawl_id)
                             await self._close(crawl_id)
         except CrawlfleetError as error:
             log.warning("frontiers on the server cannot be looked for", error=str(error))
@@ -244,6 +250,7 @@ class Placing:
                 log.warning("a frontier was lost at the end", task_id=crawl_id, error=str(error))
         await self._take_off(crawl_id, crawl)
         await crawl.put(PlaceState.STORED)
+        self._stored.add(crawl_id)
         log.info("frontier taken off its server", task_id=crawl_id)
 
     async def _take_off(self, crawl_id: str, crawl: "_Crawl") -> None:
@@ -336,6 +343,7 @@ class Placing:
             server=server.name,
             why=crawl.place.why or "the crawl was stored away",
         )
+        self._stored.discard(crawl_id)
         await self._take_off(crawl_id, crawl)
         await self._cut_output(crawl_id, crawl)
         # Under an epoch of its own each time: a half of it is of no use to anybody.

@@ -73,6 +73,7 @@ class CheckpointFile:
     async def open(self) -> None:
         if self._connection is not None:
             return
+        self._lane = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         try:
             await self._do(self._open)
         except InUse as error:
@@ -81,7 +82,9 @@ class CheckpointFile:
             ) from error
 
     async def close(self) -> None:
-        await self._do(self._close)
+        if self._connection is not None:
+            await self._do(self._close)
+            self._lane.shutdown(wait=False)
 
     async def put(self, place: FrontierPlace) -> None:
         def write(db: sqlite3.Connection) -> None:
@@ -147,6 +150,8 @@ class CheckpointFile:
     async def _do(self, work: Callable[[], T]) -> T:
         """In the thread of this file; whoever is cancelled leaves it to be done."""
         loop = asyncio.get_running_loop()
+        if self._connection is None and work != self._open:
+            raise StoreUnavailable(f"{self._path} is closed; open it first")
         try:
             return await asyncio.shield(loop.run_in_executor(self._lane, work))
         except (OSError, sqlite3.Error) as error:
