@@ -225,6 +225,12 @@ def test_nothing_is_due_outside_of_the_window() -> None:
     ]
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_nothing_is_due_at_the_end_of_the_calendar(zone: str) -> None:
+    assert cron("0 3 * * *", zone).next(at("9999-12-31T23:59:59+00:00")) is None
+    assert cron("@hourly", zone).next(at("2899-12-31T23:30:00+00:00")) is None
+
+
 def test_a_range_begins_with_its_first_instant_and_ends_before_its_last() -> None:
     recurrence = cron("0 0 * * *", "UTC")
     since, until = at("2026-01-10T00:00Z"), at("2026-01-12T00:00Z")

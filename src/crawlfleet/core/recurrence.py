@@ -54,6 +54,8 @@ class Recurrence:
         if start is not None and start > instant:
             # The very first one may be at the start itself.
             instant = start - 1e-3
+        if instant >= FURTHEST:
+            return iter(())
         found = self._evenly(instant) if self._cron is None else self._by_cron(self._cron, instant)
         last = FURTHEST if end is None else min(end, FURTHEST)
         return takewhile(lambda due: due < last, found)
