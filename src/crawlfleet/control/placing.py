@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.control.placed_crawl import PlacedCrawl
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.shared_crawl import counted_in, crawl_of, rules_of, wants_server
 from crawlfleet.errors import (
@@ -30,7 +31,6 @@ from crawlfleet.model.frontier import FrontierCounts
 from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
 from crawlfleet.model.frontier_talk import Placed
 from crawlfleet.model.task import TERMINAL, Task
-from crawlfleet.ports.checkpoint import Checkpoint
 from crawlfleet.ports.frontier import Knowing
 from crawlfleet.ports.frontier_server import FrontierServer, RemoteFrontier
 from crawlfleet.ports.kept_frontier import FrontierShelf
@@ -74,7 +74,7 @@ class Placing:
         self._server = server
         self._output = output
         self._leads = False
-        self._crawls: dict[str, _Crawl] = {}
+        self._crawls: dict[str, PlacedCrawl] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._stored: set[str] = set()
         """Those that have ended, as far as is known: there is nothing to look after."""
@@ -219,7 +219,7 @@ class Placing:
                 exc_info=not isinstance(error, CrawlfleetError),
             )
 
-    async def _look_after(self, crawl_id: str, crawl: "_Crawl") -> None:
+    async def _look_after(self, crawl_id: str, crawl: PlacedCrawl) -> None:
         living = self._living(crawl_id)
         if not living and await self._has_ended(crawl_id):
             if crawl.place.state is not PlaceState.STORED:
@@ -237,7 +237,7 @@ class Placing:
             crawl.saved_at = self._now()
             await frontier.save(crawl.checkpoint)
 
-    async def _store_away(self, crawl_id: str, crawl: "_Crawl") -> None:
+    async def _store_away(self, crawl_id: str, crawl: PlacedCrawl) -> None:
         """The crawl has ended: the checkpoint has all of it, and the server nothing any more. Who
         tries it again has it restored."""
         if crawl.place.state is PlaceState.BEGUN:
@@ -253,7 +253,7 @@ class Placing:
         self._stored.add(crawl_id)
         log.info("frontier taken off its server", task_id=crawl_id)
 
-    async def _take_off(self, crawl_id: str, crawl: "_Crawl") -> None:
+    async def _take_off(self, crawl_id: str, crawl: PlacedCrawl) -> None:
         """Remove it from the server, whatever is there of it."""
         if self._server is None:
             raise ConfigError(f"the frontier of {crawl_id} is in Redis; {TO_SET}")
@@ -262,7 +262,7 @@ class Placing:
         frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch)
         await frontier.discard()
 
-    async def _opened(self, crawl_id: str, task: Task) -> "_Crawl":
+    async def _opened(self, crawl_id: str, task: Task) -> PlacedCrawl:
         """The crawl, with its frontier on the server: begun, connected to, or restored."""
         crawl = await self._checkpoint(crawl_id) or await self._begin(crawl_id, task)
         if crawl.place.state is PlaceState.BEGINNING:
@@ -277,7 +277,7 @@ class Placing:
         await self._restored(crawl_id, crawl)
         return crawl
 
-    async def _restored(self, crawl_id: str, crawl: "_Crawl") -> None:
+    async def _restored(self, crawl_id: str, crawl: PlacedCrawl) -> None:
         """Have it restored; raises `StoreUnavailable` while that takes longer than one should
         wait for an answer."""
         restoring = crawl.restoring
@@ -290,7 +290,7 @@ class Placing:
         crawl.restoring = None
         restoring.result()
 
-    async def _begin(self, crawl_id: str, task: Task) -> "_Crawl":
+    async def _begin(self, crawl_id: str, task: Task) -> PlacedCrawl:
         assert self._shelf is not None
         assert self._server is not None
         checkpoint = self._shelf.checkpoint(crawl_id)
@@ -302,10 +302,10 @@ class Placing:
             rules=rules_of(_parameters(task)),
         )
         await checkpoint.put(place)
-        crawl = self._crawls[crawl_id] = _Crawl(checkpoint)
+        crawl = self._crawls[crawl_id] = PlacedCrawl(checkpoint)
         return crawl
 
-    async def _make(self, crawl_id: str, crawl: "_Crawl") -> None:
+    async def _make(self, crawl_id: str, crawl: PlacedCrawl) -> None:
         """Begin it on the server. Nobody was told of its epoch so far, so that whatever went wrong
         before, it can be done again."""
         assert self._server is not None
@@ -316,7 +316,7 @@ class Placing:
         await crawl.put(PlaceState.BEGUN)
         log.info("frontier begun", task_id=crawl_id, server=self._server.name)
 
-    async def _connected(self, crawl_id: str, crawl: "_Crawl") -> RemoteFrontier:
+    async def _connected(self, crawl_id: str, crawl: PlacedCrawl) -> RemoteFrontier:
         if crawl.frontier is None:
             if self._server is None:
                 raise ConfigError(f"the frontier of {crawl_id} is in Redis; {TO_SET}")
@@ -331,7 +331,7 @@ class Placing:
             crawl.frontier = frontier
         return crawl.frontier
 
-    async def _restore(self, crawl_id: str, crawl: "_Crawl") -> None:
+    async def _restore(self, crawl_id: str, crawl: PlacedCrawl) -> None:
         """Put the crawl on the server as the checkpoint has it. First the output is cut to what
         the checkpoint says to be committed: what came later will be fetched again. Whoever worked
         under the epoch before has ended with it, and its run as well."""
@@ -360,14 +360,14 @@ class Placing:
         await crawl.put(PlaceState.BEGUN)
         log.info("frontier restored", task_id=crawl_id, server=server.name)
 
-    async def _cut_output(self, crawl_id: str, crawl: "_Crawl") -> None:
+    async def _cut_output(self, crawl_id: str, crawl: PlacedCrawl) -> None:
         if self._output is None:
             return
         # A run that is not there yet needs none: nobody can commit under the old epoch any more,
         # so that nothing of it will ever count.
         await self._output.cut(crawl_id, counted_in(await crawl.checkpoint.receipts()))
 
-    async def _checkpoint(self, crawl_id: str) -> "_Crawl | None":
+    async def _checkpoint(self, crawl_id: str) -> PlacedCrawl | None:
         """What is written down of a crawl; `None` when nothing is."""
         assert self._shelf is not None
         crawl = self._crawls.get(crawl_id)
@@ -378,7 +378,7 @@ class Placing:
         if checkpoint.place is None:  # died before it was written
             await checkpoint.close()
             return None
-        crawl = self._crawls[crawl_id] = _Crawl(checkpoint)
+        crawl = self._crawls[crawl_id] = PlacedCrawl(checkpoint)
         return crawl
 
     async def _has_ended(self, crawl_id: str) -> bool:
@@ -411,38 +411,6 @@ class Placing:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-class _Crawl:
-    """One crawl on the server."""
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.checkpoint = checkpoint
-        self.frontier: RemoteFrontier | None = None
-        self.counts: FrontierCounts | None = None
-        self.restoring: asyncio.Task[None] | None = None
-        self.saved_at = 0.0
-        self.not_before = 0.0
-
-    @property
-    def place(self) -> FrontierPlace:
-        assert self.checkpoint.place is not None, "written before anything else"
-        return self.checkpoint.place
-
-    async def put(self, state: PlaceState, *, why: str = "") -> None:
-        place = msgspec.structs.replace(self.place, state=state, why=why)
-        await self.checkpoint.put(place)
-
-    async def give_up(self, why: str) -> None:
-        """It is to be restored before anybody works on it again."""
-        await self.disconnect()
-        if self.place.state is PlaceState.BEGUN:
-            await self.put(PlaceState.LOST, why=why)
-
-    async def disconnect(self) -> None:
-        frontier, self.frontier = self.frontier, None
-        if frontier is not None:
-            await frontier.close()
 
 
 def _parameters(task: Task) -> CrawlParameters:
