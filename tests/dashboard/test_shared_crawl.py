@@ -58,6 +58,52 @@ def table(page: Page, name: str) -> Locator:
     return page.get_by_role("group", name=name).get_by_role("table")
 
 
+def test_a_crawl_that_is_over_says_so(page: Page, fleet: Ground) -> None:
+    parameters = {
+        "url": fleet.shop,
+        "depth": 0,
+        "politeness": {"delay_s": 0},
+        "fetching": {"allow_private": True},
+    }
+    id = fleet.api.submit("web_crawl", parameters, priority=10).id
+    until = time.monotonic() + 120
+    while fleet.api.crawl(id).state != "completed" or fleet.api.crawl_work(id).hosts:
+        assert time.monotonic() < until, (fleet.api.crawl(id), fleet.api.hosts())
+        time.sleep(1)
+    page.goto(f"/crawls/{id}?tab=work")
+    expect(page.get_by_text("Nobody works with its frontier now").first).to_be_visible()
+    expect(table(page, "Shards").locator("tbody tr")).to_have_count(1)
+
+
+def test_what_nodes_say_of_hosts_is_text(window: Window, fleet: Ground) -> None:
+    voice = Voice(fleet, "ledger", "ledger", "web_crawl")
+    request = {"url": "https://shop.example/"}
+    pinned = {"said": ["ledger"]}
+    task = fleet.api.submit("web_crawl", request, capabilities=pinned, priority=10)
+    (taken,) = voice.take(1)
+    named = {name: taken[name] for name in ("execution_id", "token")}
+    started = {**named, "task_id": taken["task_id"], "kind": "started", "at": time.time()}
+    voice.say("report", reports=[started])
+    wants = [
+        {"host": text, "keys": [{"key": f"host:{text}", "delay_s": 1.0, "concurrency": 1}]}
+        for text in PAYLOADS
+    ]
+    pauses = [{"key": f"host:{text}", "for_s": 600.0, "why": text} for text in PAYLOADS]
+    asked = voice.say("inquire", **named, ledger={"wants": wants, "pauses": pauses})
+    assert not asked.get("refusal"), asked
+    work = fleet.api.crawl_work(task.id)
+    assert {each.pause for each in work.keys} == {*PAYLOADS}
+
+    page = window.sign_in(fleet.link)
+    page.goto(f"/crawls/{task.id}?tab=work")
+    rows = table(page, "What the fleet allows, by host").locator("tbody tr")
+    expect(rows).to_have_count(len({*PAYLOADS}))
+    expect(rows.filter(has_text="<script>window.pwned=1</script>").first).to_be_visible()
+    check(page)
+    fleet.api.act(task.id, "cancel")
+    fleet.api.order(voice.id, "unregister")
+
+
 def test_shards_partitions_and_the_ledger_are_shown(
     page: Page, fleet: Ground, crawls: tuple[str, str]
 ) -> None:
@@ -103,49 +149,3 @@ def test_it_has_its_picture_in_both_languages(
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     window.context.close()
     assert window.wrongs == []
-
-
-def test_a_crawl_that_is_over_says_so(page: Page, fleet: Ground) -> None:
-    parameters = {
-        "url": fleet.shop,
-        "depth": 0,
-        "politeness": {"delay_s": 0},
-        "fetching": {"allow_private": True},
-    }
-    id = fleet.api.submit("web_crawl", parameters, priority=10).id
-    until = time.monotonic() + 120
-    while fleet.api.crawl(id).state != "completed" or fleet.api.crawl_work(id).hosts:
-        assert time.monotonic() < until, (fleet.api.crawl(id), fleet.api.hosts())
-        time.sleep(1)
-    page.goto(f"/crawls/{id}?tab=work")
-    expect(page.get_by_text("Nobody works with its frontier now").first).to_be_visible()
-    expect(table(page, "Shards").locator("tbody tr")).to_have_count(1)
-
-
-def test_what_nodes_say_of_hosts_is_text(window: Window, fleet: Ground) -> None:
-    voice = Voice(fleet, "ledger", "ledger", "web_crawl")
-    request = {"url": "https://shop.example/"}
-    pinned = {"said": ["ledger"]}
-    task = fleet.api.submit("web_crawl", request, capabilities=pinned, priority=10)
-    (taken,) = voice.take(1)
-    named = {name: taken[name] for name in ("execution_id", "token")}
-    started = {**named, "task_id": taken["task_id"], "kind": "started", "at": time.time()}
-    voice.say("report", reports=[started])
-    wants = [
-        {"host": text, "keys": [{"key": f"host:{text}", "delay_s": 1.0, "concurrency": 1}]}
-        for text in PAYLOADS
-    ]
-    pauses = [{"key": f"host:{text}", "for_s": 600.0, "why": text} for text in PAYLOADS]
-    asked = voice.say("inquire", **named, ledger={"wants": wants, "pauses": pauses})
-    assert not asked.get("refusal"), asked
-    work = fleet.api.crawl_work(task.id)
-    assert {each.pause for each in work.keys} == {*PAYLOADS}
-
-    page = window.sign_in(fleet.link)
-    page.goto(f"/crawls/{task.id}?tab=work")
-    rows = table(page, "What the fleet allows, by host").locator("tbody tr")
-    expect(rows).to_have_count(len({*PAYLOADS}))
-    expect(rows.filter(has_text="<script>window.pwned=1</script>").first).to_be_visible()
-    check(page)
-    fleet.api.act(task.id, "cancel")
-    fleet.api.order(voice.id, "unregister")

@@ -109,6 +109,12 @@ def test_four_nodes_share_a_crawl_and_one_that_is_stopped_harms_nobody(tmp_path:
             assert seen.record.outcome == "ok"
             figures = (await client.crawl(id)).figures
             assert figures is not None
+            work = await client.crawl_work(id)
+            holders = [each for part in work.partitions for each in part.holders]
+            assert [part.number for part in work.partitions] == [*range(work.partitions_total)]
+            assert {each.shard for each in holders} <= {0, 1, 2, 3}
+            assert sum(each.hosts or 0 for each in work.shards) == sum(h.hosts for h in holders) > 0
+            assert {each.host for each in work.hosts} <= {*map(site.spec.host, range(spec.hosts))}
 
             stopped = executors_of(fleet, "worker-2")
             for process in stopped:

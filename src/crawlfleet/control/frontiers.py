@@ -158,7 +158,9 @@ class Frontiers:
     def opened(self, crawl_id: str) -> ToldFrontier | None:
         """The frontier of a crawl that somebody works with now."""
         served = self._served.get(crawl_id)
-        return None if served is None or served.is_closed else served.frontier
+        if served is not None and not served.is_closed:
+            return served.frontier
+        return None if self._placing is None else self._placing.opened(crawl_id)
 
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
         """What was told last of a frontier that is open here."""

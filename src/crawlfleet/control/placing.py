@@ -139,6 +139,11 @@ class Placing:
                     raise StoreUnavailable(str(error)) from error
             await self._close(crawl_id)
 
+    def opened(self, crawl_id: str) -> RemoteFrontier | None:
+        """The frontier of a crawl, while this master is connected to it."""
+        crawl = self._crawls.get(crawl_id)
+        return None if crawl is None else crawl.frontier
+
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
         """What was told last of a frontier that is looked after here."""
         crawl = self._crawls.get(crawl_id)

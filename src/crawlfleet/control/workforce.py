@@ -8,7 +8,7 @@ from crawlfleet.control.inquiries import Inquiries
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import crawl_work
 from crawlfleet.core.shared_crawl import crawl_of
-from crawlfleet.errors import Busy, LedgerUnavailable, StoreUnavailable
+from crawlfleet.errors import Busy, FrontierLost, LedgerUnavailable, StoreUnavailable
 from crawlfleet.model.crawl_work import (
     MOST_HOSTS,
     MOST_KEYS,
@@ -112,7 +112,7 @@ class Workforce:
         try:
             partitions = [*await frontier.shares()]
             busiest = await frontier.busiest(MOST_HOSTS)
-        except StoreUnavailable:
+        except (StoreUnavailable, FrontierLost):
             return [], [], CLOSED  # it was closed just now
         hosts = [
             crawl_work.host_work(each, frontier.partition_of(each.host), shards) for each in busiest

@@ -5,10 +5,10 @@ from typing import Protocol
 
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.ports.checkpoint import Checkpoint
-from crawlfleet.ports.frontier import Frontier
+from crawlfleet.ports.kept_frontier import ToldFrontier
 
 
-class RemoteFrontier(Frontier, Protocol):
+class RemoteFrontier(ToldFrontier, Protocol):
     """The frontier of one crawl there, as the one sees it who answers for it.
 
     Whatever is asked raises `FrontierLost` when the server has lost the crawl or a part of it, and
