@@ -39,6 +39,7 @@ _LISTS: Final = {
     "node": "crawlfleet nodes list",
     "project": "crawlfleet projects list",
     "cluster": "crawlfleet clusters list",
+    "schedule": "crawlfleet schedules list",
     "key": "crawlfleet keys list",
     "join-token": "crawlfleet join-tokens list",
 }
