@@ -85,7 +85,8 @@ def ground(folder: Path) -> Iterator[Ground]:
         CRAWLFLEET_WORKER_PYTHON_ALLOW='["chatter:*"]',
         CRAWLFLEET_WORKER_SLOTS="4",
         PYTHONPATH=path,
-        # Busy machines are slow to beat; no test here is about that.
+        # Busy machines are slow to beat, and get no new work; no test here is about that.
+        CRAWLFLEET_HEALTH_CPU_LIMIT="1",
         CRAWLFLEET_SESSION_TIMEOUT_S="30",
         CRAWLFLEET_SESSION_RECONNECT_S="30",
     )

@@ -29,7 +29,9 @@ FIELDS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
     folder = tmp_path_factory.mktemp("fleet")
-    made = LocalFleet(folder, workers=2, CRAWLFLEET_WORKER_ALLOW_PRIVATE="true")
+    # A machine that is busy with other tests would get no second crawl.
+    settings = {"CRAWLFLEET_WORKER_ALLOW_PRIVATE": "true", "CRAWLFLEET_HEALTH_CPU_LIMIT": "1"}
+    made = LocalFleet(folder, workers=2, **settings)
     with running(made) as fleet:
         asyncio.run(fleet.until_ready(nodes=2))
         yield fleet
