@@ -67,9 +67,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fleet(folder: Path) -> Iterator[LocalFleet]:
     (folder / "code").mkdir()
     (folder / "code" / "talking.py").write_text(USER_CODE)
+    (folder / "shared").mkdir()
     fleet = LocalFleet(
         folder / "fleet",
         CRAWLFLEET_WORKER_PYTHON_ALLOW=json.dumps(["talking:*"]),
+        CRAWLFLEET_WORKER_SANDBOX_WRITABLE=json.dumps([str(folder / "shared")]),
         PYTHONPATH=str(folder / "code"),
     )
     with running(fleet):
@@ -122,7 +124,7 @@ def test_ten_thousand_lines_and_progress_are_seen_live_and_kept(fleet: LocalFlee
 
 
 def test_the_command_line_follows_a_log_and_filters_it(fleet: LocalFleet, folder: Path) -> None:
-    go_on = folder / "go on"
+    go_on = folder / "shared" / "go on"
 
     async def submit() -> str:
         async with fleet.client() as client:
@@ -159,7 +161,7 @@ def test_following_goes_on_with_the_next_attempt(fleet: LocalFleet, folder: Path
         async with fleet.client() as client:
             receipt = await client.submit(
                 "python",
-                call("fail_once", str(folder / "failed")),
+                call("fail_once", str(folder / "shared" / "failed")),
                 retry_policy={"initial_delay_s": 0.1},
             )
             told = [(id, line.message) async for id, line in client.follow_task(receipt.id)]
