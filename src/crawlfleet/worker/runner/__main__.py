@@ -1,0 +1,5 @@
+"""Started as `python -I …/worker/runner`: then this folder is the first on the path."""
+
+from crawlfleet_runner.main import main  # type: ignore[import-not-found]
+
+main()
