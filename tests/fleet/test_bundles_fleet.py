@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.code_archives import packed
 
 from crawlfleet.client import Client
 from crawlfleet.testing.demo_shop.process import ServedShop
@@ -177,3 +178,45 @@ def kill_worker(fleet: LocalFleet) -> list[int]:
             agent.kill()
             return [each.pid for each in below]
     raise AssertionError("nobody runs a spider")
+
+
+def test_versions_are_listed_rolled_back_and_removed(fleet: LocalFleet, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for number in (1, 2):
+        (tools / "tool.py").write_text(f"def number():\n    return {number}\n")
+        command(fleet, "deploy", str(tools), "--project", "shop", "--note", f"the {number}.")
+    words = ("submit", "python", "--bundle", "tools", "--project", "shop", "--wait", "--json")
+    function = ("-p", "function=tool:number", "--max-retries", "0")
+
+    def run() -> Any:
+        return json.loads(command(fleet, *words, *function))["result"]["data"]
+
+    assert run() == 2
+    rolled_back = command(fleet, "bundles", "rollback", "tools", "--project", "shop", "--json")
+    assert json.loads(rolled_back)["current"] == 1
+    assert run() == 1
+    listed = json.loads(command(fleet, "bundles", "list", "--project", "shop", "--json"))
+    assert [(each["name"], each["current"], len(each["versions"])) for each in listed] == [
+        ("tools", 1, 2)
+    ]
+    assert "the 2." in command(fleet, "bundles", "show", "tools", "--project", "shop")
+    command(fleet, "bundles", "remove", "tools", "1", "--project", "shop", status=1)
+    command(fleet, "bundles", "remove", "tools", "2", "--project", "shop")
+    command(fleet, "bundles", "remove", "tools", "--all", "--project", "shop")
+    assert json.loads(command(fleet, "bundles", "list", "--project", "shop", "--json")) == []
+
+
+def test_a_hostile_archive_is_refused_by_name(fleet: LocalFleet, tmp_path: Path) -> None:
+    evil = tmp_path / "evil.zip"
+    evil.write_bytes(packed({"../../evil.py": ""}))
+    done = subprocess.run(
+        [sys.executable, "-m", "crawlfleet", "deploy", str(evil)],
+        env={**os.environ, "CRAWLFLEET_URL": fleet.url, "CRAWLFLEET_KEY": fleet.key},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "leads out of the folder" in done.stderr

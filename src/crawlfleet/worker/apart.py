@@ -63,7 +63,7 @@ class Apart:
                 pipe.Hello(takes=(pipe.SEGMENTS,), ahead=0),
                 self._ready_timeout_s,
                 variables=bench.variables,
-                folder=bench.folder,
+                folder=bench.scratch,
             )
         except FailedStart as failure:
             return failed(ErrorClass.CRASH, str(failure), failure.output)

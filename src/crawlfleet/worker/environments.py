@@ -239,14 +239,17 @@ def _unpack(archive: bytes, place: Path) -> Contents:
     contents = archives.look_into(archive)
     shutil.rmtree(place, ignore_errors=True)
     code = place / "code"
-    code.mkdir(parents=True, mode=0o700)
+    code.mkdir(parents=True)
     for member in archives.members(archive):
         path = code / member.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        mode = 0o755 if member.is_program else 0o644
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(path, flags, mode), "wb") as file:
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             file.write(member.data)
+            # Whatever the umask: the code may run as another user than this one.
+            os.fchmod(file.fileno(), 0o755 if member.is_program else 0o644)
+    for folder in (place, code, *(each for each in code.rglob("*") if each.is_dir())):
+        folder.chmod(0o755)
     return contents
 
 

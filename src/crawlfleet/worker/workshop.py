@@ -1,8 +1,7 @@
 """Where an execution of handed-over code works: its environment, its folder, its variables.
 
-The folder has a copy of the code, so that a project finds its files where it left them and may
-write beside them; it goes when the execution ends, and what a killed agent left goes with the next
-start of any agent of the machine.
+The folder goes when the execution ends, and what a killed agent left goes with the next start of
+any agent of the machine.
 """
 
 import asyncio
@@ -40,9 +39,8 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     """All that it takes to start the process of an execution."""
 
     command: tuple[str, ...]
-    folder: Path
-    """Where it starts; it may write here, and below `scratch`."""
     scratch: Path
+    """Where it starts, and may write."""
     variables: dict[str, str]
     readable: tuple[Path, ...]
     """What else it must be able to read, beside the system's own files."""
@@ -74,9 +72,8 @@ class Workshop:
                 environment = await stack.enter_async_context(borrowed)
             scratch = stack.enter_context(self._scratch(assignment.execution_id))
             stack.push_async_callback(asyncio.to_thread, _clear, scratch)
-            folder = scratch / "work"
-            await asyncio.to_thread(_furnish, scratch, folder, environment)
-            yield _bench(scratch, folder, environment)
+            await asyncio.to_thread(_furnish, scratch)
+            yield _bench(scratch, environment)
 
     @contextlib.contextmanager
     def _scratch(self, execution_id: str) -> Iterator[Path]:
@@ -109,14 +106,16 @@ def workshop_of(settings: WorkerSettings, folder: Path) -> Workshop | None:
     return Workshop(folder / "scratch", environments=environments)
 
 
-def _bench(scratch: Path, folder: Path, environment: Environment | None) -> Bench:
+def _bench(scratch: Path, environment: Environment | None) -> Bench:
     programs = [] if environment is None else [environment.programs]
     python = environment.programs / "python" if environment else Path(sys.executable)
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     places = [*map(str, programs), "/usr/local/bin", "/usr/bin", "/bin"]
     return Bench(
-        command=(str(python), "-I", str(RUNNER)),
-        folder=folder,
+        command=(
+            *(str(python), "-I", str(RUNNER)),
+            *([] if environment is None else [str(environment.code)]),
+        ),
         scratch=scratch,
         variables={
             "LANG": "C.UTF-8",
@@ -137,13 +136,9 @@ def _of_code(environment: Environment) -> dict[str, str]:
     return variables
 
 
-def _furnish(scratch: Path, folder: Path, environment: Environment | None) -> None:
+def _furnish(scratch: Path) -> None:
     for name in ("home", "tmp"):
         (scratch / name).mkdir(mode=0o700)
-    if environment is None:
-        folder.mkdir(mode=0o700)
-        return
-    shutil.copytree(environment.code, folder)
 
 
 def _is_used(scratch: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -24,7 +25,9 @@ MOST_RESULT_BYTES: Final = 1_000_000
 MESSAGE_CHARS: Final = 2_000
 
 
-def main() -> None:
+def main(code: str | None = None) -> None:
+    """Work in the present folder; with `code`, in a copy of that folder below it, so that the code
+    finds its files where it left them, and may write beside them."""
     orders_fd, replies_fd = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -40,6 +43,9 @@ def main() -> None:
     if start is None:
         return
     wire.execution_id = start["execution_id"]
+    if code is not None:
+        shutil.copytree(code, "work")
+        os.chdir("work")
     items = Items(wire, hello.get("takes", ()))
     work = WORKS[start["task_type"]](wire, items, start["parameters"])
     listener = threading.Thread(target=listen, args=(wire, items, work), daemon=True)
