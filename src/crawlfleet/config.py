@@ -167,9 +167,11 @@ def output_dir(settings: Settings) -> Path:
 
 
 def code_dir(settings: Settings) -> Path:
-    """Where a node keeps the code that it runs for others."""
+    """Where a node keeps the code that it runs for others: beside the data and not among it, since
+    that code may read here, and there are keys and tokens there."""
     given = settings.worker.code_dir
-    return Path(given) if given else data_dir(settings) / CODE_NAME
+    data = data_dir(settings).absolute()
+    return Path(given) if given else data.with_name(f"{data.name}-{CODE_NAME}")
 
 
 def store_url(settings: Settings) -> str:

@@ -66,10 +66,14 @@ async def items_of(client: Client, task_id: str) -> list[str]:
     return sorted(b"".join(pieces).decode().splitlines())
 
 
+def code_of(fleet: LocalFleet) -> Path:
+    return fleet.folder.with_name(f"{fleet.folder.name}-code")
+
+
 def plain_scrapy(fleet: LocalFleet, folder: Path, *words: str) -> list[str]:
     """The items of `scrapy crawl`, with the Scrapy of the environment."""
     shutil.copytree(PROJECT, folder / "plain")
-    (scrapy,) = fleet.folder.glob("code/environments/*/venv/bin/scrapy")
+    (scrapy,) = code_of(fleet).glob("environments/*/venv/bin/scrapy")
     subprocess.run(
         [scrapy, "crawl", "products", *words, "-o", "items.jsonl"],
         cwd=folder / "plain",
@@ -105,7 +109,7 @@ def test_a_scrapy_project_runs_as_it_is(fleet: LocalFleet, shop: str, tmp_path: 
     assert any("Spider closed (finished)" in line for line in lines)
     assert (crawl.output.items, crawl.figures.items) == (len(items), len(items))
     assert "csv" in crawl.output.formats
-    assert [*fleet.folder.glob("code/scratch/*")] == []
+    assert [*code_of(fleet).glob("scratch/*")] == []
 
 
 def test_what_does_not_begin_is_told(fleet: LocalFleet) -> None:

@@ -276,8 +276,9 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     code_dir: Annotated[
         str,
         Meta(
-            description="Where that code, its environments and its scratch folders are; `code` in "
-            "`data_dir` when empty. Workers of one machine may share it."
+            description="Where that code, its environments and its scratch folders are; a folder "
+            "beside `data_dir`, with `-code` at the end of its name, when empty. Workers of one "
+            "machine may share it."
         ),
     ] = ""
     environments_mb: Annotated[
