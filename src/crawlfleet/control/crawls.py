@@ -40,8 +40,6 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 CRAWL: Final = "web_crawl"
-WITH_OUTPUT: Final = frozenset({CRAWL, "scrapy_spider", "python"})
-"""The task types whose items are read as those of a crawl."""
 SWEEP_EVERY_S: Final = 600.0
 PORTION: Final = 500
 _figures: Final = msgspec.json.Decoder(CrawlFigures)
@@ -144,9 +142,9 @@ class Crawls:
                 await self._take_figures(note.execution_id, note.figures)
 
     async def get(self, task_id: str) -> Task:
-        """The task of a crawl, or of other work with items; `NotFound` for another one, too."""
+        """The task of a crawl, or of code that may hand over items; `NotFound` for others, too."""
         task = await self._tasks.get(task_id)
-        if task.task_type not in WITH_OUTPUT:
+        if task.task_type != CRAWL and task.bundle is None:
             raise NotFound("crawl", task_id)
         return task
 
