@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -168,7 +169,7 @@ class Environments:
         return failure
 
     def _finish(self, ref: BundleRef, contents: Contents, place: Path) -> None:
-        made = _Made(contents=contents, bytes=_size(place), name=str(ref))
+        made = _Made(contents=contents, bytes=_opened(place), name=str(ref))
         (place / MADE).write_bytes(msgspec.json.encode(made))
         place.rename(self._folder / ref.digest)
 
@@ -246,10 +247,7 @@ def _unpack(archive: bytes, place: Path) -> Contents:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             file.write(member.data)
-            # Whatever the umask: the code may run as another user than this one.
             os.fchmod(file.fileno(), 0o755 if member.is_program else 0o644)
-    for folder in (place, code, *(each for each in code.rglob("*") if each.is_dir())):
-        folder.chmod(0o755)
     return contents
 
 
@@ -265,5 +263,17 @@ def _read(folder: Path) -> _Made | None:
         return None
 
 
-def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*"))
+def _opened(folder: Path) -> int:
+    """Let everybody read it, whatever the umask: the code may run as another user than this one.
+    How many bytes it has."""
+    size = 0
+    for path in (folder, *folder.rglob("*")):
+        found = path.lstat()
+        size += found.st_size
+        if stat.S_ISLNK(found.st_mode):
+            continue
+        mode = stat.S_IMODE(found.st_mode)
+        wanted = mode | 0o444 | (0o111 if mode & 0o100 else 0)
+        if mode != wanted:
+            path.chmod(wanted)
+    return size

@@ -129,7 +129,6 @@ async def _run(command: Sequence[str], folder: Path, tell: Callable[[str], None]
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
-            umask=0o022,
         )
     except OSError as error:
         raise InstallFailed(f"{command[0]}: {error.strerror}", ErrorClass.ERROR) from None
