@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from crawlfleet.client.sync import BlockingClient
 
 
-class Client(
-    ExecutionCalls, CrawlCalls, ScheduleCalls, AdministrationCalls, BundleCalls, KeyCalls
-):
+class Client(ExecutionCalls, CrawlCalls, ScheduleCalls, AdministrationCalls, BundleCalls, KeyCalls):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
     `url` may name several masters, parted by commas.
