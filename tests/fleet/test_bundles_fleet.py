@@ -25,7 +25,12 @@ PROJECT = Path(__file__).parent / "scrapy_project"
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
     folder = tmp_path_factory.mktemp("bundles")
-    with running(LocalFleet(folder / "fleet", CRAWLFLEET_WORKER_BUNDLES="true")) as fleet:
+    settings = {
+        "CRAWLFLEET_WORKER_BUNDLES": "true",
+        # The shop is on this machine.
+        "CRAWLFLEET_WORKER_ALLOW_PRIVATE": "true",
+    }
+    with running(LocalFleet(folder / "fleet", **settings)) as fleet:
         asyncio.run(fleet.until_ready(nodes=2))
         command(fleet, "deploy", str(PROJECT), "--name", "shop")
         yield fleet

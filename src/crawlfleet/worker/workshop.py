@@ -42,6 +42,9 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     scratch: Path
     """Where it starts, and may write."""
     variables: dict[str, str]
+    """Where there is no cell, which sets these itself."""
+    of_code: dict[str, str]
+    """Others, that belong to the code."""
     readable: tuple[Path, ...]
     """What else it must be able to read, beside the system's own files."""
 
@@ -123,8 +126,8 @@ def _bench(scratch: Path, environment: Environment | None) -> Bench:
             "PATH": os.pathsep.join(places),
             "HOME": str(scratch / "home"),
             "TMPDIR": str(scratch / "tmp"),
-            **({} if environment is None else _of_code(environment)),
         },
+        of_code={} if environment is None else _of_code(environment),
         readable=(RUNNER, *([] if environment is None else [environment.folder])),
     )
 

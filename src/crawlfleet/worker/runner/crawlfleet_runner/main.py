@@ -6,6 +6,7 @@ import shutil
 import socket
 import sys
 import threading
+from pathlib import Path
 from typing import Any, Final
 
 from .command import Command
@@ -43,6 +44,10 @@ def main(code: str | None = None) -> None:
     if start is None:
         return
     wire.execution_id = start["execution_id"]
+    if sys.prefix != sys.base_prefix:
+        # The programs of the environment come first, whoever set the path.
+        programs = str(Path(sys.executable).parent)
+        os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
     if code is not None:
         shutil.copytree(code, "work")
         os.chdir("work")
