@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -15,7 +17,7 @@ import pytest
 from tests.code_archives import packed
 
 from crawlfleet.client import Client
-from crawlfleet.testing.demo_shop.process import ServedShop
+from crawlfleet.testing.demo_shop.server import Counter, Shop
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("bundles")]
@@ -38,8 +40,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[str]:
-    with ServedShop() as shop:
-        yield shop.url
+    """At another address than the master, which no cell may reach."""
+    handler = type("Served", (Counter,), {"shop": Shop()})
+    server = ThreadingHTTPServer(("127.0.0.9", 0), handler)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.9:{server.server_address[1]}/"
+    server.shutdown()
+    server.server_close()
 
 
 def command(fleet: LocalFleet, *words: str, status: int = 0) -> str:
