@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from crawlfleet import config, plugins
+from crawlfleet.backends.bundle_folder import BundleFolder
 from crawlfleet.backends.frontier.shelf import FolderShelf
 from crawlfleet.backends.frontier.sqlite import stored_receipts
 from crawlfleet.backends.ledger.memory import MemoryBook
@@ -39,10 +40,12 @@ from crawlfleet.listening import (
     on_stop_signal,
     renewing,
 )
+from crawlfleet.model.bundle import CAPABILITY
 from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
+from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
 from crawlfleet.ports.archive import Archive
 from crawlfleet.ports.frontier_server import FrontierServer
 from crawlfleet.ports.ledger import LedgerBook
@@ -59,6 +62,7 @@ from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.journal import ReportJournal
 from crawlfleet.worker.pool import ProcessPool
 from crawlfleet.worker.usage import UsageMeter, measure_capacity
+from crawlfleet.worker.workshop import workshop_of
 
 if TYPE_CHECKING:
     from crawlfleet.client.transport import Transport
@@ -68,6 +72,8 @@ BUILT_IN_TASK_TYPES: Final = ("extract", "http_fetch", "python", "sleep", "web_c
 STOP_DEADLINE_S: Final = 3
 FRONTIERS: Final = "frontiers"
 """The folder of crawls' frontiers, beside their output."""
+BUNDLES: Final = "bundles"
+"""The folder of the code that people hand over, beside them."""
 
 
 def open_store(url: str) -> Store:
@@ -118,6 +124,7 @@ def control_plane(
         admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),
+        archives=BundleFolder(config.output_dir(settings) / BUNDLES),
         shelf=FolderShelf(config.output_dir(settings) / FRONTIERS),
         server=open_frontier_server(settings),
         locks=open_locks(settings),
@@ -264,6 +271,7 @@ async def run_worker(
             folder=identity.with_suffix(".cells"),
             hidden=(str(config.data_dir(settings)), str(identity)),
         ),
+        workshop=workshop_of(settings.worker, config.code_dir(settings)),
     )
     secret, pin = without_pin(join_token)
     kept = IdentityFile(identity, master_pin=pin)
@@ -354,7 +362,11 @@ async def _registration(
         region=settings.region,
         cluster_id=settings.cluster,
         labels=settings.labels | ({LABEL: str(isolation.level)} if isolation else {}),
-        capabilities=settings.capabilities | (isolation_offer(isolation) if isolation else {}),
+        capabilities={
+            **settings.capabilities,
+            **(isolation_offer(isolation) if isolation else {}),
+            **({CAPABILITY: True} if settings.bundles else {}),
+        },
         resources={name: amount for name, amount in offered.items() if amount},
         task_types=pool.task_types,
         protocol=PROTOCOL,
@@ -366,9 +378,10 @@ async def _registration(
 
 def _parameter_types() -> Mapping[str, type[msgspec.Struct]]:
     # Only our own: the control plane imports no user code.
-    return {
+    own = {
         name: plugins.load_one(plugins.EXECUTORS, name).Parameters for name in BUILT_IN_TASK_TYPES
     }
+    return {**own, "command": CommandParameters, "scrapy_spider": ScrapyParameters}
 
 
 def _disk_free(folder: Path) -> float | None:

@@ -28,6 +28,7 @@ LOCKS_NAME: Final = "locks.db"
 PAUSES_NAME: Final = "pauses.jsonl"
 """Of hosts that are left alone."""
 OUTPUT_NAME: Final = "output"
+CODE_NAME: Final = "code"
 DEFAULT: Final = "default"
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -163,6 +164,14 @@ def data_dir(settings: Settings) -> Path:
 def output_dir(settings: Settings) -> Path:
     """Where the output of crawls is kept."""
     return Path(settings.output_dir) if settings.output_dir else data_dir(settings) / OUTPUT_NAME
+
+
+def code_dir(settings: Settings) -> Path:
+    """Where a node keeps the code that it runs for others: beside the data and not among it, since
+    that code may read here, and there are keys and tokens there."""
+    given = settings.worker.code_dir
+    data = data_dir(settings).absolute()
+    return Path(given) if given else data.with_name(f"{data.name}-{CODE_NAME}")
 
 
 def store_url(settings: Settings) -> str:

@@ -18,9 +18,10 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from plain_http import Master, started
+from plain_http import Master, archive, started
 
 from crawlfleet.core import talk
+from crawlfleet.model.bundle import BundleCall
 from crawlfleet.model.frontier_talk import FrontierCall, Open, Talk
 from crawlfleet.model.inquiry import InquiryCall
 from crawlfleet.model.key import Role
@@ -353,10 +354,43 @@ def record_inquiries(master: Master) -> list[dict[str, Any]]:
     return to.exchanges
 
 
+def record_bundles(master: Master) -> list[dict[str, Any]]:
+    """A node that fetches the code of an execution."""
+    to = Recorder(master)
+    registration = Registration(
+        name="with code",
+        resources={"slots": 1.0},
+        task_types=("python",),
+        capabilities={"bundles": True},
+        protocol=PROTOCOL,
+    )
+    to.say("register to run code", "join", "/api/v1/nodes:register", registration)
+    node = "/api/v1/nodes/{node_id}"
+    bundle = {"name": "recorded", "archive": archive()}
+    to.say("deploy", "admin", "/api/v1/projects/default/bundles", bundle)
+    task = {"task_type": "python", "parameters": {"function": "tool:f"}, "bundle": "recorded"}
+    to.say("submit (code)", "admin", "/api/v1/tasks", task)
+    request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
+    (work,) = to.say("lease (code)", "node", f"{node}:lease", request)["assignments"]
+    call = BundleCall(
+        session_id=to.ids["session_id"],
+        execution_id=to.ids["execution_id"],
+        token=work["token"],
+    )
+    to.say("fetch the code", "node", f"{node}:bundle", call)
+    stale = msgspec.structs.replace(call, token=work["token"] + 1)
+    to.say("fetch the code when it is stale", "node", f"{node}:bundle", stale)
+    to.say("cancel (code)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
+    end = Departure(session_id=to.ids["session_id"])
+    to.say("leave (code)", "node", f"{node}:unregister", end)
+    return to.exchanges
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for suffix, record_part in {
         "": record,
+        "-bundles": record_bundles,
         "-crawls": record_crawl,
         "-frontier": record_frontier,
         "-inquiries": record_inquiries,

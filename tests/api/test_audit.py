@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 import pytest
-from plain_http import Master, Node, dead_task, sign_in
+from plain_http import Master, Node, archive, dead_task, deploy, sign_in
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import is_audited
@@ -19,6 +19,7 @@ NOT_IN_IT: Final = {
     "keep_segment",
     "ask_frontier",
     "inquire",
+    "give_bundle",
     "device_heartbeat",
 }
 """What nodes say of their work."""
@@ -60,6 +61,8 @@ def changing(master: Master, name: str) -> Request:
             return "/api/v1/join-tokens", {}, set(), None
         case "roll_back_cluster":
             return administration(master, "rollback", "cluster")
+        case "deploy_bundle" | "roll_back_bundle" | "remove_bundle":
+            return bundle_order(master, name.removesuffix("_bundle"))
     return ordering(master, name)
 
 
@@ -85,6 +88,16 @@ def ordering(master: Master, name: str) -> Request:
         made = master.key(f"to-{verb}", "viewer") if kind == "key" else master.join_token()
         return f"/api/v1/{kind.replace('_', '-')}s/{made[0]}:{verb}", {}, {made[0]}, None
     raise AssertionError(f"say how {name} changes something")
+
+
+def bundle_order(master: Master, verb: str) -> Request:
+    name, bundles = f"to-{verb}", "/api/v1/projects/default/bundles"
+    if verb == "deploy":
+        return bundles, {"name": name, "archive": archive()}, {f"default/{name}"}, None
+    deploy(master, "default", name)
+    deploy(master, "default", name, {"other.py": ""})
+    path = f"{bundles}/{name}:{verb.replace('_', '')}"
+    return path, {"version": 1}, {f"default/{name}"}, None
 
 
 def session_order(master: Master, verb: str, kind: str) -> Request:

@@ -9,7 +9,7 @@ import time
 from typing import Any, Final, NamedTuple
 
 import pytest
-from plain_http import CrawlingNode, Master, Node, sign_in
+from plain_http import CrawlingNode, Master, Node, deploy, sign_in
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import Route, Scope
@@ -88,6 +88,7 @@ SPOKEN_BY_NODES: Final = (
     ":keep",
     ":frontier",
     ":inquire",
+    ":bundle",
     ":renew-token",
 )
 OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}", "{schedule_id}"}
@@ -159,6 +160,7 @@ def cast(master: Master) -> Cast:
     node.report(work, "succeeded")
     crawling = CrawlingNode(master, project_id="shop")
     crawling.keep()
+    deploy(master, "shop", "quotes")
     another, revoked, renewed = (master.node(task_types=["none"]) for _ in range(3))
     master.post(f"{revoked.path}:revoke")
     new_token = renewed.say("renew-token").expect(200)["node_token"]
@@ -209,6 +211,7 @@ def cast(master: Master) -> Cast:
         "project_id": "shop",
         "cluster_id": "default",
         "schedule_id": scheduled["id"],
+        "bundle_id": "quotes",
     }
     return Cast(secrets, ids, browsers(master, secrets))
 
@@ -269,6 +272,7 @@ def test_a_route_lets_in_whom_it_should_and_nobody_else(
                 execution_id="exec-none",
                 project_id="project-none",
                 schedule_id="sched-none",
+                bundle_id="none",
             ),
             body,
             **shown,

@@ -31,6 +31,7 @@ from crawlfleet.model.messages import (
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.settings import RetentionSettings, Settings
 from crawlfleet.model.task import JSON_NULL, ErrorClass, Task, TaskError
+from crawlfleet.ports.bundles import BundleStore
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.simulation.clock import SimulatedSystem
@@ -143,6 +144,7 @@ async def stage(
     name: str = "master",
     skew_s: float = 0.0,
     output: OutputStore | None = None,
+    archives: BundleStore | None = None,
     **sections: Any,
 ) -> AsyncIterator[Stage]:
     store = store or MemoryStore()
@@ -158,6 +160,7 @@ async def stage(
         sinks=[heard],
         name=name,
         output=output,
+        archives=archives,
     )
     async with control:
         yield Stage(control, store, heard)

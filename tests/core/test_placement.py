@@ -23,7 +23,14 @@ from placement_worlds import (
 from crawlfleet.core.feasibility import NodeClass
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.ordering import ReadyQueue
-from crawlfleet.core.placement import _best, default_rules, explain, plan, requirement_of
+from crawlfleet.core.placement import (
+    _best,
+    default_rules,
+    explain,
+    plan,
+    readiness,
+    requirement_of,
+)
 from crawlfleet.core.resources import add, fits
 from crawlfleet.core.strategies import BUILT_IN
 from crawlfleet.model.explanation import Cause
@@ -380,3 +387,19 @@ def test_a_sample_that_misleads_does_no_harm() -> None:
     score = np.ones(6000)
     score[::23] = 0.0
     assert _best(score, 300).tolist() == np.argsort(score, kind="stable")[:300].tolist()
+
+
+def test_a_node_that_has_the_code_ready_is_preferred_unless_it_is_much_busier() -> None:
+    nodes = [make_node(f"node-{number}") for number in range(3)]
+    fleet = fleet_of(*nodes)
+    asked = need(bundle="f8e9")
+    fleet.remember_success(nodes[2].id, (readiness("f8e9"),))
+    fleet.observe(nodes[2].id, 0.3)
+
+    def chosen() -> list[str]:
+        return [node for _, node in planned(queue_of(asked), fleet).assignments]
+
+    assert chosen() == [nodes[2].id]
+    fleet.observe(nodes[2].id, 0.9)
+    assert chosen() != [nodes[2].id]
+    assert planned(queue_of(need(bundle="other")), fleet).assignments[0][1] != nodes[2].id

@@ -968,6 +968,26 @@ export interface paths {
         patch: operations["change_node"];
         trace?: never;
     };
+    "/api/v1/nodes/{node_id}:bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fetch the code of an execution
+         * @description In the name of an execution that the node holds: the archive of the version that its task was submitted with, in base64, or a `refusal` that says why there is none. Nodes keep archives by their digest, and ask for each once. Role: **admin** or the node itself.
+         */
+        post: operations["give_bundle"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes/{node_id}:drain": {
         parameters: {
             query?: never;
@@ -1370,6 +1390,90 @@ export interface paths {
          * @description Role: **operator** or **admin**.
          */
         post: operations["reopen_project"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/bundles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the bundles of a project, in order of name
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_bundles"];
+        put?: never;
+        /**
+         * Hand over code as the present version of a bundle
+         * @description A zip archive or a wheel, in base64. All of it is looked at before it is taken: names that lead out of the folder, links, devices, names that are there twice, too many or too large files, and what it says it needs. Answers 201, or 200 when this very archive is the present version already. An archive that is kept as an older version becomes the present one again, under its old number. Role: **operator** or **admin**.
+         */
+        post: operations["deploy_bundle"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/bundles/{bundle_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A bundle and its versions
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_bundle"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/bundles/{bundle_id}:remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove a version that nobody needs, or the whole bundle
+         * @description Refused with 409 while it is the present version of several, or while a task that has not ended needs it. Role: **operator** or **admin**.
+         */
+        post: operations["remove_bundle"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/bundles/{bundle_id}:rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make another version the present one
+         * @description Without a `version` the one before the present one. Tasks keep the version that was the present one when they were submitted. Role: **operator** or **admin**.
+         */
+        post: operations["roll_back_bundle"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2189,6 +2293,11 @@ export interface components {
             allocation?: components["schemas"]["Resources"];
             /** @default 1 */
             attempt?: number;
+            /**
+             * @description The code that it runs, which the node fetches with `:bundle` where it does not have it.
+             * @default null
+             */
+            bundle?: components["schemas"]["BundleRef"] | null;
             execution_id: string;
             /**
              * @description The lowest level of isolation that it may run in; as the node sees fit when not set.
@@ -2360,6 +2469,105 @@ export interface components {
              * @default 10000
              */
             limit?: number;
+        };
+        /**
+         * BundleCall
+         * @description A node asks for the code of an execution that it holds.
+         */
+        BundleCall: {
+            execution_id: string;
+            session_id: string;
+            token: number;
+        };
+        /** BundlePage */
+        BundlePage: {
+            items: components["schemas"]["BundleView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * BundleRef
+         * @description What a task runs: fixed when it is submitted, so that all of its attempts run the same.
+         */
+        BundleRef: {
+            digest: string;
+            name: string;
+            number: number;
+        };
+        /** BundleRemoval */
+        BundleRemoval: {
+            /**
+             * @description The version to remove; all of them when not set.
+             * @default null
+             */
+            version?: number | null;
+        };
+        /**
+         * BundleReply
+         * @description The archive, or why there is none.
+         */
+        BundleReply: {
+            /** @default  */
+            archive?: string;
+            /** @default  */
+            digest?: string;
+            /** @default  */
+            refusal?: string;
+        };
+        /**
+         * BundleRequest
+         * @description Code to be handed over.
+         */
+        BundleRequest: {
+            /** @description A zip archive or a wheel, in base64; 10 MB at most before that. */
+            archive: string;
+            /** @description Letters, digits, dot, dash and underscore, at most 64. */
+            name: string;
+            /**
+             * @description What is new, for people.
+             * @default
+             */
+            note?: string;
+        };
+        /** BundleRollback */
+        BundleRollback: {
+            /**
+             * @description The version to go back (or forward) to; the one before the present one when not set.
+             * @default null
+             */
+            version?: number | null;
+        };
+        /**
+         * BundleVersionView
+         * @description A version of a bundle.
+         */
+        BundleVersionView: {
+            bytes: number;
+            cause: string;
+            created_at: string;
+            /** @description SHA-256 of the archive, in hexadecimal. */
+            digest: string;
+            files: number;
+            /** @description `scrapy` (it has a `scrapy.cfg`), `wheel`, or `files`. */
+            kind: string;
+            note: string;
+            unpacked_bytes: number;
+            version: number;
+        };
+        /**
+         * BundleView
+         * @description A bundle and the versions that are kept of it.
+         */
+        BundleView: {
+            created_at: string;
+            /** @description The version that tasks get which name none; 0 when there is none any more. */
+            current: number;
+            name: string;
+            project_id: string;
+            updated_at: string;
+            /** @description Counts the changes of the bundle itself, for `If-Match`. */
+            version: number;
+            /** @description Newest first. */
+            versions: components["schemas"]["BundleVersionView"][];
         };
         /**
          * Cause
@@ -5030,6 +5238,11 @@ export interface components {
          */
         TaskRequest: {
             /**
+             * @description The code to run, for `scrapy_spider`, `python` and `command`: `quotes`, or `quotes@3`.
+             * @default null
+             */
+            bundle?: string | null;
+            /**
              * @description The node must have: a number is a minimum level, `true` a flag, a text is contained.
              * @default {}
              */
@@ -5224,6 +5437,11 @@ export interface components {
             assigned_at?: string | null;
             /** @default null */
             assigned_node?: string | null;
+            /**
+             * @description The code that it runs, with its version, such as `quotes@3`.
+             * @default null
+             */
+            bundle?: string | null;
             /** @default {} */
             capabilities?: Record<string, unknown>;
             /** @default [] */
@@ -5621,6 +5839,15 @@ export type BatchRequest = components['schemas']['BatchRequest'];
 export type BulkPriorityRequest = components['schemas']['BulkPriorityRequest'];
 export type BulkReply = components['schemas']['BulkReply'];
 export type BulkRequest = components['schemas']['BulkRequest'];
+export type BundleCall = components['schemas']['BundleCall'];
+export type BundlePage = components['schemas']['BundlePage'];
+export type BundleRef = components['schemas']['BundleRef'];
+export type BundleRemoval = components['schemas']['BundleRemoval'];
+export type BundleReply = components['schemas']['BundleReply'];
+export type BundleRequest = components['schemas']['BundleRequest'];
+export type BundleRollback = components['schemas']['BundleRollback'];
+export type BundleVersionView = components['schemas']['BundleVersionView'];
+export type BundleView = components['schemas']['BundleView'];
 export type Cause = components['schemas']['Cause'];
 export type CloneRequest = components['schemas']['CloneRequest'];
 export type ClusterHealth = components['schemas']['ClusterHealth'];
@@ -8427,6 +8654,55 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    give_bundle: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the node. */
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
+                 *       "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
+                 *       "token": 7
+                 *     }
+                 */
+                "application/json": components["schemas"]["BundleCall"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "digest": "f8e9ca77b3df4c26bc29c52e3f1f1e2f7b4d8f4e0d7c6a5b4c3d2e1f0a9b8c7d",
+                     *       "archive": "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA=="
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BundleReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     drain_node: {
         parameters: {
             query?: never;
@@ -9499,6 +9775,303 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ProjectView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_bundles: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "quotes",
+                     *           "project_id": "shop",
+                     *           "current": 2,
+                     *           "versions": [
+                     *             {
+                     *               "version": 2,
+                     *               "digest": "f8e9ca77b3df4c26bc29c52e3f1f1e2f7b4d8f4e0d7c6a5b4c3d2e1f0a9b8c7d",
+                     *               "bytes": 4210,
+                     *               "files": 9,
+                     *               "unpacked_bytes": 9876,
+                     *               "kind": "scrapy",
+                     *               "created_at": "2026-11-15T09:40:10.450000Z",
+                     *               "cause": "deployed by ann",
+                     *               "note": "follows the next page, too"
+                     *             },
+                     *             {
+                     *               "version": 1,
+                     *               "digest": "d7c8b9a0f1e2d3c4b5a6c7d0e4f8d4b7f2e1f1f3e25c92cb62c4fd3b77ac9e8f",
+                     *               "bytes": 4102,
+                     *               "files": 9,
+                     *               "unpacked_bytes": 9655,
+                     *               "kind": "scrapy",
+                     *               "created_at": "2026-11-15T09:29:00.120000Z",
+                     *               "cause": "deployed by ann",
+                     *               "note": ""
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-15T09:29:00.120000Z",
+                     *           "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *           "version": 2
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BundlePage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    deploy_bundle: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "quotes",
+                 *       "archive": "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==",
+                 *       "note": "follows the next page, too"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BundleRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_bundle: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An `ETag` from before: answered with 304 when nothing is new. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Of the bundle. */
+                bundle_id: string;
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "quotes",
+                     *       "project_id": "shop",
+                     *       "current": 2,
+                     *       "versions": [
+                     *         {
+                     *           "version": 2,
+                     *           "digest": "f8e9ca77b3df4c26bc29c52e3f1f1e2f7b4d8f4e0d7c6a5b4c3d2e1f0a9b8c7d",
+                     *           "bytes": 4210,
+                     *           "files": 9,
+                     *           "unpacked_bytes": 9876,
+                     *           "kind": "scrapy",
+                     *           "created_at": "2026-11-15T09:40:10.450000Z",
+                     *           "cause": "deployed by ann",
+                     *           "note": "follows the next page, too"
+                     *         },
+                     *         {
+                     *           "version": 1,
+                     *           "digest": "d7c8b9a0f1e2d3c4b5a6c7d0e4f8d4b7f2e1f1f3e25c92cb62c4fd3b77ac9e8f",
+                     *           "bytes": 4102,
+                     *           "files": 9,
+                     *           "unpacked_bytes": 9655,
+                     *           "kind": "scrapy",
+                     *           "created_at": "2026-11-15T09:29:00.120000Z",
+                     *           "cause": "deployed by ann",
+                     *           "note": ""
+                     *         }
+                     *       ],
+                     *       "created_at": "2026-11-15T09:29:00.120000Z",
+                     *       "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *       "version": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BundleView"];
+                };
+            };
+            /** @description Nothing is new */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    remove_bundle: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the bundle. */
+                bundle_id: string;
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "version": 1
+                 *     }
+                 */
+                "application/json": components["schemas"]["BundleRemoval"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    roll_back_bundle: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the bundle. */
+                bundle_id: string;
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "version": 1
+                 *     }
+                 */
+                "application/json": components["schemas"]["BundleRollback"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleView"];
                 };
             };
             400: components["responses"]["400"];

@@ -14,6 +14,7 @@ from starlette.routing import Route as StarletteRoute
 
 from crawlfleet.api import (
     audit,
+    bundles,
     clusters,
     crawl_work,
     crawls,
@@ -61,6 +62,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *frontiers.ROUTES,
     *inquiries.ROUTES,
     *projects.ROUTES,
+    *bundles.ROUTES,
     *clusters.ROUTES,
     *settings.ROUTES,
     *keys.ROUTES,

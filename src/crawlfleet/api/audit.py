@@ -10,7 +10,7 @@ from crawlfleet.api.presenting import present_entry
 from crawlfleet.api.routing import ADMINS, Call, Example, Route, Scope
 from crawlfleet.api.selecting import PageSize, invalid, is_id
 from crawlfleet.model.audit import AuditFilter
-from crawlfleet.model.views import AuditPage
+from crawlfleet.model.audit_views import AuditPage
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,13 +12,13 @@ from crawlfleet.control.queries import NodeState
 from crawlfleet.core.keys import status_of
 from crawlfleet.core.regions import locate
 from crawlfleet.model.audit import AuditEntry
+from crawlfleet.model.audit_views import AuditView
 from crawlfleet.model.event import Event
 from crawlfleet.model.history import NodeSample
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.log import LogLine, Progress
 from crawlfleet.model.task import Execution, RetryPolicy, Shard, Task
 from crawlfleet.model.views import (
-    AuditView,
     ConditionView,
     EventView,
     ExecutionView,
@@ -88,6 +88,7 @@ def present_task(
         shard=task.shard,
         shards=task.shards,
         shard_states=dict(Counter(str(each.status) for each in shards)) if shards else {},
+        bundle=None if task.bundle is None else str(task.bundle),
         version=task.version,
     )
 

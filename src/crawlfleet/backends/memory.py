@@ -24,6 +24,7 @@ from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.audit import AuditEntry, AuditFilter
+from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.change import NEVER, Signed
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
@@ -57,6 +58,7 @@ class MemoryStore(MemoryHistory, MemorySchedules):
         self._executions: Table[Execution] = Table()
         self._keys: Table[ApiKey] = Table()
         self._configurations: Table[ClusterConfiguration] = Table()
+        self._bundles: Table[Bundle] = Table()
         self._audit: Table[AuditEntry] = Table()
         self._put: tuple[Callable[[Any], None], ...] = (
             self._projects.put,
@@ -69,6 +71,7 @@ class MemoryStore(MemoryHistory, MemorySchedules):
             self._configurations.put,
             self._schedules.put,
             self._put_firing,
+            self._bundles.put,
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()
@@ -132,6 +135,14 @@ class MemoryStore(MemoryHistory, MemorySchedules):
     async def clusters(self) -> list[Cluster]:
         self._need_open()
         return share_all(self._clusters)
+
+    async def bundle(self, id: str) -> Bundle | None:
+        self._need_open()
+        return self._bundles.rows.get(id)
+
+    async def bundles(self) -> list[Bundle]:
+        self._need_open()
+        return list(self._bundles)
 
     async def node(self, id: str) -> Node | None:
         self._need_open()

@@ -22,6 +22,7 @@ KINDS: Final = (
     "configurations",
     "schedules",
     "firings",
+    "bundles",
 )
 """The fields of a change that hold versioned rows, in the order in which they are checked."""
 

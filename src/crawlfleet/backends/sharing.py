@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 import msgspec
 from msgspec.structs import force_setattr
 
+from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -37,6 +38,7 @@ STORED: Final = (
     ClusterConfiguration,
     Schedule,
     Firing,
+    Bundle,
     Event,
 )
 DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}

@@ -44,6 +44,17 @@ def parse_pairs(pairs: Iterable[str] | None, flag: str) -> dict[str, Any]:
     return values
 
 
+def parse_texts(pairs: Iterable[str] | None, flag: str) -> dict[str, str]:
+    """`key=value` pairs; a value is the text that it is."""
+    values: dict[str, str] = {}
+    for pair in pairs or ():
+        name, separator, text = pair.partition("=")
+        if not separator or not name.strip():
+            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint=flag)
+        values[name.strip()] = text
+    return values
+
+
 def parse_amounts(pairs: Iterable[str] | None, flag: str) -> dict[str, float]:
     """`key=number` pairs."""
     amounts = parse_pairs(pairs, flag)

@@ -9,7 +9,7 @@ from rich.table import Table
 from crawlfleet.cli.arguments import parse_instant
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.output import cell, moment, table
-from crawlfleet.model.views import AuditView
+from crawlfleet.model.audit_views import AuditView
 
 
 def register(app: typer.Typer) -> None:

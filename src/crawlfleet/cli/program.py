@@ -33,6 +33,7 @@ PARTS: Final = {
     "dead_letters": ("dead-letters",),
     "nodes": ("nodes",),
     "projects": ("projects",),
+    "bundles": ("deploy", "bundles"),
     "clusters": ("clusters",),
     "keys": ("keys",),
     "join_tokens": ("join-tokens",),

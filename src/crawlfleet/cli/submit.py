@@ -16,6 +16,7 @@ from crawlfleet.cli.arguments import (
     parse_amounts,
     parse_pairs,
     parse_parameters,
+    parse_texts,
 )
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.output import cell
@@ -24,6 +25,7 @@ from crawlfleet.model.isolation import Level
 
 WHERE: Final = "Where it may run"
 HOW: Final = "How it is run"
+CODE: Final = "Code that was deployed"
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +40,7 @@ def register(app: typer.Typer) -> None:
             "crawlfleet submit sleep -p seconds=0.1 --count 1000",
             "crawlfleet submit python -p function=shop.price --isolation L3",
             "crawlfleet submit --file tasks.jsonl --idempotency-key monday",
+            "crawlfleet submit scrapy_spider --bundle my_project --spider quotes -a tag=humor",
         ),
     )
 
@@ -49,6 +52,37 @@ async def submit(
     ] = None,
     pairs: Pairs = None,
     parameters: ParameterSource = None,
+    bundle: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[@VERSION]",
+            help="The code to run, as `crawlfleet deploy` named it.",
+            rich_help_panel=CODE,
+        ),
+    ] = None,
+    spider: Annotated[
+        str | None, typer.Option(help="The spider of a Scrapy project.", rich_help_panel=CODE)
+    ] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-a",
+            "--argument",
+            metavar="NAME=VALUE",
+            help="An argument of the spider. May be repeated.",
+            rich_help_panel=CODE,
+        ),
+    ] = None,
+    scrapy_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-s",
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of Scrapy, over that of the project. May be repeated.",
+            rich_help_panel=CODE,
+        ),
+    ] = None,
     priority: Annotated[
         int | None, typer.Option(help="1 to 10; 10 is most urgent.", rich_help_panel=HOW)
     ] = None,
@@ -128,7 +162,12 @@ async def submit(
         raise typer.BadParameter("cannot be combined with --file", param_hint="--count")
     given: dict[str, Any] = {
         "task_type": task_type,
-        "parameters": parse_parameters(parameters, pairs) or None,
+        "parameters": {
+            **parse_parameters(parameters, pairs),
+            **_of_spider(spider, arguments, scrapy_settings),
+        }
+        or None,
+        "bundle": bundle,
         "priority": priority,
         "min_resources": parse_amounts(minimum, "--min") or None,
         "capabilities": parse_pairs(capability, "--capability") or None,
@@ -151,6 +190,18 @@ async def submit(
         await _submit_many(desk, batch.copies(draft, count), count, wait=wait)
     else:
         await _submit_one(desk, draft, wait=wait)
+
+
+def _of_spider(
+    spider: str | None, arguments: list[str] | None, settings: list[str] | None
+) -> dict[str, Any]:
+    """The parameters of `scrapy_spider`, as Scrapy's own command line has them: all is text."""
+    given = {
+        "spider": spider,
+        "arguments": parse_texts(arguments, "-a"),
+        "settings": parse_texts(settings, "-s"),
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 async def _submit_one(desk: Desk, draft: dict[str, Any], *, wait: bool) -> None:

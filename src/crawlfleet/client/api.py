@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlfleet.client.administration import AdministrationCalls
+from crawlfleet.client.bundles import BundleCalls
 from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from crawlfleet.client.sync import BlockingClient
 
 
-class Client(ExecutionCalls, CrawlCalls, ScheduleCalls, AdministrationCalls, KeyCalls):
+class Client(ExecutionCalls, CrawlCalls, ScheduleCalls, AdministrationCalls, BundleCalls, KeyCalls):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
     `url` may name several masters, parted by commas.

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from crawlfleet.client.calls import Calls, segment
+from crawlfleet.model.audit_views import AuditPage, AuditView
 from crawlfleet.model.sign_in import SessionLink, SessionView
 from crawlfleet.model.views import (
-    AuditPage,
-    AuditView,
     JoinTokenPage,
     JoinTokenView,
     KeyPage,

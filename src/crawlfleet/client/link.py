@@ -14,6 +14,7 @@ from crawlfleet.errors import (
     Refused,
     Unauthenticated,
 )
+from crawlfleet.model.bundle import BundleCall, BundleReply
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
 from crawlfleet.model.inquiry import Finding, InquiryCall
 from crawlfleet.model.messages import (
@@ -104,6 +105,9 @@ class HttpControlLink:
         # Only the master that leads has the ledger, unless it is kept elsewhere.
         matter = "" if call.ledger is None else "ledger"
         return await self._send(node_id, "inquire", call, Finding, matter=matter)
+
+    async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
+        return await self._send(node_id, "bundle", call, BundleReply)
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(node_id, "drain", DrainOrder(deadline_s=deadline_s), NodeView)

@@ -97,7 +97,7 @@ class Alarms:
             if verdict is not None:
                 verdicts.append(verdict)
         for few in range(3):
-            made = [self._make(each, few) for each in verdicts]
+            made = [await self._make(each, few) for each in verdicts]
             refusals = await self._state.commit(self._changes(verdicts, made, now))
             demand_lead(refusals)
             if any(refusal and refusal.kind is RefusalKind.VERSION for refusal in refusals):
@@ -123,14 +123,14 @@ class Alarms:
             late = firing.look(schedule, recurrence, now, late)
         return late
 
-    def _make(self, verdict: Verdict, few: int) -> list[Change | str]:
+    async def _make(self, verdict: Verdict, few: int) -> list[Change | str]:
         """The tasks of a verdict: all, then only the first, then none, as there is room for."""
         schedule = verdict.schedule
         request = schedules.request_of(schedule.task)
         held = f"the same work (dedup_key {request.dedup_key!r}) is under way, or was just done"
         most = {0: len(verdict.starts), 1: 1, 2: 0}[few]
         return [
-            self._tasks.draft(request, by=called(schedule)) if place < most else held
+            await self._tasks.draft(request, by=called(schedule)) if place < most else held
             for place in range(len(verdict.starts))
         ]
 

@@ -142,9 +142,9 @@ class Crawls:
                 await self._take_figures(note.execution_id, note.figures)
 
     async def get(self, task_id: str) -> Task:
-        """The task of a crawl; `NotFound` for one of another type, too."""
+        """The task of a crawl, or of code that may hand over items; `NotFound` for others, too."""
         task = await self._tasks.get(task_id)
-        if task.task_type != CRAWL:
+        if task.task_type != CRAWL and task.bundle is None:
             raise NotFound("crawl", task_id)
         return task
 

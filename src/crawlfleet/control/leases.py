@@ -361,6 +361,7 @@ def _assignment(lease: Lease) -> Assignment:
         attempt=task.retry_count + task.loss_count + 1,
         parent_id=task.parent_id,
         isolation=demanded(task.capabilities),
+        bundle=task.bundle,
     )
 
 

@@ -231,7 +231,7 @@ class Schedules:
     ) -> list[Firing]:
         """Start the tasks of a verdict that somebody waits for: all of them, or say why not."""
         request = schedules.request_of(schedule.task)
-        made = [self._tasks.draft(request, by=called(schedule)) for _ in verdict.starts]
+        made = [await self._tasks.draft(request, by=called(schedule)) for _ in verdict.starts]
         for task in made:
             if isinstance(task, str):
                 raise Conflict(f"the task of {schedule.name} is not accepted: {task}")

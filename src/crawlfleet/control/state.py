@@ -25,10 +25,9 @@ from crawlfleet.control.tally import Tally
 from crawlfleet.control.timetable import Timetable
 from crawlfleet.control.watchlist import Watchlist
 from crawlfleet.core.attempts import Lease
-from crawlfleet.core.feasibility import sorted_pairs
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.ordering import ReadyQueue
-from crawlfleet.core.placement import requirement_of
+from crawlfleet.core.placement import experience_of, requirement_of
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import Node, Session
@@ -420,9 +419,8 @@ class FleetState:
         self.delays.forget(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
-        if task.content_features and task.status is TaskStatus.COMPLETED and task.assigned_node:
-            pairs = sorted_pairs(task.content_features)
-            self.fleet.remember_success(task.assigned_node, pairs)
+        if (task.content_features or task.bundle) and task.assigned_node:
+            self.fleet.remember_success(task.assigned_node, experience_of(task))
 
     def _put_delayed(self, task: Task) -> None:
         self._ready.pop(task.id, None)

@@ -16,6 +16,7 @@ from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
 from crawlfleet.control.audit import AuditLog
+from crawlfleet.control.bundles import Bundles
 from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.crawls import Crawls
 from crawlfleet.control.dispatch import Dispatch
@@ -54,6 +55,7 @@ from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import Rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
 from crawlfleet.model.settings import Settings
+from crawlfleet.ports.bundles import BundleStore
 from crawlfleet.ports.bus import EventSink
 from crawlfleet.ports.frontier_server import FrontierServer
 from crawlfleet.ports.kept_frontier import FrontierShelf
@@ -88,6 +90,7 @@ class ControlPlane:
         name: str = "master",
         origins: Mapping[str, str] | None = None,
         output: OutputStore | None = None,
+        archives: BundleStore | None = None,
         shelf: FrontierShelf | None = None,
         server: FrontierServer | None = None,
         locks: Locks | None = None,
@@ -95,6 +98,7 @@ class ControlPlane:
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`output` is where crawls' output is kept; without it, crawls need sinks of their own.
+        `archives` is where the code of bundles is kept; without it, none is taken.
         `shelf` is where their frontiers are; without it, they stay on the nodes. Those that
         several nodes work for can be on a `server`. `locks` and
         `ledger` are what executions may ask for; without them they are told so.
@@ -152,13 +156,27 @@ class ControlPlane:
             strategies=rules.strategies,
             settings=settings.session,
         )
+        holding = Holding(store=store, state=state)
+        self.bundles = Bundles(
+            store=store,
+            state=state,
+            system=system,
+            holding=holding,
+            projects=self.projects,
+            settings=settings.tasks,
+            archives=archives,
+        )
         self.tasks = Tasks(
-            store=store, state=state, system=system, rules=admission, settings=settings.tasks
+            store=store,
+            state=state,
+            system=system,
+            rules=admission,
+            settings=settings.tasks,
+            bundles=self.bundles,
         )
         self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
         self.orders = Orders(store=store, state=state, system=system)
-        holding = Holding(store=store, state=state)
         self._placing = Placing(
             store=store, state=state, system=system, shelf=shelf, server=server, output=output
         )
@@ -371,6 +389,7 @@ class ControlPlane:
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self._gathering.run(), name="gathering")
                 group.create_task(self.crawls.run(), name="crawls")
+                group.create_task(self.bundles.run(), name="bundles")
                 group.create_task(self.frontiers.run(), name="frontiers")
                 group.create_task(self._placing.run(), name="placing")
                 group.create_task(self.inquiries.run(), name="inquiries")

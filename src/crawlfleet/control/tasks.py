@@ -3,15 +3,17 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from crawlfleet.control.bundles import Bundles
 from crawlfleet.control.state import FleetState
-from crawlfleet.core import administration, admission, dividing, shards
+from crawlfleet.core import administration, admission, bundles, dividing, shards
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.administration import ProjectRequest
+from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import TASK, make_id
 from crawlfleet.model.project import ClusterStatus, ProjectStatus
@@ -20,6 +22,9 @@ from crawlfleet.model.settings import TaskSettings
 from crawlfleet.model.task import JSON_NULL, TERMINAL, Task
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
+
+Pins = Mapping[tuple[str, str], BundleRef | FieldProblem]
+"""By project, and what a request names there."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,12 +48,14 @@ class Tasks:
         system: System,
         rules: AdmissionRules,
         settings: TaskSettings,
+        bundles: Bundles,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
         self._rules = rules
         self._settings = settings
+        self._bundles = bundles
 
     async def submit(self, request: TaskRequest, *, by: str) -> Submission:
         """Accept one task, or raise `InvalidRequest` or `Conflict`."""
@@ -70,16 +77,18 @@ class Tasks:
         changes: list[Change] = []
         places: list[int] = []
         made = 0
-        await self._know_places([each for each in requests if isinstance(each, TaskRequest)])
+        known = [each for each in requests if isinstance(each, TaskRequest)]
+        await self._know_places(known)
+        pins = await self._pins(known)
         for place, request in enumerate(requests):
             if isinstance(request, FieldProblem):
                 outcomes[place] = Submission(problems=(request,))
-            elif problems := [*self._problems(request)]:
+            elif problems := [*self._problems(request), *_pin_problems(request, pins)]:
                 outcomes[place] = Submission(problems=tuple(problems))
             elif closed := self._closed(request):
                 outcomes[place] = Submission(conflict=closed)
             else:
-                change = self._admitted(request, by)
+                change = self._admitted(request, by, pins)
                 made += len(change.tasks) - 1
                 if len(change.tasks) > 1 and made > dividing.MAX_SHARDS_AT_ONCE:
                     made -= len(change.tasks) - 1
@@ -93,22 +102,24 @@ class Tasks:
             outcomes[place] = await self._outcome(change, refusal)
         return [outcome or Submission() for outcome in outcomes]
 
-    def draft(self, request: TaskRequest, *, by: str) -> Change | str:
+    async def draft(self, request: TaskRequest, *, by: str) -> Change | str:
         """The change that makes a task, to be committed with something else; or why not."""
-        if problems := self._problems(request):
+        pins = await self._pins([request])
+        if problems := [*self._problems(request), *_pin_problems(request, pins)]:
             return "; ".join(f"{each.field}: {each.message}" for each in problems)
-        return self._closed(request) or self._admitted(request, by)
+        return self._closed(request) or self._admitted(request, by, pins)
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
         """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
         await self._know_places([request])
-        if problems := self._problems(request):
+        pins = await self._pins([request])
+        if problems := [*self._problems(request), *_pin_problems(request, pins)]:
             raise InvalidRequest(
                 [msgspec.structs.replace(each, field=f"task.{each.field}") for each in problems]
             )
         await self._ensure_projects({request.project_id}, by=by)
 
-    def _admitted(self, request: TaskRequest, by: str) -> Change:
+    def _admitted(self, request: TaskRequest, by: str, pins: Pins) -> Change:
         """The change that makes the task, with its shards if it is split."""
         now = self._system.now()
         change = admission.admit(
@@ -117,6 +128,7 @@ class Tasks:
             now=now,
             cause=f"submitted by {by}",
             digest=_digest,
+            bundle=_pin_of(request, pins),
         )
         parts = dividing.divide(request.task_type, request.parameters, self._rules.divisions)
         if not parts:
@@ -151,6 +163,7 @@ class Tasks:
             if hasattr(task, name) and name not in {"idempotency_key", "dedup_key"}
         }
         fields["idempotency_key"] = request.idempotency_key
+        fields["bundle"] = None if task.bundle is None else str(task.bundle)
         if request.parameters != JSON_NULL:
             fields["parameters"] = request.parameters
         if request.priority is not None:
@@ -203,6 +216,15 @@ class Tasks:
         if any(each.project_id not in self._state.projects for each in requests):
             await self._state.renewal.projects()
 
+    async def _pins(self, requests: Sequence[TaskRequest]) -> Pins:
+        """What the bundles that requests name come to; all that is wrong is told later."""
+        wanted = [
+            (each.project_id, each.bundle)
+            for each in requests
+            if each.bundle is not None and bundles.WANTED.match(each.bundle)
+        ]
+        return await self._bundles.pins(wanted) if wanted else {}
+
     async def _ensure_projects(self, ids: set[str], *, by: str) -> None:
         now = self._system.now()
         cause = f"named by a task that {by} submitted"
@@ -233,6 +255,18 @@ class Tasks:
             conflict=f"idempotency_key {claim.key!r} was used for another request "
             f"(task {claim.holder}); use a new key, or send the same request"
         )
+
+
+def _pin_of(request: TaskRequest, pins: Pins) -> BundleRef | None:
+    found = pins.get((request.project_id, request.bundle or ""))
+    return found if isinstance(found, BundleRef) else None
+
+
+def _pin_problems(request: TaskRequest, pins: Pins) -> list[FieldProblem]:
+    """What is wrong with the bundle that a request names."""
+    problem = bundles.wanted_problem(request.task_type, request.bundle)
+    found = problem or pins.get((request.project_id, request.bundle or ""))
+    return [found] if isinstance(found, FieldProblem) else []
 
 
 def _too_many_shards(change: Change) -> FieldProblem:

@@ -17,6 +17,7 @@ from crawlfleet.core.complaints import LONGEST_NAME, field_problem
 from crawlfleet.core.isolation import with_demand
 from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import FieldProblem
+from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.requests import TaskRequest
@@ -69,7 +70,15 @@ def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProble
     return list(islice(found, MAX_PROBLEMS))
 
 
-def admit(request: TaskRequest, *, id: str, now: float, cause: str, digest: Digest) -> Change:
+def admit(
+    request: TaskRequest,
+    *,
+    id: str,
+    now: float,
+    cause: str,
+    digest: Digest,
+    bundle: BundleRef | None = None,
+) -> Change:
     """The change that makes the task of a request without problems, and claims its keys."""
     task = Task(
         id=id,
@@ -92,6 +101,7 @@ def admit(request: TaskRequest, *, id: str, now: float, cause: str, digest: Dige
         idempotency_key=request.idempotency_key,
         dedup_key=request.dedup_key,
         dedup_window_s=request.dedup_window,
+        bundle=bundle,
         created_at=now,
         updated_at=now,
     )
@@ -139,6 +149,9 @@ def canonical_bytes(request: TaskRequest) -> bytes:
     plain["parameters"] = msgspec.json.decode(request.parameters)
     if request.isolation is None:
         del plain["isolation"]  # keys that were claimed before there was such a field stay good
+    if request.bundle is None:
+        # As it was before there were bundles: what was submitted then may be sent again now.
+        del plain["bundle"]
     return msgspec.json.encode(plain, order="sorted")
 
 

@@ -9,24 +9,27 @@ needs a whole node waits until a node is that empty when its turn comes: age ord
 
 import heapq
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from crawlfleet.core.columns import Floats, NodeColumns, Rows
 from crawlfleet.core.explanation import explain
-from crawlfleet.core.feasibility import OPEN, filter_names, sorted_pairs
+from crawlfleet.core.feasibility import OPEN, Pairs, filter_names, sorted_pairs
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.resources import demand_of
 from crawlfleet.core.rules import Rules, default_rules
 from crawlfleet.core.strategies import Ranking, least_loaded
+from crawlfleet.model.bundle import CAPABILITY
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.messages import SHARING_PROTOCOL
-from crawlfleet.model.task import Requirement, Task
+from crawlfleet.model.task import Requirement, Task, TaskStatus
 
 SAMPLE: Final = 256
+WARM: Final = 0.5
+"""What it is worth that a node has the code ready: as much as half of its load."""
 
 __all__ = [
     "Explanation",
@@ -34,10 +37,25 @@ __all__ = [
     "Rejections",
     "Rules",
     "default_rules",
+    "experience_of",
     "explain",
     "plan",
+    "readiness",
     "requirement_of",
 ]
+
+
+def readiness(digest: str) -> tuple[str, Any]:
+    """What a node has done before that has this code ready."""
+    return ("bundle", digest)
+
+
+def experience_of(task: Task) -> Pairs:
+    """What the node of a task is known to be good at by now."""
+    done = sorted_pairs(task.content_features) if task.status is TaskStatus.COMPLETED else ()
+    if task.bundle is not None and task.status in {TaskStatus.PROCESSING, TaskStatus.COMPLETED}:
+        return (*done, readiness(task.bundle.digest))
+    return done
 
 
 class Rejections(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,12 +87,15 @@ def requirement_of(task: Task) -> Requirement:
         task_type=task.task_type,
         cluster_id=task.cluster_id,
         node_type=task.node_type,
-        capabilities=sorted_pairs(task.capabilities),
+        capabilities=sorted_pairs(
+            task.capabilities if task.bundle is None else {**task.capabilities, CAPABILITY: True}
+        ),
         demand=demand_of(task),
         strategy=task.schedule_strategy,
         target_region=task.target_region,
         content_features=sorted_pairs(task.content_features),
         protocol=1 if task.parent_id is None else SHARING_PROTOCOL,
+        bundle="" if task.bundle is None else task.bundle.digest,
     )
 
 
@@ -139,6 +160,9 @@ class _Drawing:
         if not len(rows):
             return []
         score, step = self._ranking(rows, requirement)
+        if requirement.bundle:
+            warm = NodeColumns(self._draft, rows).has_done(readiness(requirement.bundle))
+            score = score - WARM * warm
         best = _best(score, wanted)
         chosen = rows[best]
         steps = step[best].tolist() if isinstance(step, np.ndarray) else [step] * len(best)

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.model.audit import MOST_SUBJECTS, AuditEntry
+from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -46,6 +47,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     configurations: tuple[ClusterConfiguration, ...] = ()
     schedules: tuple[Schedule, ...] = ()
     firings: tuple[Firing, ...] = ()
+    bundles: tuple[Bundle, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
     audit: AuditEntry | None = None
@@ -79,6 +81,7 @@ class Signed:
             change.nodes,
             change.keys,
             change.clusters,
+            change.bundles,
             change.projects,
         ):
             if rows:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.isolation import Level
 from crawlfleet.model.log import LogPart, Progress
@@ -136,6 +137,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The task that it is a part of."""
     isolation: Level | None = None
     """The lowest level of isolation that it may run in; as the node sees fit when not set."""
+    bundle: BundleRef | None = None
+    """The code that it runs, which the node fetches with `:bundle` where it does not have it."""
 
 
 class ExecutionOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -39,6 +39,8 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # By factories, where a plain value would do: no schema can be made of a raw one.
     parameters: msgspec.Raw = msgspec.field(default_factory=EMPTY_OBJECT.copy)
     """For the executor; at most 1 MB and 100 levels deep."""
+    bundle: str | None = None
+    """The code to run, for `scrapy_spider`, `python` and `command`: `quotes`, or `quotes@3`."""
     priority: Priority = DEFAULT_PRIORITY
     """1 to 10; 10 is the most urgent."""
     min_resources: dict[str, float] = {}

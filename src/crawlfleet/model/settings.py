@@ -266,6 +266,32 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
             "addresses, and `web_crawl` where the crawl asks for it too."
         ),
     ] = False
+    bundles: Annotated[
+        bool,
+        Meta(
+            description="Whether this node runs code that people hand over: the task types "
+            "`scrapy_spider` and `command`, and `python` with a bundle."
+        ),
+    ] = False
+    code_dir: Annotated[
+        str,
+        Meta(
+            description="Where that code, its environments and its scratch folders are; a folder "
+            "beside `data_dir`, with `-code` at the end of its name, when empty. Workers of one "
+            "machine may share it."
+        ),
+    ] = ""
+    environments_mb: Annotated[
+        Megabytes,
+        Meta(
+            description="How much environments of bundles may take on the disk; those not used "
+            "for longest go first."
+        ),
+    ] = 4000.0
+    install_timeout_s: Annotated[
+        Seconds,
+        Meta(description="How long installing the packages of a bundle may take."),
+    ] = 900.0
     advertise: Annotated[
         str,
         Meta(

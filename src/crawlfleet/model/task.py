@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources
 
@@ -90,6 +91,8 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     content_features: tuple[tuple[str, Any], ...] = ()
     protocol: int = 1
     """What the node must speak at least."""
+    bundle: str = ""
+    """The digest of the code; nodes that have it ready are preferred."""
 
 
 class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -138,6 +141,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Which of them it is, from 0."""
     shards: int = 0
     """How many there are, for the parent and for each of them; 0 for a task that is whole."""
+    bundle: BundleRef | None = None
+    """The code that it runs, in the version that all of its attempts have."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1

@@ -80,6 +80,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many shards there are, for the task that was split and for each of them."""
     shard_states: dict[str, int] = {}
     """How many shards are in which state; only of a task that is asked for by its id."""
+    bundle: str | None = None
+    """The code that it runs, with its version, such as `quotes@3`."""
     version: int = 0
     """Grows with each change; the `ETag` begins with it."""
 
@@ -422,29 +424,4 @@ class KeyPage(msgspec.Struct, frozen=True, kw_only=True):
 
 class JoinTokenPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[JoinTokenView]
-    next_cursor: str | None
-
-
-class AuditView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request that changed something."""
-
-    id: str
-    at: datetime
-    actor: str
-    """The name of the key, or the id of the node."""
-    actor_id: str
-    role: Annotated[str, _names(Role)]
-    action: str
-    """The name of the route, as in the OpenAPI document."""
-    count: int
-    """How many things it changed."""
-    subjects: tuple[str, ...] = ()
-    """The ids of the first 20 of them."""
-    address: str = ""
-    project_id: str | None = None
-    """The project that the key is bound to."""
-
-
-class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
-    items: list[AuditView]
     next_cursor: str | None

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from crawlfleet.model.bundle import BundleCall, BundleReply
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
 from crawlfleet.model.inquiry import Finding, Inquiry, InquiryCall
@@ -155,6 +156,14 @@ class Observer(Protocol):
         by `ExecutorPool.inform`."""
         ...
 
+    async def code(self) -> bytes:
+        """The archive of its bundle, however long that takes; raises `NoCode`."""
+        ...
+
+
+class NoCode(Exception):
+    """The code of an execution is not to be had; the message says why."""
+
 
 class NotBegun(Exception):
     """An execution was sent ahead and handed back: nothing of it was done."""
@@ -247,6 +256,10 @@ class ControlLink(Protocol):
 
     async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
         """Ask for a lock, or when a host may be visited; an older master raises `Refused`."""
+        ...
+
+    async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
+        """Fetch the code of an execution; a master that is older raises `Refused`."""
         ...
 
     async def drain(self, node_id: str, deadline_s: float) -> None:

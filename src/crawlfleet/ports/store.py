@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from crawlfleet.model.audit import AuditEntry, AuditFilter
+from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.change import Change as Change
 from crawlfleet.model.change import Claim as Claim
 from crawlfleet.model.cluster import ClusterConfiguration
@@ -157,6 +158,12 @@ class Store(History, Schedules, Protocol):
 
         Only those with a number lower than `below`, if that is given.
         """
+        ...
+
+    async def bundle(self, id: str) -> Bundle | None: ...
+
+    async def bundles(self) -> list[Bundle]:
+        """All of them, of all projects; also those of which no version is kept."""
         ...
 
     async def node(self, id: str) -> Node | None: ...

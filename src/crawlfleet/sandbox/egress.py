@@ -13,7 +13,7 @@ import hmac
 import socket
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from crawlfleet.crawl.dial import AddressRefused, Dialler, NetworkTrouble
 from crawlfleet.crawl.request import Origin, read_target
@@ -66,8 +66,9 @@ class _Upstream(asyncio.StreamReaderProtocol):
 
     def writer(self) -> asyncio.StreamWriter:
         loop = asyncio.get_running_loop()
-        assert isinstance(self.transport, asyncio.Transport)
-        return asyncio.StreamWriter(self.transport, self, self.reader, loop)
+        # Not by its type: those of uvloop are no subclasses of asyncio's.
+        transport = cast("asyncio.Transport", self.transport)
+        return asyncio.StreamWriter(transport, self, self.reader, loop)
 
 
 class _Refused(Exception):

@@ -27,7 +27,7 @@ from crawlfleet.model.messages import Assignment, OrderAnswer
 from crawlfleet.model.output import Segment, Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Attempt
+from crawlfleet.ports.execution import Attempt, NoCode
 from crawlfleet.worker import pipe
 from crawlfleet.worker.pool import ProcessPool
 from crawlfleet.worker.process import command_line, environment
@@ -90,6 +90,9 @@ class Watch:
 
     def inquire(self, number: int, inquiry: Inquiry) -> bool:
         return False
+
+    async def code(self) -> bytes:
+        raise NoCode("nobody has code here")
 
 
 class ExecutorSuite:

@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.model.bundle import BundleCall
 from crawlfleet.model.frontier_talk import FrontierCall, Standing
 from crawlfleet.model.inquiry import Finding, Inquiry, InquiryCall
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment, ExecutionOrder, OrderAnswer
 from crawlfleet.model.output import Segment, SegmentUpload, Stream, Verdict
-from crawlfleet.ports.execution import ControlLink, ExecutorPool
+from crawlfleet.ports.execution import ControlLink, ExecutorPool, NoCode
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.notes import Heard, Notes
 
@@ -46,6 +47,7 @@ class Conversation:
             partial(self._ship, to),
             partial(self._inquire, to),
             partial(self._consult, to),
+            partial(self._fetch, to),
         )
         return heard
 
@@ -84,6 +86,22 @@ class Conversation:
             data=data,
         )
         self._send(about.execution_id, self._ask(call, heard, number))
+
+    async def _fetch(self, about: Assignment, heard: Heard) -> bytes:
+        """The code of an execution; raises `NoCode`."""
+        call = BundleCall(
+            session_id=self._notes.session_id,
+            execution_id=about.execution_id,
+            token=about.token,
+        )
+        answer = await self._insist(partial(self._bundle, call), heard, "the code is waited for")
+        if answer.refusal:
+            raise NoCode(answer.refusal)
+        return answer.data
+
+    async def _bundle(self, call: BundleCall) -> "_Answer | str":
+        reply = await self._link.bundle(self._notes.node_id, call)
+        return _Answer(data=reply.archive, refusal=reply.refusal)
 
     def _consult(self, about: Assignment, number: int, inquiry: Inquiry) -> None:
         call = InquiryCall(

@@ -6,7 +6,7 @@ then the middle of a log gives way. An execution that says nothing costs no mess
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +17,7 @@ from crawlfleet.model.inquiry import Inquiry
 from crawlfleet.model.log import LogLevel, Progress
 from crawlfleet.model.messages import Note, NoteBatch, OrderAnswer
 from crawlfleet.model.output import Segment, Stream
-from crawlfleet.ports.execution import ControlLink
+from crawlfleet.ports.execution import ControlLink, NoCode
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
@@ -25,6 +25,7 @@ log = logger(Component.WORKER)
 Ship = Callable[["Heard", Stream, Segment, bytes], None]
 Inquire = Callable[["Heard", int, bytes], None]
 Consult = Callable[[int, Inquiry], None]
+Fetch = Callable[["Heard"], Awaitable[bytes]]
 LOG_BYTES: Final = 1_000_000
 GATHER_S: Final = 0.1
 """Lines that come within it travel together, and it lies between one batch and the next."""
@@ -46,6 +47,7 @@ class Heard:
     __slots__ = (
         "_begin",
         "_consult",
+        "_fetch",
         "_inquire",
         "_notes",
         "_ship",
@@ -65,6 +67,7 @@ class Heard:
         ship: Ship | None,
         inquire: Inquire | None,
         consult: Consult | None,
+        fetch: Fetch | None,
     ) -> None:
         self.execution_id = execution_id
         self.book: Notebook | None = None
@@ -79,6 +82,7 @@ class Heard:
         self._ship = ship
         self._inquire = inquire
         self._consult = consult
+        self._fetch = fetch
 
     def started(self) -> None:
         self._begin()
@@ -122,6 +126,11 @@ class Heard:
         self._consult(number, inquiry)
         return True
 
+    async def code(self) -> bytes:
+        if self._fetch is None:
+            raise NoCode("nobody has code here")
+        return await self._fetch(self)
+
     def metrics(self) -> dict[str, float]:
         """How far it got, to be kept with its end."""
         if self.newest is None:
@@ -164,10 +173,12 @@ class Notes:
         ship: Ship | None = None,
         inquire: Inquire | None = None,
         consult: Consult | None = None,
+        fetch: Fetch | None = None,
     ) -> Heard:
         """Who hears an execution; `begin` is called when its work begins, `ship` takes its
-        output on, `inquire` what it asks of its frontier, and `consult` what of the fleet."""
-        return Heard(self, execution_id, begin, ship, inquire, consult)
+        output on, `inquire` what it asks of its frontier, and `consult` what of the fleet; `fetch`
+        brings the code of its bundle."""
+        return Heard(self, execution_id, begin, ship, inquire, consult, fetch)
 
     def put(
         self, heard: Heard, *, size: int = 0, progress: bool = False, figures: bool = False

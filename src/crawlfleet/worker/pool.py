@@ -18,13 +18,16 @@ from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.messages import Assignment, ExecutionOrder
 from crawlfleet.model.output import Stream
 from crawlfleet.model.settings import WorkerSettings
-from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt, NotBegun, Observer
 from crawlfleet.ports.sandbox import CellOrder, Provide, Sandbox
 from crawlfleet.worker import pipe
+from crawlfleet.worker.apart import Apart
+from crawlfleet.worker.attempts import attempt_of, failed, over_time, start_of
 from crawlfleet.worker.confining import Unprovided, order_of
 from crawlfleet.worker.process import Child, Departed, FailedStart
 from crawlfleet.worker.turns import OverTime, Turn
+from crawlfleet.worker.workshop import TYPES, Workshop
 
 PYTHON: Final = ""
 """The kind of process that runs all executors of installed packages."""
@@ -42,17 +45,22 @@ class ProcessPool:
         *,
         sandbox: Sandbox | None = None,
         provide: Mapping[str, Provide] | None = None,
+        workshop: Workshop | None = None,
         recycle_after: int = RECYCLE_AFTER,
         ready_timeout_s: float = READY_TIMEOUT_S,
     ) -> None:
         """Without a `sandbox` nothing is confined, and what demands it fails. `provide` tells by
-        task type what executions in a cell need beyond the usual."""
+        task type what executions in a cell need beyond the usual. With a `workshop` it also runs
+        code that people handed over."""
         self._settings = settings
         self._sandbox = sandbox
         self._provide = provide or {}
         self._recycle_after = recycle_after
         self._ready_timeout_s = ready_timeout_s
-        self._task_types = tuple(sorted({*plugins.names(plugins.EXECUTORS), *settings.commands}))
+        apart = () if workshop is None else TYPES
+        self._task_types = tuple(
+            sorted({*plugins.names(plugins.EXECUTORS), *settings.commands, *apart})
+        )
         self._hello = pipe.hello_of(settings)
         self._slots = asyncio.Semaphore(settings.slots)
         self._taken = 0
@@ -61,6 +69,16 @@ class ProcessPool:
         """Those that hold a slot."""
         self._idle: list[Child] = []
         self._at_work: dict[str, Child] = {}
+        self._apart: Apart | None = None
+        if workshop is not None:
+            self._apart = Apart(
+                settings,
+                workshop,
+                sandbox=sandbox,
+                order=self._order,
+                at_work=self._at_work,
+                ready_timeout_s=ready_timeout_s,
+            )
         self._closed = False
         self._log = telemetry.logger(telemetry.Component.WORKER)
 
@@ -93,10 +111,14 @@ class ProcessPool:
         self, assignment: Assignment, observer: Observer, *, ahead: bool = False
     ) -> Attempt:
         """Runs it, once more when an idle process turned out to be dead before the work began."""
+        if assignment.bundle is not None or (
+            assignment.task_type in TYPES and assignment.task_type not in self._settings.commands
+        ):
+            return await self._run_apart(assignment, observer, ahead=ahead)
         kind = self._kind_of(assignment.task_type)
         if kind is None:
             known = ", ".join(self._task_types)
-            return _failed(
+            return failed(
                 ErrorClass.INVALID,
                 f"this node has no executor for {assignment.task_type!r}, only for {known};"
                 " install the package that offers it, or set `worker.commands`",
@@ -104,7 +126,7 @@ class ProcessPool:
         try:
             order = await self._order(assignment, ahead=ahead)
         except Unprovided as error:
-            return _failed(error.error_class, str(error))
+            return failed(error.error_class, str(error))
         while True:
             warm = True
             try:
@@ -113,19 +135,40 @@ class ProcessPool:
                 else:
                     child, warm = await self._acquire(kind, order)
             except FailedStart as failure:
-                return _failed(ErrorClass.CRASH, str(failure), failure.output)
-            talk = child.begin(_start(assignment), observer, assignment.timeout_s)
+                return failed(ErrorClass.CRASH, str(failure), failure.output)
+            talk = child.begin(start_of(assignment), observer, assignment.timeout_s)
             try:
                 return await self._listen(child, talk, assignment)
             except Departed as departure:
                 end, output = await self._bury(child)
                 if self._closed:
-                    return _failed(ErrorClass.CRASH, "the worker was shut down during the work")
+                    return failed(ErrorClass.CRASH, "the worker was shut down during the work")
                 if talk.has_begun or not warm or str(departure):
                     message = str(departure) or f"the executor process {end} during the work"
-                    return _failed(departure.error_class, message, output)
+                    return failed(departure.error_class, message, output)
 
-    async def _order(self, assignment: Assignment, *, ahead: bool) -> CellOrder | None:
+    async def _run_apart(
+        self, assignment: Assignment, observer: Observer, *, ahead: bool
+    ) -> Attempt:
+        if self._apart is None:
+            return failed(
+                ErrorClass.INVALID,
+                "this node runs no code that people hand over; set `worker.bundles` to allow it",
+            )
+        if ahead and self._slots.locked():
+            raise NotBegun("it needs a process of its own")
+        await self._slots.acquire()
+        self._taken += 1
+        try:
+            if self._idle and len(self._idle) + self._taken > self._settings.slots:
+                await self._dismiss(self._idle.pop(0))
+            return await self._apart.run(assignment, observer)
+        finally:
+            self._free_slot()
+
+    async def _order(
+        self, assignment: Assignment, provide: Provide | None = None, *, ahead: bool = False
+    ) -> CellOrder | None:
         """What the cell of an execution is given; `None` when it needs none. Raises `NotBegun`
         and `Unprovided`."""
         if not needs_cell(assignment.task_type, assignment.isolation, self._settings.sandbox):
@@ -141,7 +184,8 @@ class ProcessPool:
             raise Unprovided(
                 f"{assignment.isolation} is demanded, but this node only offers {offer.level}"
             )
-        return await order_of(assignment, self._settings, self._provide.get(assignment.task_type))
+        provide = provide or self._provide.get(assignment.task_type)
+        return await order_of(assignment, self._settings, provide)
 
     def order(self, order: ExecutionOrder) -> bool:
         child = self._at_work.get(order.execution_id)
@@ -183,6 +227,8 @@ class ProcessPool:
     async def close(self) -> None:
         self._closed = True
         self._idle.clear()
+        if self._apart is not None:
+            await self._apart.close()
         async with asyncio.TaskGroup() as group:
             for child in self._children:
                 group.create_task(child.retire(self._settings.stop_grace_s))
@@ -204,10 +250,7 @@ class ProcessPool:
             raise
         except OverTime:
             await self._halt(child, talk)
-            return _failed(
-                ErrorClass.TIMEOUT,
-                f"stopped after {assignment.timeout_s:g} s, the time limit of the task",
-            )
+            return over_time(assignment)
         except BaseException:
             await self._halt(child, talk)
             raise
@@ -216,7 +259,7 @@ class ProcessPool:
         figures = child.figures
         if not child.under_way:
             await self._release(child)
-        return _attempt_of(reply, talk.took_s, figures)
+        return attempt_of(reply, talk.took_s, figures)
 
     async def _halt(self, child: Child, talk: Turn) -> None:
         clean = False
@@ -324,37 +367,3 @@ class ProcessPool:
     async def _dismiss(self, child: Child) -> None:
         self._children.discard(child)
         await child.retire(self._settings.stop_grace_s)
-
-
-def _start(assignment: Assignment) -> pipe.Start:
-    return pipe.Start(
-        execution_id=assignment.execution_id,
-        task_id=assignment.task_id,
-        attempt=assignment.attempt,
-        task_type=assignment.task_type,
-        timeout_s=assignment.timeout_s,
-        allocation=assignment.allocation,
-        parent_id=assignment.parent_id,
-        parameters=assignment.parameters,
-    )
-
-
-def _attempt_of(reply: pipe.Ending, elapsed_s: float, figures: Mapping[str, float]) -> Attempt:
-    match reply:
-        case pipe.Result(data=data) if (size := memoryview(data).nbytes) > pipe.MAX_RESULT_BYTES:
-            return _failed(ErrorClass.ERROR, pipe.too_large(size))
-        case pipe.Result(data=data, metrics=metrics):
-            return Attempt(data=data, metrics={**metrics, **figures, "elapsed_s": elapsed_s})
-        case pipe.Error(error_class=error_class, message=message, details=details):
-            return _failed(error_class, message, details)
-        case pipe.Returned() | pipe.Stopped():
-            raise NotBegun("its executor handed it back")
-
-
-def _failed(error_class: ErrorClass, message: str, details: str = "") -> Attempt:
-    error = TaskError(
-        error_class=error_class,
-        message=message[: pipe.MAX_MESSAGE_CHARS],
-        details=details[-pipe.MAX_DETAILS_CHARS :],
-    )
-    return Attempt(error=error)

@@ -98,15 +98,27 @@ class Child(asyncio.SubprocessProtocol):
 
     @classmethod
     async def spawn(
-        cls, kind: str, command: Sequence[str], hello: pipe.Hello, ready_timeout_s: float
+        cls,
+        kind: str,
+        command: Sequence[str],
+        hello: pipe.Hello,
+        ready_timeout_s: float,
+        *,
+        variables: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> "Child":
-        """A process that said `ready`; raises `FailedStart` when it does not come to that."""
+        """A process that said `ready`; raises `FailedStart` when it does not come to that.
+
+        It has these `variables` and no others, and starts in the `folder`; without them, those of
+        every executor.
+        """
         loop = asyncio.get_running_loop()
         try:
             _, child = await loop.subprocess_exec(
                 lambda: cls(kind),
                 *command_line(command),
-                env=environment(os.environ),
+                env=environment(os.environ) if variables is None else variables,
+                cwd=folder,
                 start_new_session=True,
             )
         except OSError as error:

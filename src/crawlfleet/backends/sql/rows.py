@@ -17,6 +17,7 @@ from sqlalchemy import Table
 
 from crawlfleet.backends.sql import schema
 from crawlfleet.model.audit import AuditEntry
+from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -161,6 +162,7 @@ KEY: Final = RowMap(ApiKey, schema.keys)
 CONFIGURATION: Final = RowMap(ClusterConfiguration, schema.configurations)
 SCHEDULE: Final = RowMap(Schedule, schema.schedules)
 FIRING: Final = RowMap(Firing, schema.firings)
+BUNDLE: Final = RowMap(Bundle, schema.bundles)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
@@ -201,5 +203,6 @@ VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     CONFIGURATION,
     SCHEDULE,
     FIRING,
+    BUNDLE,
 )
 """In the order of `crawlfleet.backends.present.KINDS`."""

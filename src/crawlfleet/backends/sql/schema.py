@@ -117,6 +117,20 @@ configurations: Final = Table(
 )
 Index("ix_configurations_cluster", configurations.c.cluster_id, configurations.c.number)
 
+bundles: Final = Table(
+    "crawler_bundles",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("name"),
+    _number("current"),
+    _number("last"),
+    _json("versions"),
+    _real("created_at"),
+    _real("updated_at"),
+    _number("version"),
+)
+
 nodes: Final = Table(
     "crawler_nodes",
     metadata,

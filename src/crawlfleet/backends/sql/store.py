@@ -17,6 +17,7 @@ from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.schedules import SqlSchedules
 from crawlfleet.backends.sql.statements import Rows, Statements, Values, filters_of
 from crawlfleet.model.audit import AuditEntry, AuditFilter
+from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -98,6 +99,12 @@ class SqlStore(SqlHistory[T], SqlSchedules[T], ABC, Generic[T]):
 
     async def clusters(self) -> list[Cluster]:
         return await self._in_order(rows.CLUSTER)
+
+    async def bundle(self, id: str) -> Bundle | None:
+        return await self._one(rows.BUNDLE, id)
+
+    async def bundles(self) -> list[Bundle]:
+        return await self._in_order(rows.BUNDLE)
 
     async def node(self, id: str) -> Node | None:
         return await self._one(rows.NODE, id)

@@ -16,6 +16,7 @@ from crawlfleet.errors import (
     Unauthenticated,
 )
 from crawlfleet.model.administration import ClusterPatch, ClusterSettingsPatch
+from crawlfleet.model.bundle import BundleCall, BundleReply
 from crawlfleet.model.change import Change
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
 from crawlfleet.model.inquiry import Finding, InquiryCall
@@ -212,6 +213,9 @@ class FaultyLink:
 
     async def inquire(self, node_id: str, call: InquiryCall) -> Finding:
         return await self._send(lambda master: master.inquiries.answer(node_id, call))
+
+    async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
+        return await self._send(lambda master: master.bundles.give(node_id, call))
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(

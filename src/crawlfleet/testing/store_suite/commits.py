@@ -19,6 +19,7 @@ from crawlfleet.testing.store_suite.harness import (
 )
 from crawlfleet.testing.store_suite.samples import (
     AWKWARD,
+    FULL_BUNDLE,
     FULL_CLUSTER,
     FULL_EXECUTION,
     FULL_KEY,
@@ -26,6 +27,7 @@ from crawlfleet.testing.store_suite.samples import (
     FULL_PROJECT,
     FULL_SESSION,
     FULL_TASK,
+    make_bundle,
     make_claim,
     make_cluster,
     make_configuration,
@@ -68,11 +70,13 @@ class CommitTests(Harness):
             executions=(FULL_EXECUTION,),
             keys=(FULL_KEY,),
             configurations=(make_configuration(cause=AWKWARD),),
+            bundles=(FULL_BUNDLE,),
         )
         await must(store, change)
         assert await store.project("proj-0001") == FULL_PROJECT
         kept = await store.configurations("clus-0001", below=None, limit=9)
         assert kept == [make_configuration(cause=AWKWARD)]
+        assert await store.bundle(FULL_BUNDLE.id) == FULL_BUNDLE
         assert FULL_CLUSTER in await store.clusters()
         assert await store.node("node-0001") == FULL_NODE
         assert await store.session("sess-0001") == FULL_SESSION
@@ -90,8 +94,10 @@ class CommitTests(Harness):
             tasks=(make_task(),),
             executions=(make_execution(),),
             keys=(make_key(),),
+            bundles=(make_bundle(2), make_bundle(1)),
         )
         await must(store, change)
+        assert await store.bundles() == [make_bundle(1), make_bundle(2)]
         assert await store.project("proj-0001") == make_project()
         assert make_cluster() in await store.clusters()
         assert await store.node("node-0001") == make_node()

@@ -17,6 +17,7 @@ from crawlfleet.ports.store import Change, Committed, Store, TaskFilter
 from crawlfleet.testing.store_suite.harness import Harness
 from crawlfleet.testing.store_suite.samples import (
     NOW,
+    make_bundle,
     make_claim,
     make_cluster,
     make_configuration,
@@ -97,6 +98,7 @@ class _Chance:
             executions=self._some(_execution, 0.4, status=list(ExecutionStatus)),
             keys=self._some(make_key, 0.1),
             configurations=self._some(make_configuration, 0.1),
+            bundles=self._some(make_bundle, 0.1),
             claims=tuple(self._claim() for _ in range(self._random.choice([0, 0, 1, 2]))),
             events=tuple(self._event() for _ in range(self._random.choice([0, 1, 2]))),
             under=self._random.choice([None] * 8 + ["sess-0000", "sess-0001"]),
@@ -146,6 +148,7 @@ async def _everything(store: Store) -> list[Any]:
         await store.projects(),
         await store.clusters(),
         await store.configurations("clus-0001", below=None, limit=100),
+        await store.bundles(),
         await store.nodes(),
         await store.nodes([NodeStatus.ONLINE]),
         [await store.session(f"sess-{n:04}") for n in range(IDS)],

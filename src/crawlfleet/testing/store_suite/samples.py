@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from crawlfleet.model.audit import AuditEntry
+from crawlfleet.model.bundle import Bundle, BundleKind, BundleRef, BundleVersion
 from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings, configuration_id
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey, Role
@@ -152,6 +153,18 @@ def make_firing(due_at: float = NOW + 60, schedule_id: str = "sched-0001", **fie
     )
 
 
+def make_bundle(number: int = 1, **fields: Any) -> Bundle:
+    return _make(
+        Bundle,
+        fields,
+        id=f"shop/bundle-{number:04}",
+        project_id="shop",
+        name=f"bundle-{number:04}",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
 def make_entry(number: int = 1, **fields: Any) -> AuditEntry:
     return _make(
         AuditEntry,
@@ -199,6 +212,7 @@ FULL_TASK: Final = make_task(
     parent_id="task-0000",
     shard=255,
     shards=256,
+    bundle=BundleRef(name="quotes", number=3, digest="0" * 64),
     status=TaskStatus.FAILED,
     token=2**62,
     not_before=NOW + 0.1,
@@ -212,6 +226,23 @@ FULL_TASK: Final = make_task(
     result=msgspec.Raw(b'{"success": false}'),
     error=ERROR,
     dead_reason=AWKWARD,
+)
+FULL_BUNDLE: Final = make_bundle(
+    current=2,
+    last=2**62,
+    versions=(
+        BundleVersion(
+            number=2,
+            digest="0" * 64,
+            bytes=2**40,
+            files=1,
+            unpacked_bytes=2**41,
+            kind=BundleKind.SCRAPY,
+            created_at=NOW,
+            cause=AWKWARD,
+            note=AWKWARD,
+        ),
+    ),
 )
 FULL_EXECUTION: Final = make_execution(
     reserved=AMOUNT,

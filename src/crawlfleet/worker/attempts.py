@@ -1,0 +1,57 @@
+"""Between assignments and messages of the executor protocol, for all who run executions."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from crawlfleet.model.messages import Assignment
+from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.ports.execution import Attempt, NotBegun
+from crawlfleet.worker import pipe
+
+NO_FIGURES: Final[Mapping[str, float]] = MappingProxyType({})
+
+
+def start_of(assignment: Assignment) -> pipe.Start:
+    """The order to begin."""
+    return pipe.Start(
+        execution_id=assignment.execution_id,
+        task_id=assignment.task_id,
+        attempt=assignment.attempt,
+        task_type=assignment.task_type,
+        timeout_s=assignment.timeout_s,
+        allocation=assignment.allocation,
+        parent_id=assignment.parent_id,
+        parameters=assignment.parameters,
+    )
+
+
+def attempt_of(
+    reply: pipe.Ending, elapsed_s: float, figures: Mapping[str, float] = NO_FIGURES
+) -> Attempt:
+    """What an ending says, with what the process used; raises `NotBegun` when nothing was done."""
+    match reply:
+        case pipe.Result(data=data) if (size := memoryview(data).nbytes) > pipe.MAX_RESULT_BYTES:
+            return failed(ErrorClass.ERROR, pipe.too_large(size))
+        case pipe.Result(data=data, metrics=metrics):
+            return Attempt(data=data, metrics={**metrics, **figures, "elapsed_s": elapsed_s})
+        case pipe.Error(error_class=error_class, message=message, details=details):
+            return failed(error_class, message, details)
+        case pipe.Returned() | pipe.Stopped():
+            raise NotBegun("its executor handed it back")
+
+
+def over_time(assignment: Assignment) -> Attempt:
+    """It was stopped at its time limit."""
+    return failed(
+        ErrorClass.TIMEOUT, f"stopped after {assignment.timeout_s:g} s, the time limit of the task"
+    )
+
+
+def failed(error_class: ErrorClass, message: str, details: str = "") -> Attempt:
+    error = TaskError(
+        error_class=error_class,
+        message=message[: pipe.MAX_MESSAGE_CHARS],
+        details=details[-pipe.MAX_DETAILS_CHARS :],
+    )
+    return Attempt(error=error)

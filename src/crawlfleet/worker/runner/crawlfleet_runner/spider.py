@@ -1,0 +1,168 @@
+"""A spider of a Scrapy project, run as `scrapy crawl` runs it.
+
+Items are taken where Scrapy's own feeds take them, and written by its own exporter of JSON lines:
+so they are those of `scrapy crawl -o items.jsonl`, to the letter.
+"""
+
+import contextlib
+import io
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .wire import Failed, LogLines
+from .work import Work
+
+FIGURES_EVERY_S = 1.0
+
+
+class Spider(Work):
+    """Implements `Work`."""
+
+    _process: Any = None
+    _reactor: Any = None
+
+    def run(self) -> tuple[Any, dict[str, float]]:
+        sys.path.insert(0, str(Path.cwd()))
+        if module := self.parameters.get("settings_module"):
+            os.environ["SCRAPY_SETTINGS_MODULE"] = module
+        crawler, process = self._prepared()
+        troubles: list[Any] = []
+        crawl = process.crawl(crawler, **(self.parameters.get("arguments") or {}))
+        crawl.addErrback(troubles.append)
+        # Only now: the project's settings have said which reactor it is.
+        from twisted.internet import reactor, task
+
+        self._reactor = reactor
+        task.LoopingCall(self._tell, crawler).start(FIGURES_EVERY_S)
+        if self.is_cancelled.is_set():
+            process.stop()
+        if not troubles:
+            process.start(install_signal_handlers=False)
+        if troubles:
+            raise troubles[0].value
+        self._tell(crawler, is_final=True)
+        self.items.finish()
+        return self._outcome(crawler)
+
+    def _prepared(self) -> tuple[Any, Any]:
+        try:
+            from scrapy import signals
+            from scrapy.crawler import CrawlerProcess
+            from scrapy.utils.project import get_project_settings
+        except ImportError as error:
+            raise Failed(f"there is no Scrapy in the bundle: {error}", "invalid") from error
+        settings = get_project_settings()
+        # It would listen on a port for whoever comes.
+        settings.set("TELNETCONSOLE_ENABLED", False, priority="cmdline")
+        settings.setdict(self.parameters.get("settings") or {}, priority="cmdline")
+        self._keep_log(settings)
+        self._process = process = CrawlerProcess(settings, install_root_handler=False)
+        name = self.parameters["spider"]
+        try:
+            crawler = process.create_crawler(name)
+        except KeyError:
+            known = ", ".join(sorted(process.spider_loader.list())) or "none"
+            raise Failed(
+                f"parameters.spider: there is no spider {name!r}; there are: {known}", "invalid"
+            ) from None
+        write = line_writer(settings)
+
+        def take(item: Any) -> None:
+            self.items.put(*write(item))
+
+        self._take = take  # signals hold it weakly
+        crawler.signals.connect(take, signal=signals.item_scraped)
+        return crawler, process
+
+    def _outcome(self, crawler: Any) -> tuple[Any, dict[str, float]]:
+        stats = {key: plain(value) for key, value in sorted(counted(crawler).items())}
+        metrics = {
+            "items": self.items.count,
+            "pages_crawled": stats.get("response_received_count", 0),
+            "requests": stats.get("downloader/request_count", 0),
+            "data_size": stats.get("downloader/response_bytes", 0),
+            "errors": stats.get("log_count/ERROR", 0),
+        }
+        result = {
+            "spider": self.parameters["spider"],
+            "finish_reason": stats.get("finish_reason", ""),
+            "items": self.items.count,
+            "stats": stats,
+        }
+        return result, {name: value for name, value in metrics.items() if is_number(value)}
+
+    def _tell(self, crawler: Any, is_final: bool = False) -> None:
+        stats = counted(crawler)
+        figures = {
+            "at": time.time(),
+            "is_final": is_final,
+            "items": self.items.count,
+            "pages": stats.get("response_received_count", 0),
+            "bytes": stats.get("downloader/response_bytes", 0),
+            "requests": stats.get("downloader/request_count", 0),
+            "retries": stats.get("retry/count", 0),
+            "failed": stats.get("downloader/exception_count", 0),
+        }
+        self.wire.say("figures", figures=figures)
+
+    def _keep_log(self, settings: Any) -> None:
+        if settings.getbool("LOG_ENABLED"):
+            lines = LogLines(self.wire)
+            lines.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+            level = settings.get("LOG_LEVEL")
+            logging.root.setLevel(level if isinstance(level, int) else str(level).upper())
+            logging.root.addHandler(lines)
+
+    def cancel(self) -> None:
+        super().cancel()
+        self.stop()
+
+    def stop(self) -> bool:
+        if self._reactor is None:
+            return False
+        self._reactor.callFromThread(self._process.stop)
+        return True
+
+
+def counted(crawler: Any) -> dict[str, Any]:
+    """Scrapy's statistics as far as there are any: before the crawl begins, some versions have
+    none, and others say that it is too early to ask."""
+    with contextlib.suppress(RuntimeError, AttributeError):
+        found: dict[str, Any] = crawler.stats.get_stats()
+        return found
+    return {}
+
+
+def line_writer(settings: Any) -> Callable[[Any], tuple[list[str], str]]:
+    """How items are written: the names of their fields, and their JSON."""
+    from itemadapter import ItemAdapter
+    from scrapy.exporters import JsonLinesItemExporter
+
+    wanted = settings.getdictorlist("FEED_EXPORT_FIELDS") or None
+    feed = io.BytesIO()
+    exporter = JsonLinesItemExporter(feed, encoding="utf-8", fields_to_export=wanted)
+
+    def write(item: Any) -> tuple[list[str], str]:
+        feed.seek(0)
+        feed.truncate()
+        exporter.export_item(item)
+        names = ItemAdapter(item).keys() if wanted is None else wanted
+        return [*names], feed.getvalue().decode("utf-8", "replace").strip()
+
+    return write
+
+
+def plain(value: Any) -> Any:
+    """A value of Scrapy's statistics as JSON has it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,11 @@
+BOT_NAME = "shop"
+
+SPIDER_MODULES = ["shop.spiders"]
+NEWSPIDER_MODULE = "shop.spiders"
+
+ROBOTSTXT_OBEY = True
+CONCURRENT_REQUESTS_PER_DOMAIN = 4
+DOWNLOAD_DELAY = 0
+ITEM_PIPELINES = {"shop.pipelines.Priced": 300}
+LOG_LEVEL = "INFO"
+FEED_EXPORT_ENCODING = "utf-8"

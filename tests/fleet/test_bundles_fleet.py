@@ -1,0 +1,239 @@
+"""An ordinary Scrapy project on a real fleet: deployed, run, killed; its items as they are."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psutil
+import pytest
+from tests.code_archives import packed
+
+from crawlfleet.client import Client
+from crawlfleet.testing.demo_shop.server import Counter, Shop
+from crawlfleet.testing.local_fleet import LocalFleet, running
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("bundles")]
+PROJECT = Path(__file__).parent / "scrapy_project"
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+    folder = tmp_path_factory.mktemp("bundles")
+    settings = {
+        "CRAWLFLEET_WORKER_BUNDLES": "true",
+        # The shop is on this machine.
+        "CRAWLFLEET_WORKER_ALLOW_PRIVATE": "true",
+    }
+    with running(LocalFleet(folder / "fleet", **settings)) as fleet:
+        asyncio.run(fleet.until_ready(nodes=2))
+        command(fleet, "deploy", str(PROJECT), "--name", "shop")
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[str]:
+    """At another address than the master, which no cell may reach."""
+    handler = type("Served", (Counter,), {"shop": Shop()})
+    server = ThreadingHTTPServer(("127.0.0.9", 0), handler)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.9:{server.server_address[1]}/"
+    server.shutdown()
+    server.server_close()
+
+
+def command(fleet: LocalFleet, *words: str, status: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "crawlfleet", *words],
+        env={**os.environ, "CRAWLFLEET_URL": fleet.url, "CRAWLFLEET_KEY": fleet.key},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_spider(fleet: LocalFleet, spider: str, *words: str, status: int = 0) -> dict[str, Any]:
+    """The task when it has ended."""
+    told = command(
+        *(fleet, "submit", "scrapy_spider", "--bundle", "shop", "--spider", spider, *words),
+        *("--wait", "--json", "--max-retries", "0"),
+        status=status,
+    )
+    ended: dict[str, Any] = json.loads(told)
+    return ended
+
+
+async def items_of(client: Client, task_id: str) -> list[str]:
+    pieces = [piece async for piece in client.download_crawl(task_id, format="jsonl")]
+    return sorted(b"".join(pieces).decode().splitlines())
+
+
+def code_of(fleet: LocalFleet) -> Path:
+    return fleet.folder.with_name(f"{fleet.folder.name}-code")
+
+
+def plain_scrapy(fleet: LocalFleet, folder: Path, *words: str) -> list[str]:
+    """The items of `scrapy crawl`, with the Scrapy of the environment."""
+    shutil.copytree(PROJECT, folder / "plain")
+    (scrapy,) = code_of(fleet).glob("environments/*/venv/bin/scrapy")
+    subprocess.run(
+        [scrapy, "crawl", "products", *words, "-o", "items.jsonl"],
+        cwd=folder / "plain",
+        check=True,
+        capture_output=True,
+        timeout=100,
+    )
+    return sorted((folder / "plain" / "items.jsonl").read_text("utf-8").splitlines())
+
+
+def test_a_scrapy_project_runs_as_it_is(fleet: LocalFleet, shop: str, tmp_path: Path) -> None:
+    words = ("-a", f"url={shop}", "-a", "category=lamps")
+    task = run_spider(fleet, "products", *words)
+
+    async def look() -> tuple[list[str], list[str], Any]:
+        async with fleet.client() as client:
+            lines = [line.message async for line in client.task_logs(task["id"])]
+            crawl = await client.crawl(task["id"])
+            return await items_of(client, task["id"]), lines, crawl
+
+    items, lines, crawl = asyncio.run(look())
+    assert items == plain_scrapy(fleet, tmp_path, *words)
+    assert len(items) > 10
+    assert all(json.loads(item)["seen_by"] == "lamps" for item in items)
+    result = task["result"]
+    assert result["success"]
+    assert result["data"]["finish_reason"] == "finished"
+    assert result["data"]["items"] == result["data"]["stats"]["item_scraped_count"] == len(items)
+    assert result["metrics"]["items"] == len(items)
+    assert task["bundle"] == "shop@1"
+    assert any("installing scrapy" in line for line in lines)
+    assert any("looking at" in line for line in lines)
+    assert any("Spider closed (finished)" in line for line in lines)
+    assert (crawl.output.items, crawl.figures.items) == (len(items), len(items))
+    assert "csv" in crawl.output.formats
+    assert [*code_of(fleet).glob("scratch/*")] == []
+
+
+def test_what_does_not_begin_is_told(fleet: LocalFleet) -> None:
+    unknown = run_spider(fleet, "nobody", status=1)
+    assert unknown["error"]["error_class"] == "invalid"
+    assert "there are: broken, products" in unknown["error"]["message"]
+    broken = run_spider(fleet, "broken", status=1)
+    assert broken["error"]["message"] == "RuntimeError: it does not begin"
+
+
+def test_a_spider_is_stopped_with_what_it_has(fleet: LocalFleet, shop: str) -> None:
+    async def scenario() -> tuple[Any, list[str]]:
+        async with fleet.client() as client:
+            id = await submit_slowly(client, shop)
+            await until_items(client, id, 3)
+            await client.steer(id, "stop")
+            ended = await client.wait(id)
+            return ended, await items_of(client, id)
+
+    task, items = asyncio.run(scenario())
+    assert task.status == "completed"
+    assert task.result["data"]["finish_reason"] == "shutdown"
+    assert 3 <= len(items) == task.result["data"]["items"]
+
+
+def test_a_spider_whose_worker_is_killed_ends_elsewhere_with_no_item_twice(
+    fleet: LocalFleet, shop: str, tmp_path: Path
+) -> None:
+    async def scenario() -> tuple[Any, list[str], int]:
+        async with fleet.client() as client:
+            id = await submit_slowly(client, shop)
+            await until_items(client, id, 3)
+            runners = kill_worker(fleet)
+            ended = await client.wait(id)
+            attempts = len(await client.executions(id))
+            assert not any(psutil.pid_exists(pid) for pid in runners)
+            return ended, await items_of(client, id), attempts
+
+    task, items, attempts = asyncio.run(scenario())
+    assert task.status == "completed"
+    assert attempts == 2
+    assert items == plain_scrapy(fleet, tmp_path, "-a", f"url={shop}", "-a", "category=clocks")
+    assert len(items) == len({*items})
+
+
+async def submit_slowly(client: Client, shop: str) -> str:
+    parameters = {
+        "spider": "products",
+        "arguments": {"url": shop, "category": "clocks"},
+        "settings": {"DOWNLOAD_DELAY": 0.15, "CONCURRENT_REQUESTS_PER_DOMAIN": 1},
+    }
+    return (await client.submit("scrapy_spider", parameters, bundle="shop")).id
+
+
+async def until_items(client: Client, id: str, count: int) -> None:
+    async with asyncio.timeout(100):
+        while True:
+            crawl = await client.crawl(id)
+            if crawl.output is not None and crawl.output.items >= count:
+                return
+            assert crawl.state in {"pending", "assigned", "processing"}, crawl
+            await asyncio.sleep(0.05)
+
+
+def kill_worker(fleet: LocalFleet) -> list[int]:
+    """Kill the agent under which a spider runs; the ids of the processes below it."""
+    for agent in fleet.processes("worker"):
+        below = agent.children(recursive=True)
+        if any("runner" in " ".join(each.cmdline()) for each in below):
+            agent.kill()
+            return [each.pid for each in below]
+    raise AssertionError("nobody runs a spider")
+
+
+def test_versions_are_listed_rolled_back_and_removed(fleet: LocalFleet, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for number in (1, 2):
+        (tools / "tool.py").write_text(f"def number():\n    return {number}\n")
+        command(fleet, "deploy", str(tools), "--project", "shop", "--note", f"the {number}.")
+    words = ("submit", "python", "--bundle", "tools", "--project", "shop", "--wait", "--json")
+    function = ("-p", "function=tool:number", "--max-retries", "0")
+
+    def run() -> Any:
+        return json.loads(command(fleet, *words, *function))["result"]["data"]
+
+    assert run() == 2
+    rolled_back = command(fleet, "bundles", "rollback", "tools", "--project", "shop", "--json")
+    assert json.loads(rolled_back)["current"] == 1
+    assert run() == 1
+    listed = json.loads(command(fleet, "bundles", "list", "--project", "shop", "--json"))
+    assert [(each["name"], each["current"], len(each["versions"])) for each in listed] == [
+        ("tools", 1, 2)
+    ]
+    assert "the 2." in command(fleet, "bundles", "show", "tools", "--project", "shop")
+    command(fleet, "bundles", "remove", "tools", "1", "--project", "shop", status=1)
+    command(fleet, "bundles", "remove", "tools", "2", "--project", "shop")
+    command(fleet, "bundles", "remove", "tools", "--all", "--project", "shop")
+    assert json.loads(command(fleet, "bundles", "list", "--project", "shop", "--json")) == []
+
+
+def test_a_hostile_archive_is_refused_by_name(fleet: LocalFleet, tmp_path: Path) -> None:
+    evil = tmp_path / "evil.zip"
+    evil.write_bytes(packed({"../../evil.py": ""}))
+    done = subprocess.run(
+        [sys.executable, "-m", "crawlfleet", "deploy", str(evil)],
+        env={**os.environ, "CRAWLFLEET_URL": fleet.url, "CRAWLFLEET_KEY": fleet.key},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "leads out of the folder" in done.stderr
