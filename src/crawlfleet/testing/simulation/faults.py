@@ -88,9 +88,11 @@ class WatchedStore:
         invariants: Invariants,
         chance: random.Random,
         rates: Callable[[], Rates],
+        commit_s: Sequence[float],
         die: Callable[[], None],
     ) -> None:
         self._store = store
+        self._commit_s = commit_s
         self._invariants = invariants
         self._chance = chance
         self._rates = rates
@@ -110,7 +112,7 @@ class WatchedStore:
     async def commit(self, changes: Sequence[Change]) -> Committed:
         async with self._turn:
             rates = self._rates()
-            await asyncio.sleep(self._chance.choice((0.0, 0.002, 0.1)))
+            await asyncio.sleep(self._chance.choice(self._commit_s))
             await self._perhaps_die(rates.crash_before_commit)
             self._perhaps_fail(rates.store_fails_before)
             committed = await self._store.commit(changes)

@@ -43,6 +43,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     meddle_every_s: float = 8.0
     new_terms: bool = True
     """Whether people change the time-outs of the nodes, too."""
+    commit_s: tuple[float, ...] = (0.0, 0.002, 0.1)
+    """How long the store takes for a commit; one comes after the other."""
     submit_every_s: float = 8.0
     """At most, between two batches."""
     batches: tuple[int, ...] = (1, 2, 5, 30)
@@ -95,6 +97,9 @@ A_BAD_DAY: Final = Scenario(
     cut_every_s=4 * HOUR_S,
     meddle_every_s=60.0,
     new_terms=False,
+    # A thousand nodes commit some sixty times a second: a store that could not keep up with that
+    # would only show that it cannot.
+    commit_s=(0.0, 0.002, 0.01),
     submit_every_s=20.0,
     batches=(1, 10, 100, 350),
     work_s=(1.0, 10.0, 60.0, 600.0),

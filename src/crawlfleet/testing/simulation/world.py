@@ -154,6 +154,7 @@ class _World:
                 invariants=self._watch,
                 chance=self._fork(),
                 rates=self._rates,
+                commit_s=self._scenario.commit_s,
                 die=died.set,
             )
             self._stores.append(store)
