@@ -296,3 +296,39 @@ def test_a_crawl_that_has_ended_is_taken_off_redis_and_can_be_tried_again(
             assert await fleet.shelf.tasks() == []
 
     asyncio.run(scene())
+
+
+def test_a_restore_that_nobody_waited_for_ends_all_the_same(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore = RedisFrontier.restore
+
+    async def slowly(self: RedisFrontier, checkpoint: Any) -> None:
+        await asyncio.sleep(0.3)
+        await restore(self, checkpoint)
+
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        fleet.begin("exec-1")
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task)
+            crawl = fleet.placing._crawls[fleet.task.id]
+            await fleet.placing.lost(fleet.task, placed.epoch, "emptied")
+            monkeypatch.setattr(RedisFrontier, "restore", slowly)
+            monkeypatch.setattr(placing_module, "ANSWER_S", 0.01)
+            assert (await fleet.placing.place(fleet.task)).wait == placing_module.RESTORING
+            restoring = crawl.restoring
+            assert restoring is not None
+            await asyncio.wait([restoring])
+            saved_at = crawl.saved_at
+
+            again = await fleet.placing.place(fleet.task)
+            assert again.epoch not in ("", placed.epoch)
+
+            async def is_saved() -> bool:
+                return crawl.saved_at > saved_at
+
+            await until(is_saved)
+            await fleet.placing.discard(fleet.task.id)
+
+    asyncio.run(scene())

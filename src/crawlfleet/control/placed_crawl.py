@@ -8,12 +8,16 @@ from crawlfleet.model.frontier import FrontierCounts
 from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
 from crawlfleet.ports.checkpoint import Checkpoint
 from crawlfleet.ports.frontier_server import RemoteFrontier
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
 
 
 class PlacedCrawl:
     """One crawl on the server."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, id: str, checkpoint: Checkpoint) -> None:
+        self.id = id
         self.checkpoint = checkpoint
         self.frontier: RemoteFrontier | None = None
         self.counts: FrontierCounts | None = None
@@ -25,6 +29,16 @@ class PlacedCrawl:
     def place(self) -> FrontierPlace:
         assert self.checkpoint.place is not None, "written before anything else"
         return self.checkpoint.place
+
+    def is_restoring(self) -> bool:
+        """Whether it is being restored now. Whoever had that begun may have left before the end."""
+        restoring = self.restoring
+        if restoring is None or not restoring.done():
+            return restoring is not None
+        self.restoring = None
+        if not restoring.cancelled() and (error := restoring.exception()) is not None:
+            log.warning("a frontier was not restored", task_id=self.id, error=str(error))
+        return False
 
     async def put(self, state: PlaceState, *, why: str = "") -> None:
         place = msgspec.structs.replace(self.place, state=state, why=why)

@@ -130,7 +130,7 @@ class Placing:
         self._check_lead()
         async with self._turn(crawl_id):
             crawl = await self._checkpoint(crawl_id)
-            if crawl is not None and crawl.restoring is not None:
+            if crawl is not None and crawl.is_restoring():
                 raise StoreUnavailable(RESTORING)
             if crawl is not None and crawl.place.state is not PlaceState.STORED:
                 try:
@@ -206,7 +206,7 @@ class Placing:
     async def _attend(self, crawl_id: str) -> None:
         """End the leases of those who are gone, save, and end what has ended."""
         crawl = self._crawls[crawl_id]
-        if self._now() < crawl.not_before or crawl.restoring is not None:
+        if self._now() < crawl.not_before or crawl.is_restoring():
             return
         try:
             async with self._turn(crawl_id):
@@ -270,6 +270,8 @@ class Placing:
     async def _opened(self, crawl_id: str, task: Task) -> PlacedCrawl:
         """The crawl, with its frontier on the server: begun, connected to, or restored."""
         crawl = await self._checkpoint(crawl_id) or await self._begin(crawl_id, task)
+        if crawl.is_restoring():
+            await self._restored(crawl_id, crawl)
         if crawl.place.state is PlaceState.BEGINNING:
             await self._make(crawl_id, crawl)
         if crawl.place.state is PlaceState.BEGUN:
@@ -307,7 +309,7 @@ class Placing:
             rules=rules_of(_parameters(task)),
         )
         await checkpoint.put(place)
-        crawl = self._crawls[crawl_id] = PlacedCrawl(checkpoint)
+        crawl = self._crawls[crawl_id] = PlacedCrawl(crawl_id, checkpoint)
         return crawl
 
     async def _make(self, crawl_id: str, crawl: PlacedCrawl) -> None:
@@ -383,7 +385,7 @@ class Placing:
         if checkpoint.place is None:  # died before it was written
             await checkpoint.close()
             return None
-        crawl = self._crawls[crawl_id] = PlacedCrawl(checkpoint)
+        crawl = self._crawls[crawl_id] = PlacedCrawl(crawl_id, checkpoint)
         return crawl
 
     async def _has_ended(self, crawl_id: str) -> bool:
