@@ -332,3 +332,37 @@ def test_a_restore_that_nobody_waited_for_ends_all_the_same(
             await fleet.placing.discard(fleet.task.id)
 
     asyncio.run(scene())
+
+
+def test_a_crawl_that_is_discarded_while_another_is_attended_to_ends_nothing_else(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet, other = Fleet(tmp_path, redis.url()), Fleet(tmp_path, redis.url())
+        fleet.begin("exec-1")
+        async with fleet.leading():
+            for task in (fleet.task, other.task):
+                assert (await fleet.placing.place(task)).epoch
+            first = fleet.placing._crawls[fleet.task.id]
+            frontier = first.frontier
+            assert frontier is not None
+            counts, asked = frontier.counts, asyncio.Event()
+
+            async def slowly() -> Any:
+                asked.set()
+                await asyncio.sleep(0.3)
+                return await counts()
+
+            frontier.counts = slowly  # type: ignore[method-assign]
+            await asyncio.wait_for(asked.wait(), 20)
+            await fleet.placing.discard(other.task.id)
+            saved_at = first.saved_at
+
+            async def is_saved() -> bool:
+                return first.saved_at > saved_at and fleet.placing._leads
+
+            await until(is_saved)
+            await asyncio.sleep(0.2)
+            assert fleet.placing._leads
+
+    asyncio.run(scene())

@@ -205,12 +205,13 @@ class Placing:
 
     async def _attend(self, crawl_id: str) -> None:
         """End the leases of those who are gone, save, and end what has ended."""
-        crawl = self._crawls[crawl_id]
-        if self._now() < crawl.not_before or crawl.is_restoring():
+        crawl = self._crawls.get(crawl_id)  # it may be discarded while others are attended to
+        if crawl is None or self._now() < crawl.not_before or crawl.is_restoring():
             return
         try:
             async with self._turn(crawl_id):
-                await self._look_after(crawl_id, crawl)
+                if self._crawls.get(crawl_id) is crawl and not crawl.is_restoring():
+                    await self._look_after(crawl_id, crawl)
         except FrontierLost as error:
             log.error("a frontier is lost on its server", task_id=crawl_id, error=str(error))
             with suppress(CrawlfleetError):
