@@ -366,3 +366,34 @@ def test_a_crawl_that_is_discarded_while_another_is_attended_to_ends_nothing_els
             assert fleet.placing._leads
 
     asyncio.run(scene())
+
+
+def test_a_crawl_is_restored_with_the_partitions_that_it_was_begun_with(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, f"{redis.url()}?partitions=4")
+        fleet.begin("exec-1")
+        seeds = [link("a", f"https://{number}.example") for number in range(12)]
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task)
+            frontier = await fleet.open(placed)
+            await frontier.add(seeds, NOW)
+            await frontier.close()
+
+            async def is_saved() -> bool:
+                checkpoint = fleet.placing._crawls[fleet.task.id].checkpoint
+                found = [await checkpoint.record(seed.id) for seed in seeds]
+                return None not in found
+
+            await until(is_saved)
+        fleet.url = f"{redis.url()}?partitions=2"
+        fleet.placing = fleet.master()
+        redis.execute("FLUSHALL")
+        async with fleet.leading():
+            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            assert frontier.partitions == 4
+            assert (await frontier.counts()).known == len(seeds)
+            await frontier.close()
+
+    asyncio.run(scene())

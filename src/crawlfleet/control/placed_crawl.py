@@ -40,8 +40,10 @@ class PlacedCrawl:
             log.warning("a frontier was not restored", task_id=self.id, error=str(error))
         return False
 
-    async def put(self, state: PlaceState, *, why: str = "") -> None:
-        place = msgspec.structs.replace(self.place, state=state, why=why)
+    async def put(self, state: PlaceState, *, why: str = "", partitions: int | None = None) -> None:
+        """Write down how far it has got; `partitions` once they are known."""
+        known = partitions or self.place.partitions
+        place = msgspec.structs.replace(self.place, state=state, why=why, partitions=known)
         await self.checkpoint.put(place)
 
     async def give_up(self, why: str) -> None:

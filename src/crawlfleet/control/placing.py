@@ -321,7 +321,7 @@ class Placing:
         frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch, anew=True)
         await frontier.open()
         crawl.frontier = frontier
-        await crawl.put(PlaceState.BEGUN)
+        await crawl.put(PlaceState.BEGUN, partitions=frontier.partitions)
         log.info("frontier begun", task_id=crawl_id, server=self._server.name)
 
     async def _connected(self, crawl_id: str, crawl: PlacedCrawl) -> RemoteFrontier:
@@ -334,9 +334,12 @@ class Placing:
                 place.rules,
                 epoch=place.epoch,
                 versions=await crawl.checkpoint.versions(),
+                partitions=place.partitions,
             )
             await frontier.open()
             crawl.frontier = frontier
+            if place.partitions is None:  # begun by an earlier version, which did not write it
+                await crawl.put(place.state, partitions=frontier.partitions)
         return crawl.frontier
 
     async def _restore(self, crawl_id: str, crawl: PlacedCrawl) -> None:
@@ -357,7 +360,9 @@ class Placing:
         # Under an epoch of its own each time: a half of it is of no use to anybody.
         place = msgspec.structs.replace(crawl.place, epoch=self._new_epoch(), server=server.name)
         await crawl.checkpoint.put(msgspec.structs.replace(place, state=PlaceState.LOST))
-        frontier = server.frontier(crawl_id, place.rules, epoch=place.epoch, anew=True)
+        frontier = server.frontier(
+            crawl_id, place.rules, epoch=place.epoch, anew=True, partitions=place.partitions
+        )
         await frontier.open()
         try:
             await frontier.restore(crawl.checkpoint)
@@ -365,7 +370,7 @@ class Placing:
             await frontier.close()
             raise
         crawl.frontier = frontier
-        await crawl.put(PlaceState.BEGUN)
+        await crawl.put(PlaceState.BEGUN, partitions=frontier.partitions)
         log.info("frontier restored", task_id=crawl_id, server=server.name)
 
     async def _cut_output(self, crawl_id: str, crawl: PlacedCrawl) -> None:
