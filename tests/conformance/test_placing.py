@@ -296,3 +296,104 @@ def test_a_crawl_that_has_ended_is_taken_off_redis_and_can_be_tried_again(
             assert await fleet.shelf.tasks() == []
 
     asyncio.run(scene())
+
+
+def test_a_restore_that_nobody_waited_for_ends_all_the_same(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore = RedisFrontier.restore
+
+    async def slowly(self: RedisFrontier, checkpoint: Any) -> None:
+        await asyncio.sleep(0.3)
+        await restore(self, checkpoint)
+
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        fleet.begin("exec-1")
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task)
+            crawl = fleet.placing._crawls[fleet.task.id]
+            await fleet.placing.lost(fleet.task, placed.epoch, "emptied")
+            monkeypatch.setattr(RedisFrontier, "restore", slowly)
+            monkeypatch.setattr(placing_module, "ANSWER_S", 0.01)
+            assert (await fleet.placing.place(fleet.task)).wait == placing_module.RESTORING
+            restoring = crawl.restoring
+            assert restoring is not None
+            await asyncio.wait([restoring])
+            saved_at = crawl.saved_at
+
+            again = await fleet.placing.place(fleet.task)
+            assert again.epoch not in ("", placed.epoch)
+
+            async def is_saved() -> bool:
+                return crawl.saved_at > saved_at
+
+            await until(is_saved)
+            await fleet.placing.discard(fleet.task.id)
+
+    asyncio.run(scene())
+
+
+def test_a_crawl_that_is_discarded_while_another_is_attended_to_ends_nothing_else(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet, other = Fleet(tmp_path, redis.url()), Fleet(tmp_path, redis.url())
+        fleet.begin("exec-1")
+        async with fleet.leading():
+            for task in (fleet.task, other.task):
+                assert (await fleet.placing.place(task)).epoch
+            first = fleet.placing._crawls[fleet.task.id]
+            frontier = first.frontier
+            assert frontier is not None
+            counts, asked = frontier.counts, asyncio.Event()
+
+            async def slowly() -> Any:
+                asked.set()
+                await asyncio.sleep(0.3)
+                return await counts()
+
+            frontier.counts = slowly  # type: ignore[method-assign]
+            await asyncio.wait_for(asked.wait(), 20)
+            await fleet.placing.discard(other.task.id)
+            saved_at = first.saved_at
+
+            async def is_saved() -> bool:
+                return first.saved_at > saved_at and fleet.placing._leads
+
+            await until(is_saved)
+            await asyncio.sleep(0.2)
+            assert fleet.placing._leads
+
+    asyncio.run(scene())
+
+
+def test_a_crawl_is_restored_with_the_partitions_that_it_was_begun_with(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, f"{redis.url()}?partitions=4")
+        fleet.begin("exec-1")
+        seeds = [link("a", f"https://{number}.example") for number in range(12)]
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task)
+            frontier = await fleet.open(placed)
+            await frontier.add(seeds, NOW)
+            await frontier.close()
+
+            async def is_saved() -> bool:
+                checkpoint = fleet.placing._crawls[fleet.task.id].checkpoint
+                found = [await checkpoint.record(seed.id) for seed in seeds]
+                return None not in found
+
+            await until(is_saved)
+        fleet.url = f"{redis.url()}?partitions=2"
+        fleet.placing = fleet.master()
+        redis.execute("FLUSHALL")
+        async with fleet.leading():
+            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            assert frontier.partitions == 4
+            assert (await frontier.counts()).known == len(seeds)
+            await frontier.close()
+
+    asyncio.run(scene())

@@ -8,12 +8,16 @@ from crawlfleet.model.frontier import FrontierCounts
 from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
 from crawlfleet.ports.checkpoint import Checkpoint
 from crawlfleet.ports.frontier_server import RemoteFrontier
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
 
 
 class PlacedCrawl:
     """One crawl on the server."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, id: str, checkpoint: Checkpoint) -> None:
+        self.id = id
         self.checkpoint = checkpoint
         self.frontier: RemoteFrontier | None = None
         self.counts: FrontierCounts | None = None
@@ -26,8 +30,20 @@ class PlacedCrawl:
         assert self.checkpoint.place is not None, "written before anything else"
         return self.checkpoint.place
 
-    async def put(self, state: PlaceState, *, why: str = "") -> None:
-        place = msgspec.structs.replace(self.place, state=state, why=why)
+    def is_restoring(self) -> bool:
+        """Whether it is being restored now. Whoever had that begun may have left before the end."""
+        restoring = self.restoring
+        if restoring is None or not restoring.done():
+            return restoring is not None
+        self.restoring = None
+        if not restoring.cancelled() and (error := restoring.exception()) is not None:
+            log.warning("a frontier was not restored", task_id=self.id, error=str(error))
+        return False
+
+    async def put(self, state: PlaceState, *, why: str = "", partitions: int | None = None) -> None:
+        """Write down how far it has got; `partitions` once they are known."""
+        known = partitions or self.place.partitions
+        place = msgspec.structs.replace(self.place, state=state, why=why, partitions=known)
         await self.checkpoint.put(place)
 
     async def give_up(self, why: str) -> None:

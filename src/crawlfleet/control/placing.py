@@ -130,7 +130,7 @@ class Placing:
         self._check_lead()
         async with self._turn(crawl_id):
             crawl = await self._checkpoint(crawl_id)
-            if crawl is not None and crawl.restoring is not None:
+            if crawl is not None and crawl.is_restoring():
                 raise StoreUnavailable(RESTORING)
             if crawl is not None and crawl.place.state is not PlaceState.STORED:
                 try:
@@ -205,12 +205,13 @@ class Placing:
 
     async def _attend(self, crawl_id: str) -> None:
         """End the leases of those who are gone, save, and end what has ended."""
-        crawl = self._crawls[crawl_id]
-        if self._now() < crawl.not_before or crawl.restoring is not None:
+        crawl = self._crawls.get(crawl_id)  # it may be discarded while others are attended to
+        if crawl is None or self._now() < crawl.not_before or crawl.is_restoring():
             return
         try:
             async with self._turn(crawl_id):
-                await self._look_after(crawl_id, crawl)
+                if self._crawls.get(crawl_id) is crawl and not crawl.is_restoring():
+                    await self._look_after(crawl_id, crawl)
         except FrontierLost as error:
             log.error("a frontier is lost on its server", task_id=crawl_id, error=str(error))
             with suppress(CrawlfleetError):
@@ -270,6 +271,8 @@ class Placing:
     async def _opened(self, crawl_id: str, task: Task) -> PlacedCrawl:
         """The crawl, with its frontier on the server: begun, connected to, or restored."""
         crawl = await self._checkpoint(crawl_id) or await self._begin(crawl_id, task)
+        if crawl.is_restoring():
+            await self._restored(crawl_id, crawl)
         if crawl.place.state is PlaceState.BEGINNING:
             await self._make(crawl_id, crawl)
         if crawl.place.state is PlaceState.BEGUN:
@@ -307,7 +310,7 @@ class Placing:
             rules=rules_of(_parameters(task)),
         )
         await checkpoint.put(place)
-        crawl = self._crawls[crawl_id] = PlacedCrawl(checkpoint)
+        crawl = self._crawls[crawl_id] = PlacedCrawl(crawl_id, checkpoint)
         return crawl
 
     async def _make(self, crawl_id: str, crawl: PlacedCrawl) -> None:
@@ -318,7 +321,7 @@ class Placing:
         frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch, anew=True)
         await frontier.open()
         crawl.frontier = frontier
-        await crawl.put(PlaceState.BEGUN)
+        await crawl.put(PlaceState.BEGUN, partitions=frontier.partitions)
         log.info("frontier begun", task_id=crawl_id, server=self._server.name)
 
     async def _connected(self, crawl_id: str, crawl: PlacedCrawl) -> RemoteFrontier:
@@ -331,9 +334,12 @@ class Placing:
                 place.rules,
                 epoch=place.epoch,
                 versions=await crawl.checkpoint.versions(),
+                partitions=place.partitions,
             )
             await frontier.open()
             crawl.frontier = frontier
+            if place.partitions is None:  # begun by an earlier version, which did not write it
+                await crawl.put(place.state, partitions=frontier.partitions)
         return crawl.frontier
 
     async def _restore(self, crawl_id: str, crawl: PlacedCrawl) -> None:
@@ -354,7 +360,9 @@ class Placing:
         # Under an epoch of its own each time: a half of it is of no use to anybody.
         place = msgspec.structs.replace(crawl.place, epoch=self._new_epoch(), server=server.name)
         await crawl.checkpoint.put(msgspec.structs.replace(place, state=PlaceState.LOST))
-        frontier = server.frontier(crawl_id, place.rules, epoch=place.epoch, anew=True)
+        frontier = server.frontier(
+            crawl_id, place.rules, epoch=place.epoch, anew=True, partitions=place.partitions
+        )
         await frontier.open()
         try:
             await frontier.restore(crawl.checkpoint)
@@ -362,7 +370,7 @@ class Placing:
             await frontier.close()
             raise
         crawl.frontier = frontier
-        await crawl.put(PlaceState.BEGUN)
+        await crawl.put(PlaceState.BEGUN, partitions=frontier.partitions)
         log.info("frontier restored", task_id=crawl_id, server=server.name)
 
     async def _cut_output(self, crawl_id: str, crawl: PlacedCrawl) -> None:
@@ -383,7 +391,7 @@ class Placing:
         if checkpoint.place is None:  # died before it was written
             await checkpoint.close()
             return None
-        crawl = self._crawls[crawl_id] = PlacedCrawl(checkpoint)
+        crawl = self._crawls[crawl_id] = PlacedCrawl(crawl_id, checkpoint)
         return crawl
 
     async def _has_ended(self, crawl_id: str) -> bool:

@@ -28,5 +28,8 @@ class FrontierPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Made by the master: nobody else ever begins a frontier."""
     state: PlaceState
     rules: FrontierRules
+    partitions: int | None = None
+    """How many it was begun with: the checkpoint knows everything by them, so that they stay when
+    it is restored, whatever the setting says by then. `None` before it was begun."""
     why: str = ""
     """How it was lost."""

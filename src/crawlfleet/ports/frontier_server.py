@@ -54,7 +54,9 @@ class FrontierServer(Protocol):
         epoch: str,
         anew: bool = False,
         versions: Sequence[int] = (),
+        partitions: int | None = None,
     ) -> RemoteFrontier:
         """That of a crawl, to be opened: begun under this epoch before, or `anew` if it is not
-        there yet. It is lost, too, if a partition has not come as far as `versions` says."""
+        there yet, then with so many `partitions`, or as many as the server's URL says. It is
+        lost, too, if a partition has not come as far as `versions` says."""
         ...

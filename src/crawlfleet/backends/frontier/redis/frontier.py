@@ -58,14 +58,14 @@ class RedisFrontier:
 
     `url` is `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS, with
     `?partitions=16` for a Redis Cluster's worth of slots (1 by default; only the first to open a
-    crawl decides) and `?lease_s=60`, after which silent workers lose their hosts. `crawl` names the
-    crawl among others there. Who knows that it was begun says so, by its `epoch` or without
-    `begin`: then one that is not there any more is not begun anew, which nobody could tell from the
-    first beginning; unless `anew` says that nobody was told of this `epoch` so far. A crawl that is
-    begun with `journal` writes down its steps until they are saved; `versions` are those of its
-    partitions when they were. What is not there as it should be raises `FrontierLost`, as every
-    call does when Redis was emptied or has gone back. `open` raises `ConfigError` when this Redis
-    may lose what it acknowledges, or the crawl there has other rules.
+    crawl decides, and `partitions` before the URL) and `?lease_s=60`, after which silent workers
+    lose their hosts. `crawl` names the crawl among others there. Who knows that it was begun says
+    so, by its `epoch` or without `begin`: then one that is not there any more is not begun anew,
+    which nobody could tell from the first beginning; unless `anew` says that nobody was told of
+    this `epoch` so far. A crawl that is begun with `journal` writes down its steps until they are
+    saved; `versions` are those of its partitions when they were. What is not there as it should be
+    raises `FrontierLost`, as every call does when Redis was emptied or has gone back. `open` raises
+    `ConfigError` when this Redis may lose what it acknowledges, or the crawl there has other rules.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class RedisFrontier:
         anew: bool = False,
         journal: bool = False,
         versions: Sequence[int] = (),
+        partitions: int | None = None,
     ) -> None:
         address, ours = split_url(url, OURS)
         if "{" in crawl or "}" in crawl:
@@ -86,7 +87,8 @@ class RedisFrontier:
         self._line = Line(address)
         self._crawl = crawl
         self._rules = rules
-        self._count = int(_number(ours.get("partitions", "1"), "partitions", 1, MOST_PARTITIONS))
+        count = int(_number(ours.get("partitions", "1"), "partitions", 1, MOST_PARTITIONS))
+        self._count = count if partitions is None else partitions
         self._lease_s = _number(ours.get("lease_s", str(LEASE_S)), "lease_s", 0.1, 86_400)
         self._partitions: list[Partition] = []
         self._fresh = epoch if anew else secrets.token_hex(16) if begin and not epoch else ""

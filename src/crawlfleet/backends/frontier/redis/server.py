@@ -24,6 +24,7 @@ class RedisFrontiers:
         epoch: str,
         anew: bool = False,
         versions: Sequence[int] = (),
+        partitions: int | None = None,
     ) -> RedisFrontier:
         return RedisFrontier(
             url=self.url,
@@ -33,4 +34,5 @@ class RedisFrontiers:
             anew=anew,
             journal=True,
             versions=versions,
+            partitions=partitions,
         )
