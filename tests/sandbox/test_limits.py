@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import level_of
+from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
@@ -255,7 +257,67 @@ print(json.dumps({{"cwd": os.getcwd(), "read": tried({str(other / "note")!r}, "r
     assert run.lines[0]["read"] in {"FileNotFoundError", "PermissionError"}
     assert run.lines[0]["write"] in {"OSError", "PermissionError"}
     assert (mine / "written").read_text() == "x"
-    assert (mine / "written").stat().st_uid == os.getuid()
+    owner = probe.CELL_UID if Layer.OTHER_USER in offer_of(level).layers else os.getuid()
+    assert (mine / "written").stat().st_uid == owner
+
+
+SET_ID_BITS = """
+import ctypes, os, stat, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(number, *arguments):
+    libc.syscall(number, *arguments)
+def attempt(act, *arguments):
+    try: act(*arguments)
+    except OSError: pass
+open("plain", "w").close()
+os.chmod("plain", 0o755)
+attempt(os.chmod, "plain", 0o4755)
+attempt(os.chmod, "plain", 0o2755)
+fd = os.open("plain", os.O_RDWR)
+attempt(os.fchmod, fd, 0o6755)
+attempt(os.open, "opened", os.O_CREAT | os.O_WRONLY, 0o4755)
+attempt(os.mknod, "node", stat.S_IFREG | 0o4755)
+tried(452, -100, b"plain", 0o4755, 0)
+tried(437, -100, b"opened2", struct.pack("=QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0), 24)
+if os.uname().machine == "x86_64":
+    tried(85, b"created", 0o4755)
+    tried(2, b"opened3", os.O_CREAT | os.O_WRONLY, 0o4755)
+    tried(90, b"plain", 0o4755)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="what root would lend is the worst")
+@pytest.mark.parametrize("level", [Level.L2, Level.L3])
+def test_what_it_leaves_lends_nobody_its_rights(
+    tmp_path: Path, best: Isolation, level: Level
+) -> None:
+    if level > best.level:
+        pytest.skip(f"only {best.level} here")
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    order = CellOrder(
+        command=(sys.executable, "-I", "-c", SET_ID_BITS),
+        limits=Limits(memory_mb=200, pids=40, disk_mb=16),
+        writable=(str(mine),),
+        folder=str(mine),
+    )
+    run = with_sandbox(tmp_path, offer_of(level), lambda sandbox: run_in_cell(sandbox, order))
+    assert run.code == 0, run
+    left = {path.name: path.stat() for path in mine.iterdir()}
+    assert stat.S_IMODE(left["plain"].st_mode) == 0o755
+    assert not [name for name, each in left.items() if each.st_mode & 0o6000]
+    assert {each.st_uid for each in left.values()} == {probe.CELL_UID}
+    assert mine.stat().st_uid == probe.CELL_UID
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_a_link_in_the_place_of_a_folder_is_not_given_away(tmp_path: Path, best: Isolation) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    order = CellOrder(command=("/bin/true",), writable=(str(tmp_path / "link"),))
+    with pytest.raises(SandboxFailed, match="link"):
+        with_sandbox(tmp_path, best, lambda sandbox: run_in_cell(sandbox, order))
+    assert (tmp_path / "precious").stat().st_uid == 0
 
 
 def test_a_strict_umask_of_the_agent_does_no_harm(tmp_path: Path, best: Isolation) -> None:

@@ -146,6 +146,9 @@ class LocalSandbox:
         if self._groups is not None:
             group = cell.group = self._groups.make(id, _with_wardens(limits))
             entrances = group.entrances
+        if self._uid is not None:
+            for each in order.writable:
+                _hand_over(each, self._uid)
         has_root = Layer.MOUNT_NAMESPACE in self._layers
         scratch = SCRATCH if has_root else self._make_scratch(id, cell)
         memory = _bytes(limits.memory_mb)
@@ -253,6 +256,15 @@ def _with_wardens(limits: Limits) -> Limits:
 
 def _close(fds: tuple[int, ...]) -> None:
     for fd in fds:
+        os.close(fd)
+
+
+def _hand_over(folder: str, uid: int) -> None:
+    """Make a folder the cells', itself alone; never what a link in its place leads to."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchown(fd, uid, uid)
+    finally:
         os.close(fd)
 
 
