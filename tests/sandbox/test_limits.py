@@ -6,11 +6,13 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import psutil
 import pytest
 
@@ -68,6 +70,12 @@ def traces(key: str) -> list[str]:
 def needs_groups(offer: Isolation) -> None:
     if not {Layer.CGROUP_V1, Layer.CGROUP_V2} & set(offer.layers):
         pytest.skip(f"no control groups here, only {offer.level}")
+
+
+def without_another_user(offer: Isolation) -> Isolation:
+    """What a plain user has, who is the cells' user as well."""
+    layers = tuple(each for each in offer.layers if each is not Layer.OTHER_USER)
+    return msgspec.structs.replace(offer, layers=layers)
 
 
 def test_a_memory_hog_is_killed_at_its_limit(tmp_path: Path, best: Isolation) -> None:
@@ -172,8 +180,8 @@ async def main():
     level, folder = Level(sys.argv[1]), Path(sys.argv[2])
     place = Premises(folder / "sandbox")
     sandbox = LocalSandbox(isolation=offer_of(level), place=place, judge=refused_by_lists)
-    work = "import time; open('x','w'); print(flush=True); time.sleep(300)"
-    cell, ear = await sandbox.start(script(work), Ear)
+    work = CellOrder(command=("/bin/sh", "-c", "touch x; echo; sleep 300"))
+    cell, ear = await sandbox.start(work, Ear)
     while not ear.output[1]: await asyncio.sleep(0.01)
     print(cell.get_pid(), flush=True)
     await asyncio.sleep(300)
@@ -204,9 +212,15 @@ def test_what_a_killed_agent_leaves_is_swept_by_its_next_life(
         time.sleep(0.02)
     assert not any(map(_runs, tree))
     key = (tmp_path / "sandbox" / "key").read_text()
+    scratch = Path(tempfile.gettempdir())
+    if level is Level.L0 and os.geteuid() == 0:
+        assert [path.stat().st_uid for path in scratch.glob(f"crawlfleet.{key}.*/scratch")] == [
+            probe.CELL_UID
+        ]
     with_sandbox(tmp_path, offer_of(level), _nothing)
     assert traces(key) == []
     assert not list((tmp_path / "sandbox" / "cells").iterdir())
+    assert not list(scratch.glob(f"crawlfleet.{key}.*"))
 
 
 async def _nothing(sandbox: LocalSandbox) -> None:
@@ -218,6 +232,7 @@ def test_it_writes_only_where_it_may(tmp_path: Path, best: Isolation, level: Lev
     if level > best.level:
         pytest.skip(f"only {best.level} here")
     data = tmp_path / "data"
+    offer = offer_of(level) if level >= Level.L2 else without_another_user(offer_of(level))
     mine, other = data / "mine", data / "other"
     for folder in (data, mine, other):
         folder.mkdir(mode=0o700)
@@ -241,7 +256,7 @@ print(json.dumps({{"cwd": os.getcwd(), "read": tried({str(other / "note")!r}, "r
 
     async def main() -> Run:
         sandbox = LocalSandbox(
-            isolation=offer_of(level),
+            isolation=offer,
             place=Premises(tmp_path / "sandbox"),
             judge=refused_by_lists,
             hidden=(str(data),),
@@ -257,7 +272,7 @@ print(json.dumps({{"cwd": os.getcwd(), "read": tried({str(other / "note")!r}, "r
     assert run.lines[0]["read"] in {"FileNotFoundError", "PermissionError"}
     assert run.lines[0]["write"] in {"OSError", "PermissionError"}
     assert (mine / "written").read_text() == "x"
-    owner = probe.CELL_UID if Layer.OTHER_USER in offer_of(level).layers else os.getuid()
+    owner = probe.CELL_UID if Layer.OTHER_USER in offer.layers else os.getuid()
     assert (mine / "written").stat().st_uid == owner
 
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -197,8 +196,9 @@ class LocalSandbox:
         )
 
     def _make_scratch(self, id: str, cell: LocalCell) -> str:
-        made = self._place.scratch(id)
-        cell.traces.append(lambda: asyncio.to_thread(shutil.rmtree, made, ignore_errors=True))
+        place = self._place
+        made = place.scratch(id) if self._uid is None else place.scratch_for(self._uid, id)
+        cell.traces.append(lambda: asyncio.to_thread(place.discard, made))
         return str(made)
 
     def _rlimits(self, limits: Limits) -> dict[str, int]:
@@ -210,7 +210,9 @@ class LocalSandbox:
         if limits.pids is not None:
             # Where a cell is a user of its own, or has a namespace of users, only its processes
             # count; elsewhere all of the same user do.
-            others = 0 if Layer.USER_NAMESPACE in self._layers else _tasks_of(os.getuid())
+            others = (
+                0 if Layer.USER_NAMESPACE in self._layers else _tasks_of(self._uid or os.getuid())
+            )
             found["RLIMIT_NPROC"] = others + limits.pids + WARDENS
         return found
 

@@ -1,6 +1,7 @@
 """Opens the sandbox of a worker: looks what the machine has, and holds it to a level."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,13 @@ async def open_sandbox(
         raise ConfigError(
             f"worker.sandbox.level = {level!r}: this machine lacks {why}; choose a lower level, "
             "or `auto` for the best that it has"
+        )
+    if os.geteuid() == 0 and not {Layer.OTHER_USER, Layer.MOUNT_NAMESPACE} & set(offer.layers):
+        why = found.missing.get(Layer.OTHER_USER, "missing")
+        raise ConfigError(
+            f"worker.sandbox.level = {level!r}: foreign code would run as root here, since this "
+            f"worker is root and cannot become another user ({why}); run it as a plain user, or "
+            "give it CAP_SETUID, CAP_SETGID and CAP_CHOWN"
         )
     log.info("foreign code is held", isolation=str(offer.level), layers=" ".join(offer.layers))
     return LocalSandbox(isolation=offer, place=Premises(folder), judge=judge, hidden=hidden)

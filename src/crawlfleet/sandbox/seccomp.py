@@ -80,8 +80,26 @@ _SHARED: Final[dict[str, tuple[int, int]]] = {
     "msgget": (68, 186),
     "semget": (64, 190),
     "mq_open": (240, 180),
+    # Landlock asks nobody about these.
+    "chmod": (90, -1),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, -1),
+    "fchown": (93, 55),
+    "lchown": (94, -1),
+    "fchownat": (260, 54),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
 }
-"""Denied where the cell shares the machine's namespaces."""
+"""Denied where the cell shares the machine's namespaces, and sees the machine's files."""
 _WITH_MODE: Final[dict[str, tuple[int, int, int]]] = {
     # name: the numbers, and which argument is the mode
     "chmod": (90, -1, 1),
@@ -130,7 +148,8 @@ def denied_names() -> tuple[str, ...]:
 
 
 def program(*, own_world: bool) -> bytes:
-    """The filter; stricter about sockets and shared memory where the cell has no namespaces."""
+    """The filter; stricter about sockets, shared memory and the rights of files where the cell has
+    no namespaces."""
     lines = [
         _step(_LOAD, _ARCH),
         # Numbers mean other things in other instruction sets: nobody may change to one.
@@ -153,7 +172,8 @@ def program(*, own_world: bool) -> bytes:
     lines += _about(_SOCKET, _sockets(own_world))
     if not own_world:
         for numbers in _SHARED.values():
-            lines += _when(_EQUAL, _here(numbers), _refuse())
+            if _here(numbers) >= 0:
+                lines += _when(_EQUAL, _here(numbers), _refuse())
         # It connects without the rules of connecting being asked.
         for numbers, place in ((_SENDTO, 3), (_SENDMSG, 2), (_SENDMMSG, 3)):
             lines += _about(numbers, [*_argument(place), *_when(_ANY_OF, _FASTOPEN, _refuse())])
