@@ -1,6 +1,7 @@
 """Limits, ends and traces at the highest level that this machine has."""
 
 import asyncio
+import errno
 import os
 import signal
 import stat
@@ -333,6 +334,31 @@ def test_a_link_in_the_place_of_a_folder_is_not_given_away(tmp_path: Path, best:
     with pytest.raises(SandboxFailed, match="link"):
         with_sandbox(tmp_path, best, lambda sandbox: run_in_cell(sandbox, order))
     assert (tmp_path / "precious").stat().st_uid == 0
+
+
+NO_PORTS = """
+import sys
+from crawlfleet.sandbox import kernel, landlock, inmate
+from crawlfleet.model.isolation import Layer
+from crawlfleet.sandbox.spec import CellSpec
+real = landlock.version
+landlock.version = lambda: min(real(), 3)
+kernel.forbid_new_privileges()
+layers = (Layer.NO_NEW_PRIVILEGES, Layer.SECCOMP, Layer.LANDLOCK)
+inmate._restrict(CellSpec(layers=layers, scratch="/", readable=("/",), proxy_port=3128))
+import socket
+for family in (socket.AF_INET, socket.AF_INET6):
+    try: socket.socket(family)
+    except OSError as error: print(error.errno)
+    else: print("open")
+"""
+
+
+def test_where_connections_cannot_be_held_there_are_none() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_PORTS], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == [str(errno.EAFNOSUPPORT)] * 2
 
 
 def test_a_strict_umask_of_the_agent_does_no_harm(tmp_path: Path, best: Isolation) -> None:

@@ -130,7 +130,10 @@ def _restrict(spec: CellSpec) -> None:
         # When the cell has used up its memory, this goes before the warden does.
         Path("/proc/self/oom_score_adj").write_text("500")
     own_network = Layer.NET_NAMESPACE in spec.layers
+    has_internet = True
     if Layer.LANDLOCK in spec.layers:
+        # Better none than one without a guard.
+        has_internet = own_network or landlock.holds_ports()
         landlock.restrict(
             readable=spec.readable,
             writable=spec.writable,
@@ -139,7 +142,7 @@ def _restrict(spec: CellSpec) -> None:
         )
     _limit(spec)
     if Layer.SECCOMP in spec.layers:
-        kernel.install_filter(seccomp.program(own_world=own_network))
+        kernel.install_filter(seccomp.program(own_world=own_network, internet=has_internet))
 
 
 def _limit(spec: CellSpec) -> None:

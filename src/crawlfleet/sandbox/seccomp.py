@@ -147,9 +147,9 @@ def denied_names() -> tuple[str, ...]:
     return tuple(_DENIED)
 
 
-def program(*, own_world: bool) -> bytes:
+def program(*, own_world: bool, internet: bool = True) -> bytes:
     """The filter; stricter about sockets, shared memory and the rights of files where the cell has
-    no namespaces."""
+    no namespaces. Without `internet` there are no sockets of TCP and UDP at all."""
     lines = [
         _step(_LOAD, _ARCH),
         # Numbers mean other things in other instruction sets: nobody may change to one.
@@ -169,7 +169,7 @@ def program(*, own_world: bool) -> bytes:
     for request in _TERMINAL_INPUT:
         terminal += _when(_EQUAL, request, _refuse())
     lines += _about(_IOCTL, terminal)
-    lines += _about(_SOCKET, _sockets(own_world))
+    lines += _about(_SOCKET, _sockets(own_world, internet))
     if not own_world:
         for numbers in _SHARED.values():
             if _here(numbers) >= 0:
@@ -194,7 +194,7 @@ def _set_id_bits() -> list[bytes]:
     return lines
 
 
-def _sockets(own_world: bool) -> list[bytes]:
+def _sockets(own_world: bool, internet: bool) -> list[bytes]:
     """The call `socket`: family, type and protocol."""
     inet = [*_argument(1), _step(_AND, _TYPE_MASK), *_when(_EQUAL, _STREAM, *_only_tcp())]
     if own_world:
@@ -204,8 +204,9 @@ def _sockets(own_world: bool) -> list[bytes]:
     lines = _argument(0)
     if own_world:
         lines += _when(_EQUAL, _AF_UNIX, _step(_RETURN, _ALLOW))
-    lines += _when(_EQUAL, _AF_INET, *inet)
-    lines += _when(_EQUAL, _AF_INET6, *inet)
+    if internet:
+        lines += _when(_EQUAL, _AF_INET, *inet)
+        lines += _when(_EQUAL, _AF_INET6, *inet)
     lines += _when(_EQUAL, _AF_NETLINK, *netlink)
     return [*lines, _refuse(errno.EAFNOSUPPORT)]
 
