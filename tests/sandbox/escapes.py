@@ -283,7 +283,9 @@ def stopped_by(name: str, number: str, offer: Isolation) -> str:  # noqa: C901 (
             return "mount namespace"
         return "landlock" if Layer.LANDLOCK in has else "not there"
     if number in _NETWORK:
-        return "net namespace" if Layer.NET_NAMESPACE in has else "landlock, seccomp"
+        if Layer.NET_NAMESPACE in has:
+            return "net namespace"
+        return "landlock, seccomp" if Layer.LANDLOCK in has else "seccomp"
     if number == "EACCES":
         return "landlock" if Layer.LANDLOCK in has else "file permissions"
     return "seccomp" if Layer.SECCOMP in has else "no privileges"
