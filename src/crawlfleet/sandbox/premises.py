@@ -8,16 +8,18 @@ import contextlib
 import fcntl
 import os
 import secrets
-import shutil
 import stat
 import tempfile
 from pathlib import Path
 from typing import Final
 
 from crawlfleet.errors import ConfigError
+from crawlfleet.sandbox.removal import remove
+from crawlfleet.telemetry import Component, logger
 
 KEY_NAME: Final = "key"
 LOCK_NAME: Final = "lock"
+log = logger(Component.WORKER)
 
 
 class Premises:
@@ -64,7 +66,8 @@ class Premises:
     def discard(self, scratch: Path) -> None:
         """Remove a scratch folder with all that is in it."""
         mine = scratch if scratch.parent == self.cells else scratch.parent
-        shutil.rmtree(mine, ignore_errors=True)
+        if not remove(mine):
+            log.warning("the folder of a cell cannot be removed", folder=str(mine))
 
     def sweep(self) -> int:
         """Remove scratch folders that an earlier life left; how many."""
@@ -75,7 +78,8 @@ class Premises:
             if each.lstat().st_uid == os.geteuid()
         ]
         for each in left:
-            shutil.rmtree(each, ignore_errors=True)
+            if not remove(each):
+                log.warning("the folder of a cell cannot be removed", folder=str(each))
         return len(left)
 
     def close(self) -> None:
