@@ -336,6 +336,35 @@ def test_a_link_in_the_place_of_a_folder_is_not_given_away(tmp_path: Path, best:
     assert (tmp_path / "precious").stat().st_uid == 0
 
 
+FULL = """
+import os, time
+os.mkdir("blind", 0o300)
+for number in range({megabytes}):
+    with open(f"blind/{{number}}", "wb") as file:
+        file.write(bytes(1 << 20))
+time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(("megabytes", "ended"), [(2, False), (12, True)])
+def test_only_what_it_adds_to_a_folder_counts(
+    tmp_path: Path, best: Isolation, megabytes: int, ended: bool
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    for number in range(3):
+        (mine / f"old-{number}").write_bytes(bytes(16 << 20))
+    order = CellOrder(
+        command=(sys.executable, "-I", "-c", FULL.format(megabytes=megabytes)),
+        limits=Limits(memory_mb=200, pids=40, disk_mb=8),
+        writable=(str(mine),),
+        folder=str(mine),
+    )
+    run = with_sandbox(tmp_path, best, lambda sandbox: run_in_cell(sandbox, order))
+    assert run.reason.startswith("wrote 12 MB of files") is ended, run
+    assert (run.code == 0) is not ended
+
+
 NO_PORTS = """
 import sys
 from crawlfleet.sandbox import kernel, landlock, inmate

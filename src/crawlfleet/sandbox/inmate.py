@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 from crawlfleet.model.isolation import Layer
 from crawlfleet.sandbox import kernel, landlock, seccomp, world
 from crawlfleet.sandbox.spec import CellSpec, Word, decode_spec, encode
-from crawlfleet.sandbox.warden import Warden
+from crawlfleet.sandbox.warden import Warden, size_of_all
 
 MOST_SPEC_BYTES: Final = 1 << 20
 READY: Final = b"ready"
@@ -63,6 +63,7 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
         kernel.drop_capabilities()
         kernel.forbid_new_privileges()
     kernel.hide_memory()
+    held = size_of_all(spec)
     works, told = os.pipe()
     work = os.fork()
     if work == 0:
@@ -82,7 +83,7 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
     os.close(pidfd)
     if door is not None:
         door.close()
-    Warden(agent, work, spec).watch()
+    Warden(agent, work, spec, held=held).watch()
 
 
 def _first_words(works: int) -> str | None:
