@@ -37,10 +37,16 @@ def test_a_machine_with_nothing_is_at_the_lowest_level() -> None:
 def test_a_lower_level_leaves_off_what_belongs_to_higher_ones() -> None:
     offer, lacking = at_level(Level.L1, EVERYTHING)
     assert not lacking
-    assert set(offer.layers) == NEEDS[Level.L1]
+    assert set(offer.layers) == NEEDS[Level.L1] | {Layer.OTHER_USER}
     offer, _ = at_level(Level.L3, EVERYTHING)
     assert Layer.CGROUP_V2 not in offer.layers
     assert {Layer.LANDLOCK, Layer.USER_NAMESPACE} <= set(offer.layers)
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_no_level_lets_foreign_code_be_root_or_gain_rights(level: Level) -> None:
+    offer, _ = at_level(level, EVERYTHING)
+    assert {Layer.NO_NEW_PRIVILEGES, Layer.SECCOMP, Layer.OTHER_USER} <= set(offer.layers)
 
 
 def test_levels_compare_in_their_order() -> None:

@@ -301,6 +301,56 @@ def set_uid_program():
     raise OSError(errno.EPERM, "the bit has no effect")
 
 
+@attempt("leave a set-uid program behind, by every call that takes a mode")
+def leave_set_uid():
+    pathlib.Path("plain").touch()
+    how = struct.pack("=QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0)
+
+    def has_bit(name, act):
+        act()
+        if not os.stat(name).st_mode & 0o6000:
+            raise OSError(errno.EPERM, "the bit was left out")
+        return f"{name} has it"
+
+    return any_of(
+        lambda: has_bit("plain", lambda: os.chmod("plain", 0o4755)),
+        lambda: has_bit("plain", lambda: os.fchmod(os.open("plain", os.O_RDWR), 0o2755)),
+        lambda: has_bit("plain", lambda: call(452, 452, -100, b"plain", 0o4755, 0)),
+        lambda: has_bit("opened", lambda: os.open("opened", os.O_CREAT | os.O_RDWR, 0o4755)),
+        lambda: has_bit("node", lambda: os.mknod("node", 0o104755)),
+        lambda: has_bit("how", lambda: call(437, 437, -100, b"how", how, len(how))),
+    )
+
+
+@attempt("open a private file of the worker's user to all (chmod), in every spelling")
+def open_to_all():
+    path = VICTIMS["private"].encode()
+    return any_of(
+        lambda: os.chmod(path, 0o666),
+        lambda: call(268, 53, -100, path, 0o666),
+        lambda: call(452, 452, -100, path, 0o666, 0),
+        lambda: os.chmod(os.path.dirname(VICTIMS["token"]), 0o777),
+    )
+
+
+@attempt("give away a file of the worker's user (chown), or mark it (setxattr)")
+def give_away():
+    path = VICTIMS["private"]
+    return any_of(
+        lambda: os.chown(path, -1, os.getgid()),
+        lambda: os.lchown(path, os.getuid(), -1),
+        lambda: os.setxattr(path, "user.mark", b"x"),
+    )
+
+
+@attempt("be root on the machine")
+def be_root():
+    outside = pathlib.Path("/proc/self/uid_map").read_text().split()
+    if os.getuid() == 0 and outside[:2] == ["0", "0"]:
+        return "is root"
+    raise OSError(errno.EPERM, f"is {os.getuid()}")
+
+
 @attempt("use any capability")
 def use_capability():
     status = pathlib.Path("/proc/self/status").read_text()

@@ -260,6 +260,8 @@ def stopped_by(name: str, number: str, offer: Isolation) -> str:  # noqa: C901 (
         return "mount namespace (size)" if kind == "mount" else kind
     if name in {"use_capability", "become_root"}:
         return "capabilities, uid" if Layer.OTHER_USER in has else "capabilities"
+    if name == "be_root":
+        return "uid" if Layer.OTHER_USER in has else "no privileges"
     if name == "set_uid_program":
         return "no_new_privs"
     if name == "warden_memory":
@@ -281,7 +283,9 @@ def stopped_by(name: str, number: str, offer: Isolation) -> str:  # noqa: C901 (
             return "mount namespace"
         return "landlock" if Layer.LANDLOCK in has else "not there"
     if number in _NETWORK:
-        return "net namespace" if Layer.NET_NAMESPACE in has else "landlock, seccomp"
+        if Layer.NET_NAMESPACE in has:
+            return "net namespace"
+        return "landlock, seccomp" if Layer.LANDLOCK in has else "seccomp"
     if number == "EACCES":
         return "landlock" if Layer.LANDLOCK in has else "file permissions"
     return "seccomp" if Layer.SECCOMP in has else "no privileges"
@@ -308,7 +312,7 @@ def outcomes_as(user: int | None, level: Level, names: Sequence[str] = ()) -> li
         mine = folder / "mine"
         mine.mkdir(mode=0o755)
         (mine / "setuid").symlink_to(folder / "setuid")
-        which: tuple[str, ...] = ()
+        which: tuple[str, ...] = ()  # root stays so by 0, and has a Python that all can run
         if user is not None:
             os.chown(mine, user, user)
             which = ("--as", str(user))

@@ -43,6 +43,18 @@ def test_lower_levels_hold_what_the_docs_say(level: Level) -> None:
     assert wrong == {}
 
 
+@pytest.mark.parametrize("level", [Level.L1, Level.L0])
+def test_a_worker_that_is_root_lends_nothing_of_it_at_any_level(level: Level) -> None:
+    names = (
+        *("be_root", "become_root", "use_capability", "set_uid_program", "leave_set_uid"),
+        *("node_token", "other_scratch", "private_file", "open_to_all", "give_away"),
+        *("replace_program", "change_package", "kernel_settings", "make_disk_node"),
+    )
+    outcomes = escapes.outcomes_as(0, level, names)
+    assert [each for each in outcomes if not each.held] == []
+    assert len(outcomes) == len(names)
+
+
 def test_the_table_has_every_attempt() -> None:
     text = Path(escapes.PAGE).read_text()
     assert [title for title, _ in attempts.ATTEMPTS.values() if f"| {title} |" not in text] == []

@@ -1,7 +1,7 @@
 """Which level of isolation a machine reaches, what a level consists of, and who needs a cell.
 
 A level is reached when all its layers were seen to work. Layers beyond those that a level needs
-are put on as well where the machine has them, unless a lower level was asked for by name.
+are put on as well where the machine has them, but for those that tell the levels apart.
 """
 
 from collections.abc import Mapping
@@ -37,8 +37,9 @@ NEEDS: Final[Mapping[Level, frozenset[Layer]]] = {
     Level.L4: _LIMITS | _CALLS | _WORLD | {Layer.CGROUP_V2},
 }
 _BEYOND: Final[Mapping[Level, frozenset[Layer]]] = {
-    Level.L0: frozenset(),
-    Level.L1: frozenset(),
+    # Whatever the level, nothing foreign runs as root, or gains rights.
+    Level.L0: _CALLS | {Layer.OTHER_USER},
+    Level.L1: frozenset({Layer.OTHER_USER}),
     **dict.fromkeys(
         (Level.L2, Level.L3, Level.L4),
         frozenset({Layer.LANDLOCK, Layer.OTHER_USER, Layer.USER_NAMESPACE}),

@@ -30,7 +30,8 @@ class CellOrder(msgspec.Struct, frozen=True, kw_only=True):
     programs and libraries and the installed packages."""
     writable: tuple[str, ...] = ()
     """Folders that it may read and change, at the same place as outside, beside its scratch
-    folder; what they hold counts against its disk, and stays."""
+    folder; what it adds there counts against its disk, and stays. Where a cell is another user
+    than the agent, the folder itself becomes that user's, and what is in it does not."""
     folder: str = ""
     """Where it starts; in its scratch folder when empty."""
     egress: Egress | None = None

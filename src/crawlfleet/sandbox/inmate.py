@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 from crawlfleet.model.isolation import Layer
 from crawlfleet.sandbox import kernel, landlock, seccomp, world
 from crawlfleet.sandbox.spec import CellSpec, Word, decode_spec, encode
-from crawlfleet.sandbox.warden import Warden
+from crawlfleet.sandbox.warden import Warden, size_of_all
 
 MOST_SPEC_BYTES: Final = 1 << 20
 READY: Final = b"ready"
@@ -63,6 +63,7 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
         kernel.drop_capabilities()
         kernel.forbid_new_privileges()
     kernel.hide_memory()
+    held = size_of_all(spec)
     works, told = os.pipe()
     work = os.fork()
     if work == 0:
@@ -82,7 +83,7 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
     os.close(pidfd)
     if door is not None:
         door.close()
-    Warden(agent, work, spec).watch()
+    Warden(agent, work, spec, held=held).watch()
 
 
 def _first_words(works: int) -> str | None:
@@ -130,7 +131,10 @@ def _restrict(spec: CellSpec) -> None:
         # When the cell has used up its memory, this goes before the warden does.
         Path("/proc/self/oom_score_adj").write_text("500")
     own_network = Layer.NET_NAMESPACE in spec.layers
+    has_internet = True
     if Layer.LANDLOCK in spec.layers:
+        # Better none than one without a guard.
+        has_internet = own_network or landlock.holds_ports()
         landlock.restrict(
             readable=spec.readable,
             writable=spec.writable,
@@ -139,7 +143,7 @@ def _restrict(spec: CellSpec) -> None:
         )
     _limit(spec)
     if Layer.SECCOMP in spec.layers:
-        kernel.install_filter(seccomp.program(own_world=own_network))
+        kernel.install_filter(seccomp.program(own_world=own_network, internet=has_internet))
 
 
 def _limit(spec: CellSpec) -> None:

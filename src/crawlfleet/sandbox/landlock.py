@@ -25,6 +25,11 @@ _VERSION_OF_PORTS: Final = 4
 _VERSION_OF_SCOPES: Final = 6
 
 
+def holds_ports() -> bool:
+    """Whether this kernel's can say which TCP ports are connected to."""
+    return version() >= _VERSION_OF_PORTS
+
+
 def version() -> int:
     """Of the interface that this kernel offers; raises `OSError` when there is none."""
     return kernel.syscall(_CREATE, None, 0, 1, name="landlock")
@@ -39,7 +44,8 @@ def restrict(
 ) -> None:
     """Hold this process and all that it starts to what is listed, for good.
 
-    `ports` are those of TCP that it may connect to; `None` does not restrict them.
+    `ports` are those of TCP that it may connect to; `None` does not restrict them, and neither
+    does a kernel that cannot (`holds_ports`).
     """
     newest = version()
     files = max(rights for since, rights in _BY_VERSION.items() if since <= newest)

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -146,6 +145,9 @@ class LocalSandbox:
         if self._groups is not None:
             group = cell.group = self._groups.make(id, _with_wardens(limits))
             entrances = group.entrances
+        if self._uid is not None:
+            for each in order.writable:
+                _hand_over(each, self._uid)
         has_root = Layer.MOUNT_NAMESPACE in self._layers
         scratch = SCRATCH if has_root else self._make_scratch(id, cell)
         memory = _bytes(limits.memory_mb)
@@ -194,8 +196,9 @@ class LocalSandbox:
         )
 
     def _make_scratch(self, id: str, cell: LocalCell) -> str:
-        made = self._place.scratch(id)
-        cell.traces.append(lambda: asyncio.to_thread(shutil.rmtree, made, ignore_errors=True))
+        place = self._place
+        made = place.scratch(id) if self._uid is None else place.scratch_for(self._uid, id)
+        cell.traces.append(lambda: asyncio.to_thread(place.discard, made))
         return str(made)
 
     def _rlimits(self, limits: Limits) -> dict[str, int]:
@@ -207,7 +210,9 @@ class LocalSandbox:
         if limits.pids is not None:
             # Where a cell is a user of its own, or has a namespace of users, only its processes
             # count; elsewhere all of the same user do.
-            others = 0 if Layer.USER_NAMESPACE in self._layers else _tasks_of(os.getuid())
+            others = (
+                0 if Layer.USER_NAMESPACE in self._layers else _tasks_of(self._uid or os.getuid())
+            )
             found["RLIMIT_NPROC"] = others + limits.pids + WARDENS
         return found
 
@@ -253,6 +258,15 @@ def _with_wardens(limits: Limits) -> Limits:
 
 def _close(fds: tuple[int, ...]) -> None:
     for fd in fds:
+        os.close(fd)
+
+
+def _hand_over(folder: str, uid: int) -> None:
+    """Make a folder the cells', itself alone; never what a link in its place leads to."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchown(fd, uid, uid)
+    finally:
         os.close(fd)
 
 

@@ -8,14 +8,18 @@ import contextlib
 import fcntl
 import os
 import secrets
-import shutil
+import stat
+import tempfile
 from pathlib import Path
 from typing import Final
 
 from crawlfleet.errors import ConfigError
+from crawlfleet.sandbox.removal import remove
+from crawlfleet.telemetry import Component, logger
 
 KEY_NAME: Final = "key"
 LOCK_NAME: Final = "lock"
+log = logger(Component.WORKER)
 
 
 class Premises:
@@ -39,6 +43,8 @@ class Premises:
         for each in (self.base, self.cells):
             each.mkdir(mode=0o700, exist_ok=True)
         self.key = self._find_key()
+        self._prefix = f"crawlfleet.{self.key}."
+        self._abroad = _open_to_all()
 
     def scratch(self, id: str) -> Path:
         """A new folder for a cell that has no mounts of its own."""
@@ -46,11 +52,34 @@ class Premises:
         made.mkdir(mode=0o700)
         return made
 
+    def scratch_for(self, uid: int, id: str) -> Path:
+        """The same for another user, who may not come near here: a folder of theirs in one of
+        ours, so that they cannot put another in its place."""
+        outer = self._abroad / f"{self._prefix}{id}"
+        outer.mkdir(mode=0o700)
+        inner = outer / "scratch"
+        inner.mkdir(mode=0o700)
+        os.chown(inner, uid, uid)
+        outer.chmod(0o711)
+        return inner
+
+    def discard(self, scratch: Path) -> None:
+        """Remove a scratch folder with all that is in it."""
+        mine = scratch if scratch.parent == self.cells else scratch.parent
+        if not remove(mine):
+            log.warning("the folder of a cell cannot be removed", folder=str(mine))
+
     def sweep(self) -> int:
         """Remove scratch folders that an earlier life left; how many."""
         left = list(self.cells.iterdir())
+        left += [
+            each
+            for each in self._abroad.glob(f"{self._prefix}*")
+            if each.lstat().st_uid == os.geteuid()
+        ]
         for each in left:
-            shutil.rmtree(each, ignore_errors=True)
+            if not remove(each):
+                log.warning("the folder of a cell cannot be removed", folder=str(each))
         return len(left)
 
     def close(self) -> None:
@@ -67,3 +96,11 @@ class Premises:
         key = secrets.token_hex(6)
         file.write_text(key)
         return key
+
+
+def _open_to_all() -> Path:
+    """A folder for temporary files that every user can come to."""
+    usual = Path(tempfile.gettempdir()).resolve()
+    if all(each.stat().st_mode & stat.S_IXOTH for each in (usual, *usual.parents)):
+        return usual
+    return Path("/tmp")  # noqa: S108 (what is made there has a name that nobody knows before)

@@ -2,7 +2,8 @@
 
 A list of what is denied, not of what is allowed: any program in any language may run here, and
 new libraries use new calls. What is denied is what looks into other processes, changes what is
-mounted, makes namespaces, loads code into the kernel, or opens other networks than TCP and UDP.
+mounted, makes namespaces, loads code into the kernel, opens other networks than TCP and UDP, or
+makes programs that run with the rights of their owner.
 Calls that are newer than this list do not exist for a cell.
 """
 
@@ -79,8 +80,46 @@ _SHARED: Final[dict[str, tuple[int, int]]] = {
     "msgget": (68, 186),
     "semget": (64, 190),
     "mq_open": (240, 180),
+    # Landlock asks nobody about these.
+    "chmod": (90, -1),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, -1),
+    "fchown": (93, 55),
+    "lchown": (94, -1),
+    "fchownat": (260, 54),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
 }
-"""Denied where the cell shares the machine's namespaces."""
+"""Denied where the cell shares the machine's namespaces, and sees the machine's files."""
+_WITH_MODE: Final[dict[str, tuple[int, int, int]]] = {
+    # name: the numbers, and which argument is the mode
+    "chmod": (90, -1, 1),
+    "fchmod": (91, 52, 1),
+    "fchmodat": (268, 53, 2),
+    "fchmodat2": (452, 452, 2),
+    "creat": (85, -1, 1),
+    "mknod": (133, -1, 1),
+    "mknodat": (259, 33, 2),
+}
+"""Calls that can set the bits by which a program runs as its owner."""
+_OPENING: Final[dict[str, tuple[int, int, int]]] = {
+    # name: the numbers, and which argument are the flags; the mode is the next
+    "open": (2, -1, 1),
+    "openat": (257, 56, 2),
+}
+_OPENAT2: Final = (437, 437)
+_SET_ID: Final = 0o6000
+_MAKES_FILE: Final = 0o100 | 0o20_000_000
+"""`O_CREAT` and `O_TMPFILE`: only then is there a mode."""
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
 _SOCKET: Final = (41, 198)
@@ -108,8 +147,9 @@ def denied_names() -> tuple[str, ...]:
     return tuple(_DENIED)
 
 
-def program(*, own_world: bool) -> bytes:
-    """The filter; stricter about sockets and shared memory where the cell has no namespaces."""
+def program(*, own_world: bool, internet: bool = True) -> bytes:
+    """The filter; stricter about sockets, shared memory and the rights of files where the cell has
+    no namespaces. Without `internet` there are no sockets of TCP and UDP at all."""
     lines = [
         _step(_LOAD, _ARCH),
         # Numbers mean other things in other instruction sets: nobody may change to one.
@@ -118,19 +158,22 @@ def program(*, own_world: bool) -> bytes:
         *_when(_AT_LEAST, _NEWEST, _refuse(errno.ENOSYS)),
         # The library does without it, and its arguments cannot be seen from here.
         *_when(_EQUAL, _here(_CLONE3), _refuse(errno.ENOSYS)),
+        *_when(_EQUAL, _here(_OPENAT2), _refuse(errno.ENOSYS)),
     ]
     for numbers in _DENIED.values():
         if _here(numbers) >= 0:
             lines += _when(_EQUAL, _here(numbers), _refuse())
     lines += _about(_CLONE, [*_argument(0), *_when(_ANY_OF, _NAMESPACES, _refuse())])
+    lines += _set_id_bits()
     terminal = [_argument(1)[0]]
     for request in _TERMINAL_INPUT:
         terminal += _when(_EQUAL, request, _refuse())
     lines += _about(_IOCTL, terminal)
-    lines += _about(_SOCKET, _sockets(own_world))
+    lines += _about(_SOCKET, _sockets(own_world, internet))
     if not own_world:
         for numbers in _SHARED.values():
-            lines += _when(_EQUAL, _here(numbers), _refuse())
+            if _here(numbers) >= 0:
+                lines += _when(_EQUAL, _here(numbers), _refuse())
         # It connects without the rules of connecting being asked.
         for numbers, place in ((_SENDTO, 3), (_SENDMSG, 2), (_SENDMMSG, 3)):
             lines += _about(numbers, [*_argument(place), *_when(_ANY_OF, _FASTOPEN, _refuse())])
@@ -138,7 +181,20 @@ def program(*, own_world: bool) -> bytes:
     return b"".join(lines)
 
 
-def _sockets(own_world: bool) -> list[bytes]:
+def _set_id_bits() -> list[bytes]:
+    """Nothing that a cell leaves behind may lend its owner's rights to whoever runs it."""
+    lines = []
+    for *numbers, place in _WITH_MODE.values():
+        refuse = [*_argument(place), *_when(_ANY_OF, _SET_ID, _refuse())]
+        lines += _about((numbers[0], numbers[1]), refuse)
+    for *numbers, place in _OPENING.values():
+        mode = [*_argument(place + 1), *_when(_ANY_OF, _SET_ID, _refuse())]
+        makes = [*_argument(place), *_when(_ANY_OF, _MAKES_FILE, *mode)]
+        lines += _about((numbers[0], numbers[1]), makes)
+    return lines
+
+
+def _sockets(own_world: bool, internet: bool) -> list[bytes]:
     """The call `socket`: family, type and protocol."""
     inet = [*_argument(1), _step(_AND, _TYPE_MASK), *_when(_EQUAL, _STREAM, *_only_tcp())]
     if own_world:
@@ -148,8 +204,9 @@ def _sockets(own_world: bool) -> list[bytes]:
     lines = _argument(0)
     if own_world:
         lines += _when(_EQUAL, _AF_UNIX, _step(_RETURN, _ALLOW))
-    lines += _when(_EQUAL, _AF_INET, *inet)
-    lines += _when(_EQUAL, _AF_INET6, *inet)
+    if internet:
+        lines += _when(_EQUAL, _AF_INET, *inet)
+        lines += _when(_EQUAL, _AF_INET6, *inet)
     lines += _when(_EQUAL, _AF_NETLINK, *netlink)
     return [*lines, _refuse(errno.EAFNOSUPPORT)]
 
@@ -166,6 +223,8 @@ def _only_tcp() -> list[bytes]:
 
 def _about(numbers: tuple[int, int], lines: list[bytes]) -> list[bytes]:
     """Lines for one call; whoever comes through them has the number loaded again."""
+    if _here(numbers) < 0:
+        return []
     return _when(_EQUAL, _here(numbers), *lines, _step(_LOAD, _NUMBER))
 
 

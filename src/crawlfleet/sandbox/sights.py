@@ -56,8 +56,8 @@ def binds(
     own: bool,
     hidden: Iterable[str],
 ) -> tuple[Bind, ...]:
-    """What is mounted into a cell's root, each thing once. `own`: what is in `readable` and
-    `writable` can be used whoever owns it. Of `seen` what is hidden is left out."""
+    """What is mounted into a cell's root, each thing once. `own`: what is in `readable` can be
+    read although it is root's. Of `seen` what is hidden is left out."""
     kept: dict[str, Bind] = {}
     dark = tuple(hidden)
     for path in sorted(set(seen)):
@@ -68,9 +68,10 @@ def binds(
             continue
         is_there = any(_is_in(path, other) for other in kept)
         if not is_there or (own and not _may_read(path, by_others=True)):
-            kept[path] = Bind(path, own)
+            kept[path] = Bind(path, own and Path(path).stat().st_uid == 0)
     for path in writable:
-        kept[path] = Bind(path, own, True)
+        # Never shown as the cell's own: what it made there would be root's outside.
+        kept[path] = Bind(path, write=True)
     return tuple(kept.values())
 
 

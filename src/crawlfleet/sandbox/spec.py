@@ -14,7 +14,7 @@ class Bind(msgspec.Struct, frozen=True, omit_defaults=True):
 
     path: str
     own: bool = False
-    """Whether it shows as the cell's own, so that it can be read whoever owns it."""
+    """Whether it shows as the cell's own, so that it can be read although it is root's."""
     write: bool = False
     """Whether it may be changed."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from crawlfleet.model.isolation import Layer
+from crawlfleet.sandbox.removal import open_up
 from crawlfleet.sandbox.spec import CellSpec, Word, encode
 
 LOOK_S: Final = 0.25
@@ -23,10 +24,12 @@ LEAST_BYTES: Final = 4096
 class Warden:
     """Of the cell whose work is the process `work`; the agent is at the other end of a socket."""
 
-    def __init__(self, agent: socket.socket, work: int, spec: CellSpec) -> None:
+    def __init__(self, agent: socket.socket, work: int, spec: CellSpec, *, held: int) -> None:
+        """`held` is what the folders that it measures held before the work began."""
         self._agent = agent
         self._work = work
         self._spec = spec
+        self._held = held
         self._code: int | None = None
         self._reason = ""
         self._is_first = Layer.PID_NAMESPACE in spec.layers
@@ -77,7 +80,7 @@ class Warden:
             if used > (self._spec.memory_bytes or used):
                 return f"used {used >> 20:,} MB of memory, over its limit"
         if self._measures_disk:
-            used = sum(map(_size_of, self._spec.measured))
+            used = size_of_all(self._spec) - self._held
             if used > (self._spec.disk_bytes or used):
                 return f"wrote {used >> 20:,} MB of files, over its limit"
         return ""
@@ -139,11 +142,25 @@ def _resident(pid: int) -> int:
     return used
 
 
+def size_of_all(spec: CellSpec) -> int:
+    """Bytes in the folders of a cell that no file system bounds; 0 where nobody asks."""
+    return sum(map(_size_of, spec.measured)) if spec.disk_bytes is not None else 0
+
+
 def _size_of(folder: str) -> int:
     size = 0
-    for parent, _, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
+        for name in folders:
+            _make_readable(Path(parent, name))
         for name in names:
             with contextlib.suppress(OSError):
                 # Empty files need room, too.
                 size += max(Path(parent, name).lstat().st_blocks * 512, LEAST_BYTES)
     return size
+
+
+def _make_readable(folder: Path) -> None:
+    """What may be entered and not be listed would be a place to hide files in."""
+    with contextlib.suppress(OSError):
+        if folder.lstat().st_uid == os.getuid() and not os.access(folder, os.R_OK | os.X_OK):
+            os.close(open_up(folder))

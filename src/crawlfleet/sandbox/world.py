@@ -5,6 +5,7 @@ the mounts belong to the machine, so that nothing in the cell could change them;
 them in a user namespace first.
 """
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -163,13 +164,9 @@ def _show(bind: Bind, base: str, own: int | None) -> None:
     target = _make_place(base, bind.path)
     attributes = _CHANGEABLE if bind.write else _READ_ONLY
     if bind.own and own is not None:
-        try:
+        # Some file systems cannot show other owners; reading may work all the same.
+        with contextlib.suppress(OSError):
             kernel.bind(bind.path, target, attributes, user_namespace=own)
-        except OSError:
-            # Some file systems cannot show other owners; reading may work all the same.
-            if bind.write:
-                raise
-        else:
             return
     kernel.bind(bind.path, target, attributes)
 

@@ -74,8 +74,10 @@ def command_line(command: Sequence[str]) -> tuple[str, ...]:
 class Child(asyncio.SubprocessProtocol):
     """Made by `spawn`, ended by `retire` or `end`; both may be called at any time, and again."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, *, confined: bool = False) -> None:
+        """A `confined` one hears from a cell, which is its transport."""
         self.kind = kind
+        self._confined = confined
         self.executions = 0
         self.ahead = 0
         """How many executions may be sent ahead: none unless they have been very short."""
@@ -136,10 +138,9 @@ class Child(asyncio.SubprocessProtocol):
     ) -> "Child":
         """The same in a cell of its own, for one execution."""
         try:
-            cell, child = await sandbox.start(order, lambda: cls(kind))
+            _, child = await sandbox.start(order, lambda: cls(kind, confined=True))
         except SandboxFailed as error:
             raise FailedStart(str(error)) from error
-        child._cell = cell
         return await child._made_ready(hello, ready_timeout_s)
 
     async def _made_ready(self, hello: pipe.Hello, ready_timeout_s: float) -> "Child":
@@ -327,6 +328,9 @@ class Child(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
+        if self._confined:
+            # Before anything is heard: whoever speaks out of turn is killed, as a cell is.
+            self._cell = cast("Cell", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
