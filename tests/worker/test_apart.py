@@ -13,14 +13,17 @@ import psutil
 import pytest
 from tests.code_archives import packed
 
+from crawlfleet.errors import ConfigError, SandboxFailed
 from crawlfleet.model.bundle import BundleRef
+from crawlfleet.model.isolation import Isolation, Layer, Level
 from crawlfleet.model.output import Segment, Stream
-from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.execution import Attempt
+from crawlfleet.ports.sandbox import CellOrder, Sandbox
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.environments import Environments
 from crawlfleet.worker.pool import ProcessPool
-from crawlfleet.worker.workshop import Workshop
+from crawlfleet.worker.workshop import Workshop, workshop_of
 
 pytestmark = pytest.mark.slow
 T = TypeVar("T")
@@ -87,12 +90,14 @@ class Heard(Watch):
 def at_work(
     folder: Path,
     use: Callable[[ProcessPool], Awaitable[T]],
+    cells: Sandbox | None = None,
     **settings: Any,
 ) -> T:
     async def scenario() -> T:
         environments = Environments(folder / "environments", install=install, most_bytes=10**9)
         workshop = Workshop(folder / "scratch", environments=environments)
-        pool = ProcessPool(WorkerSettings(bundles=True, **settings), workshop=workshop)
+        told = {"bundles": True, "bundles_unconfined": True, **settings}
+        pool = ProcessPool(WorkerSettings(**told), workshop=workshop, sandbox=cells)
         try:
             return await use(pool)
         finally:
@@ -297,6 +302,59 @@ def test_a_node_that_does_not_allow_it_says_so() -> None:
         "invalid",
         True,
     )
+
+
+class NoCells:
+    """A sandbox that is asked for a cell, and has none."""
+
+    isolation = Isolation(level=Level.L0, layers=(Layer.RLIMITS, Layer.WATCHDOG))
+
+    def __init__(self) -> None:
+        self.orders: list[CellOrder] = []
+
+    async def open(self) -> None: ...
+
+    async def start(self, order: CellOrder, make: Callable[[], Any]) -> Any:
+        self.orders.append(order)
+        raise SandboxFailed("no cell is left")
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("task_type", ["python", "command", "http_fetch"])
+def test_a_bundle_is_confined_whatever_the_task_types_say(task_type: str, tmp_path: Path) -> None:
+    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+        return await ran(pool, task_type, {"argv": ["true"], **function("add", args=[1])})
+
+    sandbox = NoCells()
+    attempt, _ = at_work(tmp_path, use, sandbox, sandbox=SandboxSettings(task_types=()))
+    assert attempt.error is not None
+    assert "no cell is left" in attempt.error.message
+    assert [Path(order.command[0]).name for order in sandbox.orders] == ["python"]
+
+
+@pytest.mark.parametrize("bundle", [True, False])
+def test_without_a_sandbox_nothing_runs_unless_the_owner_says_so(
+    bundle: bool, tmp_path: Path
+) -> None:
+    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+        return await ran(pool, "command", {"argv": ["true"]}, bundle=bundle)
+
+    attempt, _ = at_work(tmp_path, use, bundles_unconfined=False)
+    assert attempt.error is not None
+    assert attempt.error.error_class == "invalid"
+    assert "worker.bundles_unconfined" in attempt.error.message
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_a_worker_that_could_not_hold_bundles_does_not_start(tmp_path: Path) -> None:
+    off = SandboxSettings(level="off")
+    with pytest.raises(ConfigError, match="bundles_unconfined"):
+        workshop_of(WorkerSettings(bundles=True, sandbox=off), tmp_path)
+
+    assert workshop_of(WorkerSettings(bundles=True, bundles_unconfined=True, sandbox=off), tmp_path)
+    assert workshop_of(WorkerSettings(bundles=True), tmp_path)
+    assert workshop_of(WorkerSettings(sandbox=off), tmp_path) is None
 
 
 def test_scratch_that_a_killed_agent_left_is_cleared_away(tmp_path: Path) -> None:

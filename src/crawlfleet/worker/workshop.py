@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.errors import ConfigError
 from crawlfleet.model.bundle import BundleKind
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment
@@ -32,6 +33,10 @@ YOUNG_S: Final = 60.0
 """One that was just made may not be locked yet."""
 TYPES: Final = ("command", "scrapy_spider")
 """The task types that run here, beside `python` with a bundle."""
+UNCONFINED: Final = (
+    "code that people hand over would have all rights of the worker's user; set "
+    "`worker.sandbox.level` to `auto`, or `worker.bundles_unconfined = true` if it may"
+)
 KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -98,9 +103,12 @@ class Workshop:
 
 
 def workshop_of(settings: WorkerSettings, folder: Path) -> Workshop | None:
-    """The workshop of a node with these settings; `None` where it runs no code of others."""
+    """The workshop of a node with these settings; `None` where it runs no code of others. Raises
+    `ConfigError` where nothing would hold it."""
     if not settings.bundles:
         return None
+    if settings.sandbox.level == "off" and not settings.bundles_unconfined:
+        raise ConfigError(f"worker.bundles with worker.sandbox.level = 'off': {UNCONFINED}")
     environments = Environments(
         folder / "environments",
         install=UvInstall(uv=find_uv(), timeout_s=settings.install_timeout_s),
