@@ -52,6 +52,7 @@ from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.lock import Locks
 from crawlfleet.ports.store import Store
 from crawlfleet.sandbox.opening import open_sandbox
+from crawlfleet.sandbox.removal import remove
 from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.trust import Trust, check_trust, without_pin
@@ -271,7 +272,7 @@ async def run_worker(
             folder=identity.with_suffix(".cells"),
             hidden=(str(config.data_dir(settings)), str(identity)),
         ),
-        workshop=workshop_of(settings.worker, config.code_dir(settings)),
+        workshop=workshop_of(settings.worker, config.code_dir(settings), remove=remove),
     )
     secret, pin = without_pin(join_token)
     kept = IdentityFile(identity, master_pin=pin)

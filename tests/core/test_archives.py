@@ -1,5 +1,6 @@
 """Archives of strangers: what is taken, and all that is not, with the reason."""
 
+import contextlib
 import stat
 import struct
 import warnings
@@ -41,7 +42,7 @@ def test_a_project_in_a_folder_of_its_own_begins_there() -> None:
     found = archives.look_into(packed(files))
 
     assert found.root == "shop-main/"
-    assert found.requirements == ("scrapy==2.13.3", "parsel; python_version>'3'")
+    assert found.requirements == ("scrapy==2.13.3", 'parsel; python_version > "3"')
 
 
 def test_a_wheel_says_itself_what_it_needs() -> None:
@@ -58,14 +59,14 @@ def test_a_wheel_says_itself_what_it_needs() -> None:
     found = archives.look_into(packed(files))
 
     assert (found.kind, found.settings_module) == (BundleKind.WHEEL, "shop.settings")
-    assert found.requirements == ("Scrapy (>=2.11)",)
+    assert found.requirements == ("scrapy>=2.11",)
 
 
 def test_other_code_needs_what_its_pyproject_says() -> None:
     pyproject = "[project]\nname = 'x'\nversion = '1'\ndependencies = ['httpx[http2]>=0.27,<1']\n"
     found = archives.look_into(packed({"x.py": "", "pyproject.toml": pyproject}))
 
-    assert (found.kind, found.requirements) == (BundleKind.FILES, ("httpx[http2]>=0.27,<1",))
+    assert (found.kind, found.requirements) == (BundleKind.FILES, ("httpx[http2]<1,>=0.27",))
 
 
 HOSTILE = {
@@ -176,3 +177,75 @@ def test_packages_with_versions_markers_and_hashes_may_be_named() -> None:
 def test_nothing_else_may_be_named(line: str) -> None:
     with pytest.raises(BadRequirement):
         requirements.from_text(f"scrapy\n{line}\n")
+
+
+def test_a_requirement_is_written_anew_with_its_hashes() -> None:
+    hashes = [f"sha256:{'0a' * 32}", f"sha512:{'1b' * 64}"]
+    line = "Zope.Interface\t(>=5) ;python_version>'3'  " + "  ".join(f"--hash={h}" for h in hashes)
+
+    assert requirements.checked([line]) == [
+        f'zope-interface>=5; python_version > "3" --hash={hashes[0]} --hash={hashes[1]}'
+    ]
+
+
+MARKED = "idna; python_version > '3'"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *(f"{MARKED}{blank}-r /etc/passwd" for blank in "\r\n\x0b\x0c\x1c\x85\u2028\0 "),
+        *(f"idna{blank}>=3" for blank in "\r\x0b\x00\x1b\xa0"),
+        f"{MARKED}\r--trusted-host evil.example",
+        "idna; python_version > '3 --trusted-host x'",
+        "idna; python_version > '${HOME}'",
+        "idna; python_version > '3 # x'",
+        "idna===/etc/passwd",
+        f"idna --hash=sha256:{'0' * 63}",
+        f"idna --hash=sha256:{'0' * 64}\r-r x",
+        f"idna --hash=sha256:{'0' * 64} --pre",
+        f"idna --hash=md5:{'0' * 32}",
+        f"--hash=sha256:{'0' * 64}",
+        "",
+    ],
+)
+def test_no_option_gets_in_beside_a_package(entry: str) -> None:
+    with pytest.raises(BadRequirement):
+        requirements.checked([entry])
+
+
+def test_what_looks_like_a_file_is_the_name_of_a_package() -> None:
+    assert requirements.checked(["evil.whl"]) == ["evil-whl"]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"idna{' ' * 2_000}@",
+        f"idna{' ' * 900}@",
+        f"idna[{'a,' * 450}",
+        f"idna{'>=1,' * 240}!",
+        f"idna; {'(' * 900}",
+        f"idna; {'(' * 20}python_version > '3'{' ' * 900}",
+        f"idna==1{'.0' * 450}x",
+        f"idna==1{'0' * 900}",
+        "a" * 1_000 + "!",
+        "idna" + f" --hash=sha256:{'0' * 64}" * 2_000,
+        "idna" + " --hash=" * 4_000,
+    ],
+)
+def test_an_odd_line_is_judged_at_once(line: str) -> None:
+    for _ in range(20):
+        with contextlib.suppress(BadRequirement):
+            requirements.checked([line])
+
+
+def test_the_number_of_requirements_is_bounded() -> None:
+    with pytest.raises(BadRequirement, match="more than 500"):
+        requirements.from_text("idna\n" * 501)
+
+
+def test_a_pyproject_that_nests_without_end_is_not_taken() -> None:
+    with pytest.raises(BadRequirement, match="cannot be read"):
+        requirements.from_pyproject("x = " + "[" * 50_000)

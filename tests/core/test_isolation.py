@@ -98,6 +98,7 @@ def test_who_gets_a_cell(
     task_type: str, demand: Level | None, settings: SandboxSettings, confined: bool
 ) -> None:
     assert needs_cell(task_type, demand, settings) is confined
+    assert needs_cell(task_type, demand, settings, has_bundle=True)
 
 
 def test_limits_come_from_the_allocation_and_else_from_the_node() -> None:

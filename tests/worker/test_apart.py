@@ -1,7 +1,9 @@
 """Code that people handed over, in real processes: functions, commands, and how they end."""
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,14 +15,18 @@ import psutil
 import pytest
 from tests.code_archives import packed
 
+from crawlfleet.errors import ConfigError, SandboxFailed
 from crawlfleet.model.bundle import BundleRef
+from crawlfleet.model.isolation import Isolation, Layer, Level
 from crawlfleet.model.output import Segment, Stream
-from crawlfleet.model.settings import WorkerSettings
+from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.execution import Attempt
+from crawlfleet.ports.sandbox import CellOrder, Sandbox
+from crawlfleet.sandbox.removal import remove
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.environments import Environments
 from crawlfleet.worker.pool import ProcessPool
-from crawlfleet.worker.workshop import Workshop
+from crawlfleet.worker.workshop import Workshop, workshop_of
 
 pytestmark = pytest.mark.slow
 T = TypeVar("T")
@@ -87,12 +93,14 @@ class Heard(Watch):
 def at_work(
     folder: Path,
     use: Callable[[ProcessPool], Awaitable[T]],
+    cells: Sandbox | None = None,
     **settings: Any,
 ) -> T:
     async def scenario() -> T:
         environments = Environments(folder / "environments", install=install, most_bytes=10**9)
-        workshop = Workshop(folder / "scratch", environments=environments)
-        pool = ProcessPool(WorkerSettings(bundles=True, **settings), workshop=workshop)
+        workshop = Workshop(folder / "scratch", environments=environments, remove=remove)
+        told = {"bundles": True, "bundles_unconfined": True, **settings}
+        pool = ProcessPool(WorkerSettings(**told), workshop=workshop, sandbox=cells)
         try:
             return await use(pool)
         finally:
@@ -299,6 +307,61 @@ def test_a_node_that_does_not_allow_it_says_so() -> None:
     )
 
 
+class NoCells:
+    """A sandbox that is asked for a cell, and has none."""
+
+    isolation = Isolation(level=Level.L0, layers=(Layer.RLIMITS, Layer.WATCHDOG))
+
+    def __init__(self) -> None:
+        self.orders: list[CellOrder] = []
+
+    async def open(self) -> None: ...
+
+    async def start(self, order: CellOrder, make: Callable[[], Any]) -> Any:
+        self.orders.append(order)
+        raise SandboxFailed("no cell is left")
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("task_type", ["python", "command", "http_fetch"])
+def test_a_bundle_is_confined_whatever_the_task_types_say(task_type: str, tmp_path: Path) -> None:
+    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+        return await ran(pool, task_type, {"argv": ["true"], **function("add", args=[1])})
+
+    sandbox = NoCells()
+    attempt, _ = at_work(tmp_path, use, sandbox, sandbox=SandboxSettings(task_types=()))
+    assert attempt.error is not None
+    assert "no cell is left" in attempt.error.message
+    assert [Path(order.command[0]).name for order in sandbox.orders] == ["python"]
+
+
+@pytest.mark.parametrize("bundle", [True, False])
+def test_without_a_sandbox_nothing_runs_unless_the_owner_says_so(
+    bundle: bool, tmp_path: Path
+) -> None:
+    async def use(pool: ProcessPool) -> tuple[Attempt, Heard]:
+        return await ran(pool, "command", {"argv": ["true"]}, bundle=bundle)
+
+    attempt, _ = at_work(tmp_path, use, bundles_unconfined=False)
+    assert attempt.error is not None
+    assert attempt.error.error_class == "invalid"
+    assert "worker.bundles_unconfined" in attempt.error.message
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_a_worker_that_could_not_hold_bundles_does_not_start(tmp_path: Path) -> None:
+    off = SandboxSettings(level="off")
+    with pytest.raises(ConfigError, match="bundles_unconfined"):
+        workshop_of(WorkerSettings(bundles=True, sandbox=off), tmp_path, remove=remove)
+
+    assert workshop_of(
+        WorkerSettings(bundles=True, bundles_unconfined=True, sandbox=off), tmp_path, remove=remove
+    )
+    assert workshop_of(WorkerSettings(bundles=True), tmp_path, remove=remove)
+    assert workshop_of(WorkerSettings(sandbox=off), tmp_path, remove=remove) is None
+
+
 def test_scratch_that_a_killed_agent_left_is_cleared_away(tmp_path: Path) -> None:
     left = tmp_path / "scratch" / "exec-dead"
     (left / "work").mkdir(parents=True)
@@ -310,3 +373,80 @@ def test_scratch_that_a_killed_agent_left_is_cleared_away(tmp_path: Path) -> Non
 
     assert at_work(tmp_path, use)[0].error is None
     assert not left.exists()
+
+
+HOSTILE = """
+import asyncio, json, os, sys
+sys.path[:] = json.loads(sys.argv[1])
+from pathlib import Path
+from crawlfleet.sandbox.removal import remove
+from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.worker.environments import Environments
+from crawlfleet.worker.workshop import Workshop
+
+async def warm():
+    await asyncio.to_thread(int)
+
+def spoil(folder):
+    (folder / "closed" / "within").mkdir(parents=True)
+    (folder / "fixed").mkdir()
+    (folder / "fixed" / "link").symlink_to("../../../../precious")
+    for name, mode in (("closed/within", 0), ("closed", 0), ("fixed", 0o500)):
+        (folder / name).chmod(mode)
+
+async def main():
+    here = Path("/proc/self/cwd/mine")
+    environments = Environments(here / "environments", install=None, most_bytes=1)
+    workshop = Workshop(here / "scratch", environments=environments, remove=remove)
+    async with workshop.bench(make_assignment("command", {}), Watch()) as bench:
+        spoil(bench.scratch / "tmp")
+    for name in ("exec-1", "exec-2"):
+        left = here / "scratch" / name
+        left.mkdir()
+        spoil(left)
+        os.utime(left, (0, 0))
+    await workshop.open()
+    print([*(here / "scratch").iterdir()])
+
+asyncio.run(warm())
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+Path("mine").mkdir()
+asyncio.run(main())
+"""
+
+
+def test_code_cannot_keep_its_scratch_nor_spoil_the_end_of_its_work(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir(mode=0o755)
+    tmp_path.chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, "-c", HOSTILE, json.dumps(sys.path)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+    assert (tmp_path / "precious").stat().st_mode & 0o777 == 0o755
+
+
+def test_work_that_left_what_cannot_be_removed_ended_as_it_ended(tmp_path: Path) -> None:
+    asked: list[Path] = []
+
+    async def scenario() -> bool:
+        environments = Environments(tmp_path / "environments", install=install, most_bytes=1)
+        workshop = Workshop(
+            tmp_path / "scratch",
+            environments=environments,
+            remove=lambda folder: bool(asked.append(folder)),
+        )
+        async with workshop.bench(make_assignment("command", {}), Watch()) as bench:
+            os.utime(bench.scratch, (0, 0))
+        await workshop.open()
+        return True
+
+    assert asyncio.run(scenario())
+    assert len(asked) == 2

@@ -18,7 +18,7 @@ from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NoCode
 from crawlfleet.worker.environments import CannotMake, Environments
-from crawlfleet.worker.installing import InstallFailed, class_of, variables
+from crawlfleet.worker.installing import InstallFailed, UvInstall, class_of, find_uv, variables
 
 MB = 1_000_000
 
@@ -261,7 +261,46 @@ def test_uv_hears_of_the_index_and_of_no_secret_of_ours() -> None:
             "CRAWLFLEET_JOIN_TOKEN": "secret",
             "CRAWLFLEET_KEY": "secret",
             "AWS_SECRET_ACCESS_KEY": "secret",
+            "HOMEBREW_GITHUB_API_TOKEN": "secret",
+            "PATH_TO_SECRET": "secret",
+            "TZ_KEY": "secret",
         }
     )
     assert "secret" not in given.values()
     assert {"PATH", "UV_CACHE_DIR", "https_proxy"} <= given.keys()
+
+
+@pytest.mark.slow
+def test_nothing_of_a_package_runs_while_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = tmp_path / "ran"
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    about = "evil-1.0.dist-info"
+    files = {
+        "evil.pth": f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n",
+        "evil.py": "",
+        f"{about}/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    listed = "".join(f"{name},,\n" for name in (*files, f"{about}/RECORD"))
+    wheel = wheels / "evil-1.0-py3-none-any.whl"
+    wheel.write_bytes(packed({**files, f"{about}/RECORD": listed}))
+    for name, value in {
+        "UV_FIND_LINKS": str(wheels),
+        "UV_NO_INDEX": "1",
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "UV_COMPILE_BYTECODE": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    venv = tmp_path / "place" / "venv"
+    venv.parent.mkdir()
+
+    asyncio.run(UvInstall(uv=find_uv(), timeout_s=100)(["evil==1.0"], venv, print))
+
+    assert [*venv.glob("lib/*/site-packages/evil.pth")]
+    assert not ran.exists()
+    # As it would, were that Python started.
+    subprocess.run([venv / "bin" / "python", "-I", "-c", ""], check=True, timeout=60)
+    assert ran.exists()

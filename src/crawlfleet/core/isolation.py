@@ -90,9 +90,12 @@ def demanded(capabilities: Mapping[str, Any]) -> Level | None:
     return next((level for level in Level if level.number >= number), Level.L4)
 
 
-def needs_cell(task_type: str, demand: Level | None, settings: SandboxSettings) -> bool:
-    """Whether an execution is kept apart: it demands so, or runs foreign code."""
-    if demand is not None:
+def needs_cell(
+    task_type: str, demand: Level | None, settings: SandboxSettings, *, has_bundle: bool = False
+) -> bool:
+    """Whether an execution is kept apart: it demands so, or runs foreign code. A bundle is that,
+    whatever the task type and the settings."""
+    if demand is not None or has_bundle:
         return True
     return settings.level != "off" and task_type in settings.task_types
 

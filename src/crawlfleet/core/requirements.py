@@ -8,17 +8,22 @@ could make the installer read files of the node or run code of strangers while i
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
 MOST_REQUIREMENTS: Final = 500
-LONGEST: Final = 2_000
-_REQUIREMENT: Final = re.compile(
-    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
-    r"\s*(?:\[[A-Za-z0-9._,\s-]*\])?"
-    r"\s*\(?\s*(?P<versions>(?:(?:===|~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]+\s*,?\s*)*)\)?"
-    r"\s*(?:;\s*(?P<marker>[^#@\\]+))?\Z"
-)
-_HASH: Final = re.compile(r"\s--hash=sha(?:256|384|512):[0-9a-f]{64,128}")
+LONGEST: Final = 40_000
+"""Of one with its hashes: a package with many wheels has more than a hundred of them."""
+LONGEST_PLAIN: Final = 1_000
+MOST_BRACKETS: Final = 20
+"""Those of a marker are read by functions that call themselves."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._,<>=!~*+()\[\]; \"'-]+")
+"""No path, address, variable or comment can be written with these."""
+_HASHED: Final = " --hash="
+_HASH: Final = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
 
 
@@ -37,7 +42,7 @@ def from_pyproject(text: str) -> list[str]:
     """The requirements in a `pyproject.toml`. Raises `BadRequirement`."""
     try:
         project: Any = tomllib.loads(text).get("project", {})
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadRequirement(f"pyproject.toml cannot be read: {error}") from None
     found = project.get("dependencies", []) if isinstance(project, dict) else None
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
@@ -53,25 +58,47 @@ def from_metadata(text: str) -> list[str]:
 
 
 def names(requirement: str) -> str:
-    """The package that a requirement names, in its one spelling."""
-    found = _REQUIREMENT.match(_HASH.sub("", requirement))
-    return re.sub(r"[-_.]+", "-", found["name"]).lower() if found else ""
+    """The package that a checked requirement names, in its one spelling."""
+    return re.split(r"[^a-z0-9-]", requirement, maxsplit=1)[0]
 
 
 def checked(found: Iterable[str]) -> list[str]:
-    """The same, if each is the name of a package. Raises `BadRequirement`."""
-    wanted = [each.strip() for each in found]
+    """The same in their one spelling, if each is the name of a package. Raises
+    `BadRequirement`."""
+    wanted = [*islice(found, MOST_REQUIREMENTS + 1)]
     if len(wanted) > MOST_REQUIREMENTS:
-        raise BadRequirement(f"{len(wanted)} requirements; {MOST_REQUIREMENTS} are allowed")
-    for each in wanted:
-        plain = _HASH.sub("", each).strip()
-        if len(each) > LONGEST or "\n" in each or not _REQUIREMENT.match(plain):
-            raise BadRequirement(
-                f"{each[:80]!r} is no package with versions, such as `parsel>=1.8`; options, "
-                "paths and addresses are not taken: set the index on the nodes, and put other "
-                "code into the bundle itself"
-            )
-    return wanted
+        raise BadRequirement(f"more than {MOST_REQUIREMENTS} requirements")
+    return [_checked(each) for each in wanted]
+
+
+def _checked(found: str) -> str:
+    line = found.replace("\t", " ").strip(" ")
+    plain, *hashes = (part.strip(" ") for part in line[: LONGEST + 1].split(_HASHED))
+    written = _written(plain) if len(line) <= LONGEST and line.isprintable() else None
+    if written is None or not all(_HASH.fullmatch(each) for each in hashes):
+        raise BadRequirement(
+            f"{found[:80]!r} is no package with versions, such as `parsel>=1.8`; options, "
+            "paths and addresses are not taken: set the index on the nodes, and put other "
+            "code into the bundle itself"
+        )
+    return "".join((written, *(f"{_HASHED}{each}" for each in hashes)))
+
+
+def _written(plain: str) -> str | None:
+    """A requirement as we write it ourselves, whatever its author made of it."""
+    if len(plain) > LONGEST_PLAIN or plain.count("(") > MOST_BRACKETS:
+        return None
+    try:
+        requirement = Requirement(plain)
+    except InvalidRequirement:
+        return None
+    if requirement.url is not None:
+        return None
+    # In its one spelling it has no dot: uv takes `x.whl` for a file.
+    requirement.name = canonicalize_name(requirement.name)
+    written = str(requirement)
+    # Nothing that begins a word with a dash: uv takes that for an option wherever it stands.
+    return written if _PLAIN.fullmatch(written) and " -" not in written else None
 
 
 def _named(head: str, name: str) -> Iterator[str]:

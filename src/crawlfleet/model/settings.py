@@ -273,6 +273,13 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
             "`scrapy_spider` and `command`, and `python` with a bundle."
         ),
     ] = False
+    bundles_unconfined: Annotated[
+        bool,
+        Meta(
+            description="Whether that code may run with the rights of the node's own user where "
+            "`worker.sandbox.level` is `off`; such a worker does not start otherwise."
+        ),
+    ] = False
     code_dir: Annotated[
         str,
         Meta(

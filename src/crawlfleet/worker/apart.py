@@ -1,7 +1,8 @@
 """Runs code that people handed over: each execution in a process of its own, which ends with it.
 
-Where the node has a sandbox, that process is in a cell, which is given the environment to read and
-has a scratch folder of its own.
+The process of a bundle is in a cell, which is given the environment to read and has a scratch
+folder of its own. Without one it runs only on a node without a sandbox, whose owner said so
+(`worker.bundles_unconfined`).
 """
 
 import asyncio
@@ -103,8 +104,12 @@ class Apart:
 
         kind, hello = assignment.task_type, pipe.Hello(takes=(pipe.SEGMENTS,), ahead=0)
         order = await self._order(assignment, provide)
-        if order is not None and self._sandbox is not None:
+        if order is not None:
+            if self._sandbox is None:
+                raise Unprovided("this node has no sandbox, but the work needs a cell")
             return await Child.confine(kind, order, self._sandbox, hello, self._ready_timeout_s)
+        if self._sandbox is not None and assignment.bundle is not None:
+            raise Unprovided("the code of a bundle runs in a cell, but none was ordered")
         return await Child.spawn(
             kind,
             bench.command,

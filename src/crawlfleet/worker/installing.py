@@ -1,8 +1,10 @@
 """Packages for a bundle, installed by uv into a virtual environment of its own.
 
-Only wheels are installed: nothing of a package runs before the code itself does. uv is given
-the list of packages and nothing else of the bundle, so that no option in it can point elsewhere;
-where packages come from is what the machine is set up for.
+Only wheels are installed, and the environment's Python is not started once a package is in it: a
+package may bring lines that run whenever that Python starts (`.pth`), and outside of a cell they
+would run with the agent's rights. So nothing is compiled ahead either, as uv has that Python do it.
+uv is given the list of packages and nothing else of the bundle, so that no option in it can point
+elsewhere; where packages come from is what the machine is set up for.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from crawlfleet.worker.process import command_line
 
 PASSED_ON: Final = re.compile(
     r"PATH|HOME|LANG|LC_\w+|TMPDIR|TZ|NETRC|XDG_\w+|SSL_CERT_\w+|UV_\w+"
-    r"|(?:https?|all|no)_proxy\Z",
+    r"|(?:https?|all|no)_proxy",
     re.IGNORECASE,
 )
 """What uv needs to know of the machine; no token or setting of ours."""
@@ -104,7 +106,9 @@ class UvInstall:
             (
                 *(uv, "pip", "install", "--python", str(venv / "bin" / "python")),
                 # Copies: whoever spoils a file spoils nobody else's.
-                *("--no-build", "--link-mode", "copy", "--compile-bytecode", "--no-progress"),
+                *("--no-build", "--link-mode", "copy", "--no-progress"),
+                # Also where a `uv.toml` of the machine says otherwise.
+                "--no-compile-bytecode",
                 *("--color", "never", "-r", str(wanted)),
             ),
             venv.parent,
@@ -114,7 +118,8 @@ class UvInstall:
 
 def variables(parent: Mapping[str, str]) -> dict[str, str]:
     """The environment of uv."""
-    kept = {name: value for name, value in parent.items() if PASSED_ON.match(name)}
+    kept = {name: value for name, value in parent.items() if PASSED_ON.fullmatch(name)}
+    kept.pop("UV_COMPILE_BYTECODE", None)  # uv takes no option against it
     return {"PATH": os.defpath} | kept | {"UV_PYTHON_DOWNLOADS": "never"}
 
 

@@ -27,7 +27,7 @@ from crawlfleet.worker.attempts import attempt_of, failed, over_time, start_of
 from crawlfleet.worker.confining import Unprovided, order_of
 from crawlfleet.worker.process import Child, Departed, FailedStart
 from crawlfleet.worker.turns import OverTime, Turn
-from crawlfleet.worker.workshop import TYPES, Workshop
+from crawlfleet.worker.workshop import TYPES, UNCONFINED, Workshop
 
 PYTHON: Final = ""
 """The kind of process that runs all executors of installed packages."""
@@ -155,6 +155,8 @@ class ProcessPool:
                 ErrorClass.INVALID,
                 "this node runs no code that people hand over; set `worker.bundles` to allow it",
             )
+        if self._sandbox is None and not self._settings.bundles_unconfined:
+            return failed(ErrorClass.INVALID, f"this node has no sandbox: {UNCONFINED}")
         if ahead and self._slots.locked():
             raise NotBegun("it needs a process of its own")
         await self._slots.acquire()
@@ -171,11 +173,16 @@ class ProcessPool:
     ) -> CellOrder | None:
         """What the cell of an execution is given; `None` when it needs none. Raises `NotBegun`
         and `Unprovided`."""
-        if not needs_cell(assignment.task_type, assignment.isolation, self._settings.sandbox):
+        if not needs_cell(
+            assignment.task_type,
+            assignment.isolation,
+            self._settings.sandbox,
+            has_bundle=assignment.bundle is not None,
+        ):
             return None
         if self._sandbox is None:
             if assignment.isolation is None:
-                return None
+                return None  # what is handed over was refused before, if it must be
             raise Unprovided(f"this node has no sandbox, but {assignment.isolation} is demanded")
         if ahead and self._slots.locked():
             raise NotBegun("it needs a process of its own")

@@ -8,23 +8,25 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from crawlfleet.errors import ConfigError
 from crawlfleet.model.bundle import BundleKind
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.ports.execution import Observer
+from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.environments import Environment, Environments
 from crawlfleet.worker.installing import UvInstall, find_uv
 
+log = logger(Component.WORKER)
 RUNNER: Final = Path(__file__).parent / "runner"
 """What speaks for the code; the Python of its environment runs it."""
 LOCK: Final = ".lock"
@@ -32,6 +34,12 @@ YOUNG_S: Final = 60.0
 """One that was just made may not be locked yet."""
 TYPES: Final = ("command", "scrapy_spider")
 """The task types that run here, beside `python` with a bundle."""
+UNCONFINED: Final = (
+    "code that people hand over would have all rights of the worker's user; set "
+    "`worker.sandbox.level` to `auto`, or `worker.bundles_unconfined = true` if it may"
+)
+Remove = Callable[[Path], bool]
+"""Removes a folder, whatever foreign code did to keep it; whether it is gone. Raises nothing."""
 KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -52,9 +60,10 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
 class Workshop:
     """Prepares benches, and clears them."""
 
-    def __init__(self, folder: Path, *, environments: Environments) -> None:
+    def __init__(self, folder: Path, *, environments: Environments, remove: Remove) -> None:
         self._folder = folder
         self._environments = environments
+        self._remove = remove
 
     async def open(self) -> None:
         """Clear away what dead agents left."""
@@ -74,7 +83,7 @@ class Workshop:
                 borrowed = self._environments.borrowed(assignment.bundle, observer.code, tell)
                 environment = await stack.enter_async_context(borrowed)
             scratch = stack.enter_context(self._scratch(assignment.execution_id))
-            stack.push_async_callback(asyncio.to_thread, _clear, scratch)
+            stack.push_async_callback(asyncio.to_thread, self._clear, scratch)
             await asyncio.to_thread(_furnish, scratch)
             yield _bench(scratch, environment)
 
@@ -94,19 +103,27 @@ class Workshop:
         with contextlib.suppress(FileNotFoundError):
             for scratch in [*self._folder.iterdir()]:
                 if not _is_used(scratch):
-                    _clear(scratch)
+                    self._clear(scratch)
+
+    def _clear(self, scratch: Path) -> None:
+        """What cannot be removed has its turn at the next start; the work ended as it ended."""
+        if not self._remove(scratch):
+            log.warning("scratch folder not cleared away", folder=str(scratch))
 
 
-def workshop_of(settings: WorkerSettings, folder: Path) -> Workshop | None:
-    """The workshop of a node with these settings; `None` where it runs no code of others."""
+def workshop_of(settings: WorkerSettings, folder: Path, *, remove: Remove) -> Workshop | None:
+    """The workshop of a node with these settings; `None` where it runs no code of others. Raises
+    `ConfigError` where nothing would hold it."""
     if not settings.bundles:
         return None
+    if settings.sandbox.level == "off" and not settings.bundles_unconfined:
+        raise ConfigError(f"worker.bundles with worker.sandbox.level = 'off': {UNCONFINED}")
     environments = Environments(
         folder / "environments",
         install=UvInstall(uv=find_uv(), timeout_s=settings.install_timeout_s),
         most_bytes=int(settings.environments_mb * 1e6),
     )
-    return Workshop(folder / "scratch", environments=environments)
+    return Workshop(folder / "scratch", environments=environments, remove=remove)
 
 
 def _bench(scratch: Path, environment: Environment | None) -> Bench:
@@ -148,7 +165,7 @@ def _is_used(scratch: Path) -> bool:
     try:
         if time.time() - scratch.stat().st_mtime < YOUNG_S:
             return True
-        lock = os.open(scratch / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(scratch / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
     try:
@@ -158,15 +175,3 @@ def _is_used(scratch: Path) -> bool:
     finally:
         os.close(lock)
     return False
-
-
-def _clear(scratch: Path) -> None:
-    """Remove a folder, also what its owner made unreadable for itself."""
-
-    def again(remove: object, path: str, _: object) -> None:
-        with contextlib.suppress(OSError):
-            os.chmod(os.path.dirname(path), 0o700)  # noqa: PTH101, PTH120
-            os.chmod(path, 0o700)  # noqa: PTH101
-            remove(path)  # type: ignore[operator]
-
-    shutil.rmtree(scratch, onerror=again)
