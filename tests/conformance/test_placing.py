@@ -13,7 +13,7 @@ import pytest
 
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
 from crawlfleet.backends.frontier.redis.server import RedisFrontiers
-from crawlfleet.backends.frontier.shelf import FolderShelf
+from crawlfleet.backends.frontier.shelf import CHECKPOINT, FolderShelf
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.control import placing as placing_module
 from crawlfleet.control.placing import Placing
@@ -395,5 +395,27 @@ def test_a_crawl_is_restored_with_the_partitions_that_it_was_begun_with(
             assert frontier.partitions == 4
             assert (await frontier.counts()).known == len(seeds)
             await frontier.close()
+
+    asyncio.run(scene())
+
+
+def test_one_checkpoint_that_cannot_be_read_keeps_no_other_from_being_looked_after(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        async with fleet.leading():
+            for task in (fleet.task, Fleet(tmp_path, "").task):
+                assert (await fleet.placing.place(task)).epoch
+        bad, good = await fleet.shelf.tasks()
+        (tmp_path / "frontiers" / bad / CHECKPOINT).write_bytes(b"no database" * 1000)
+        fleet.placing = fleet.master()
+        async with fleet.leading():
+
+            async def is_known() -> bool:
+                return good in fleet.placing._crawls
+
+            await until(is_known)
+            assert bad not in fleet.placing._crawls
 
     asyncio.run(scene())

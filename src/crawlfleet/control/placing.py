@@ -191,17 +191,30 @@ class Placing:
         """Know of those that were begun before this master led."""
         assert self._shelf is not None
         try:
-            for crawl_id in await self._shelf.tasks():
-                if crawl_id in self._crawls or crawl_id in self._stored:
-                    continue
-                if await self._shelf.has_checkpoint(crawl_id):
-                    async with self._turn(crawl_id):
-                        crawl = await self._checkpoint(crawl_id)
-                        if crawl is not None and crawl.place.state is PlaceState.STORED:
-                            self._stored.add(crawl_id)
-                            await self._close(crawl_id)
+            tasks = await self._shelf.tasks()
         except CrawlfleetError as error:
             log.warning("frontiers on the server cannot be looked for", error=str(error))
+            return
+        for crawl_id in tasks:
+            if crawl_id in self._crawls or crawl_id in self._stored:
+                continue
+            try:
+                await self._look_at(crawl_id)
+            except CrawlfleetError as error:  # of this one; the others are looked at
+                log.warning(
+                    "a frontier on the server cannot be looked at",
+                    task_id=crawl_id,
+                    error=str(error),
+                )
+
+    async def _look_at(self, crawl_id: str) -> None:
+        assert self._shelf is not None
+        if await self._shelf.has_checkpoint(crawl_id):
+            async with self._turn(crawl_id):
+                crawl = await self._checkpoint(crawl_id)
+                if crawl is not None and crawl.place.state is PlaceState.STORED:
+                    self._stored.add(crawl_id)
+                    await self._close(crawl_id)
 
     async def _attend(self, crawl_id: str) -> None:
         """End the leases of those who are gone, save, and end what has ended."""
