@@ -419,3 +419,33 @@ def test_one_checkpoint_that_cannot_be_read_keeps_no_other_from_being_looked_aft
             assert bad not in fleet.placing._crawls
 
     asyncio.run(scene())
+
+
+def test_one_that_is_seen_to_be_lost_is_told_to_nobody_meanwhile(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        fleet.begin("exec-1")
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task)
+            crawl = fleet.placing._crawls[fleet.task.id]
+            assert crawl.frontier is not None
+            asked, told = asyncio.Event(), asyncio.Event()
+
+            async def is_lost() -> Any:
+                asked.set()
+                await told.wait()
+                raise FrontierLost("emptied")
+
+            crawl.frontier.workers = is_lost  # type: ignore[method-assign]
+            await asyncio.wait_for(asked.wait(), 20)
+            waiting = asyncio.create_task(fleet.placing.place(fleet.task))
+            await asyncio.sleep(0.1)
+            told.set()
+            again = await waiting
+            await asyncio.sleep(0.2)
+            assert again.epoch != placed.epoch
+            assert (crawl.place.epoch, crawl.place.state) == (again.epoch, PlaceState.BEGUN)
+
+    asyncio.run(scene())

@@ -4,8 +4,11 @@ import asyncio
 
 import msgspec
 
+from crawlfleet.errors import ConfigError
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierCounts
 from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
+from crawlfleet.model.task import Task
 from crawlfleet.ports.checkpoint import Checkpoint
 from crawlfleet.ports.frontier_server import RemoteFrontier
 from crawlfleet.telemetry import Component, logger
@@ -56,3 +59,13 @@ class PlacedCrawl:
         frontier, self.frontier = self.frontier, None
         if frontier is not None:
             await frontier.close()
+
+
+def parameters_of(task: Task) -> CrawlParameters:
+    """What was asked of the crawl. Raises `ConfigError`."""
+    try:
+        return msgspec.json.decode(task.parameters, type=CrawlParameters)
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            f"the parameters of {task.id} are not those of a crawl: {error}"
+        ) from error

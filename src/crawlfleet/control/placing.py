@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.placed_crawl import PlacedCrawl
+from crawlfleet.control.placed_crawl import PlacedCrawl, parameters_of
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.shared_crawl import counted_in, crawl_of, rules_of, wants_server
 from crawlfleet.errors import (
@@ -26,7 +26,6 @@ from crawlfleet.errors import (
     OutputUnavailable,
     StoreUnavailable,
 )
-from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierCounts
 from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
 from crawlfleet.model.frontier_talk import Placed
@@ -85,7 +84,7 @@ class Placing:
         if self._shelf is None or task.task_type != CRAWL:
             return Placed()
         if not await self._shelf.has_checkpoint(crawl_id):
-            parameters = _parameters(task)
+            parameters = parameters_of(task)
             wanted = wants_server(
                 parameters,
                 is_shard=task.parent_id is not None,
@@ -223,12 +222,15 @@ class Placing:
             return
         try:
             async with self._turn(crawl_id):
-                if self._crawls.get(crawl_id) is crawl and not crawl.is_restoring():
+                if self._crawls.get(crawl_id) is not crawl or crawl.is_restoring():
+                    return
+                try:
                     await self._look_after(crawl_id, crawl)
-        except FrontierLost as error:
-            log.error("a frontier is lost on its server", task_id=crawl_id, error=str(error))
-            with suppress(CrawlfleetError):
-                await crawl.give_up(str(error))
+                except FrontierLost as error:  # in the next turn it may have been restored
+                    log.error(
+                        "a frontier is lost on its server", task_id=crawl_id, error=str(error)
+                    )
+                    await crawl.give_up(str(error))
         except Exception as error:  # of this one; the others are looked after
             crawl.not_before = self._now() + TRY_AGAIN_S
             log.warning(
@@ -320,7 +322,7 @@ class Placing:
             server=self._server.name,
             epoch=self._new_epoch(),
             state=PlaceState.BEGINNING,
-            rules=rules_of(_parameters(task)),
+            rules=rules_of(parameters_of(task)),
         )
         await checkpoint.put(place)
         crawl = self._crawls[crawl_id] = PlacedCrawl(crawl_id, checkpoint)
@@ -437,12 +439,3 @@ class Placing:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-def _parameters(task: Task) -> CrawlParameters:
-    try:
-        return msgspec.json.decode(task.parameters, type=CrawlParameters)
-    except msgspec.DecodeError as error:
-        raise ConfigError(
-            f"the parameters of {task.id} are not those of a crawl: {error}"
-        ) from error
