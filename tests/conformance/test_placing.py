@@ -16,13 +16,23 @@ from crawlfleet.backends.frontier.redis.server import RedisFrontiers
 from crawlfleet.backends.frontier.shelf import CHECKPOINT, FolderShelf
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.control import placing as placing_module
+from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.placing import Placing
+from crawlfleet.core import talk
 from crawlfleet.core.attempts import Lease
 from crawlfleet.errors import Busy, FrontierLost, StoreUnavailable
 from crawlfleet.model import ids
 from crawlfleet.model.frontier import Commit, FrontierRules
 from crawlfleet.model.frontier_place import PlaceState
-from crawlfleet.model.frontier_talk import Placed
+from crawlfleet.model.frontier_talk import (
+    FrontierCall,
+    FrontierReply,
+    Open,
+    Place,
+    Placed,
+    Standing,
+    Talk,
+)
 from crawlfleet.model.output import Segment
 from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.testing.frontier_suite.harness import NOW, A, commit, lease, link, links, visit
@@ -447,5 +457,38 @@ def test_one_that_is_seen_to_be_lost_is_told_to_nobody_meanwhile(
             await asyncio.sleep(0.2)
             assert again.epoch != placed.epoch
             assert (crawl.place.epoch, crawl.place.state) == (again.epoch, PlaceState.BEGUN)
+
+    asyncio.run(scene())
+
+
+def test_no_frontier_is_begun_at_the_master_beside_one_on_redis(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        mine = fleet.begin("exec-1")
+        state: Any = SimpleNamespace(leases=fleet.leases)
+
+        async def lease_of(node_id: str, *, execution_id: str, **_: Any) -> Lease | None:
+            return fleet.leases.get(execution_id)
+
+        holding: Any = SimpleNamespace(lease=lease_of)
+        frontiers = Frontiers(
+            state=state, holding=holding, shelf=fleet.shelf, placing=fleet.placing
+        )
+        frontiers._leads = True
+
+        async def ask(what: Any) -> FrontierReply:
+            data = talk.written(Talk(asks=[what]))
+            return await frontiers.ask(
+                "node", FrontierCall(session_id="", execution_id=mine, token=1, data=data)
+            )
+
+        async with fleet.leading():
+            assert (await ask(Place())).standing is Standing.DONE
+            refused = await ask(Open())
+            assert refused.standing is Standing.REFUSED
+            assert "is in Redis" in refused.message
+            assert not await fleet.shelf.has(fleet.task.id)
 
     asyncio.run(scene())

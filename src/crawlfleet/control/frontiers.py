@@ -221,6 +221,11 @@ class Frontiers:
             raise Refused("this master keeps no frontiers; say `frontier: node` in the crawl")
         if not self._leads:
             raise Busy("another master leads, and has the frontiers of crawls; ask that one")
+        if self._placing is not None and await self._placing.has(crawl_id):
+            raise Refused(
+                f"the frontier of {crawl_id} is in Redis, and none is begun beside it: this "
+                "attempt asked for it elsewhere; the next one is told where it is"
+            )
         frontier = self._shelf.frontier(crawl_id, _rules(task))
         receipts = await frontier.open()
         steps = {
