@@ -492,3 +492,29 @@ def test_no_frontier_is_begun_at_the_master_beside_one_on_redis(
             assert not await fleet.shelf.has(fleet.task.id)
 
     asyncio.run(scene())
+
+
+def test_a_crawl_moves_to_another_redis_when_nobody_works_on_the_old_one(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene(elsewhere: str) -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        old = fleet.begin("exec-1")
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task, old)
+        fleet.url = elsewhere
+        fleet.placing = fleet.master()
+        new = fleet.begin("exec-2")
+        async with fleet.leading():
+            for _ in range(2):
+                waiting = await fleet.placing.place(fleet.task, new)
+                assert "1 of its executions may still work" in waiting.wait
+            del fleet.leases[old]
+            moved = await fleet.placing.place(fleet.task, new)
+            assert (moved.url, moved.wait) == (elsewhere, "")
+            assert moved.epoch != placed.epoch
+            third = fleet.begin("exec-3")
+            assert (await fleet.placing.place(fleet.task, third)).epoch == moved.epoch
+
+    with redis_server() as other:
+        asyncio.run(scene(other.url()))

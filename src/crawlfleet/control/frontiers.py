@@ -100,7 +100,7 @@ class Frontiers:
         answer: Any = None
         match asked.asks:
             case [said.Place()]:
-                answer = await placing.place(task)
+                answer = await placing.place(task, call.execution_id)
             case [said.Lost() as lost]:
                 await placing.lost(task, lost.epoch, lost.why)
             case [said.Discard()] if await placing.has(crawl_of(task)):

@@ -78,8 +78,9 @@ class Placing:
         self._stored: set[str] = set()
         """Those that have ended, as far as is known: there is nothing to look after."""
 
-    async def place(self, task: Task) -> Placed:
-        """Where the frontier of a task's crawl is. Raises `Busy` while another master leads."""
+    async def place(self, task: Task, execution_id: str = "") -> Placed:
+        """Where the frontier of a task's crawl is, for an execution of it. Raises `Busy` while
+        another master leads."""
         crawl_id = crawl_of(task)
         if self._shelf is None or task.task_type != CRAWL:
             return Placed()
@@ -100,7 +101,7 @@ class Placing:
         self._check_lead()
         try:
             async with self._turn(crawl_id):
-                crawl = await self._opened(crawl_id, task)
+                crawl = await self._opened(crawl_id, task, execution_id)
                 place = crawl.place
         except ConfigError as error:
             return Placed(refusal=f"`frontier`: {error}")
@@ -283,9 +284,10 @@ class Placing:
         frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch)
         await frontier.discard()
 
-    async def _opened(self, crawl_id: str, task: Task) -> PlacedCrawl:
+    async def _opened(self, crawl_id: str, task: Task, execution_id: str = "") -> PlacedCrawl:
         """The crawl, with its frontier on the server: begun, connected to, or restored."""
         crawl = await self._checkpoint(crawl_id) or await self._begin(crawl_id, task)
+        crawl.asked.add(execution_id)
         if crawl.is_restoring():
             await self._restored(crawl_id, crawl)
         if crawl.place.state is PlaceState.BEGINNING:
@@ -297,6 +299,8 @@ class Placing:
                 return crawl
             except FrontierLost as error:
                 await crawl.give_up(str(error))
+        assert self._server is not None
+        crawl.check_move(self._server.name, self._living(crawl_id))
         await self._restored(crawl_id, crawl)
         return crawl
 
