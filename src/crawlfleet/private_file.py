@@ -22,6 +22,11 @@ def write_private(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(descriptor)
     draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)  # the name is durable once its folder is
+    finally:
+        os.close(folder)
 
 
 def hold(path: Path, *, busy: str) -> BinaryIO:

@@ -382,6 +382,7 @@ def test_what_others_put_there_is_neither_told_nor_touched(folder: OutputFolder)
     mine = root / TASK / "precious"
     mine.touch()
     (root / TASK / ".figures.json.12.345").touch()
+    (root / TASK / ".cut.json.12").touch()
     assert asyncio.run(folder.tasks()) == [TASK]
 
     asyncio.run(folder.remove(TASK))
@@ -389,6 +390,25 @@ def test_what_others_put_there_is_neither_told_nor_touched(folder: OutputFolder)
     assert [*mine.parent.iterdir()] == [mine]
     assert asyncio.run(folder.tasks()) == []
     assert all((each / "precious").exists() for each in foreign)
+
+
+def test_what_was_settled_is_durable_with_its_name(
+    folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Writer(folder).put(1, "a")
+    home = folder._folder / TASK
+    synced: list[list[str]] = []
+    sync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), home.stat()):
+            synced.append([each.name for each in home.iterdir()])
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    asyncio.run(folder.cut(TASK, {"items": {"exec-1": 1}}))
+    assert synced
+    assert "cut.json" in synced[-1]
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", ".hidden", "a\0b"])

@@ -13,16 +13,26 @@ import pytest
 
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
 from crawlfleet.backends.frontier.redis.server import RedisFrontiers
-from crawlfleet.backends.frontier.shelf import FolderShelf
+from crawlfleet.backends.frontier.shelf import CHECKPOINT, FolderShelf
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.control import placing as placing_module
+from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.placing import Placing
+from crawlfleet.core import talk
 from crawlfleet.core.attempts import Lease
 from crawlfleet.errors import Busy, FrontierLost, StoreUnavailable
 from crawlfleet.model import ids
 from crawlfleet.model.frontier import Commit, FrontierRules
 from crawlfleet.model.frontier_place import PlaceState
-from crawlfleet.model.frontier_talk import Placed
+from crawlfleet.model.frontier_talk import (
+    FrontierCall,
+    FrontierReply,
+    Open,
+    Place,
+    Placed,
+    Standing,
+    Talk,
+)
 from crawlfleet.model.output import Segment
 from crawlfleet.model.task import Execution, Task, TaskStatus
 from crawlfleet.testing.frontier_suite.harness import NOW, A, commit, lease, link, links, visit
@@ -397,3 +407,114 @@ def test_a_crawl_is_restored_with_the_partitions_that_it_was_begun_with(
             await frontier.close()
 
     asyncio.run(scene())
+
+
+def test_one_checkpoint_that_cannot_be_read_keeps_no_other_from_being_looked_after(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        async with fleet.leading():
+            for task in (fleet.task, Fleet(tmp_path, "").task):
+                assert (await fleet.placing.place(task)).epoch
+        bad, good = await fleet.shelf.tasks()
+        (tmp_path / "frontiers" / bad / CHECKPOINT).write_bytes(b"no database" * 1000)
+        fleet.placing = fleet.master()
+        async with fleet.leading():
+
+            async def is_known() -> bool:
+                return good in fleet.placing._crawls
+
+            await until(is_known)
+            assert bad not in fleet.placing._crawls
+
+    asyncio.run(scene())
+
+
+def test_one_that_is_seen_to_be_lost_is_told_to_nobody_meanwhile(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        fleet.begin("exec-1")
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task)
+            crawl = fleet.placing._crawls[fleet.task.id]
+            assert crawl.frontier is not None
+            asked, told = asyncio.Event(), asyncio.Event()
+
+            async def is_lost() -> Any:
+                asked.set()
+                await told.wait()
+                raise FrontierLost("emptied")
+
+            crawl.frontier.workers = is_lost  # type: ignore[method-assign]
+            await asyncio.wait_for(asked.wait(), 20)
+            waiting = asyncio.create_task(fleet.placing.place(fleet.task))
+            await asyncio.sleep(0.1)
+            told.set()
+            again = await waiting
+            await asyncio.sleep(0.2)
+            assert again.epoch != placed.epoch
+            assert (crawl.place.epoch, crawl.place.state) == (again.epoch, PlaceState.BEGUN)
+
+    asyncio.run(scene())
+
+
+def test_no_frontier_is_begun_at_the_master_beside_one_on_redis(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        mine = fleet.begin("exec-1")
+        state: Any = SimpleNamespace(leases=fleet.leases)
+
+        async def lease_of(node_id: str, *, execution_id: str, **_: Any) -> Lease | None:
+            return fleet.leases.get(execution_id)
+
+        holding: Any = SimpleNamespace(lease=lease_of)
+        frontiers = Frontiers(
+            state=state, holding=holding, shelf=fleet.shelf, placing=fleet.placing
+        )
+        frontiers._leads = True
+
+        async def ask(what: Any) -> FrontierReply:
+            data = talk.written(Talk(asks=[what]))
+            return await frontiers.ask(
+                "node", FrontierCall(session_id="", execution_id=mine, token=1, data=data)
+            )
+
+        async with fleet.leading():
+            assert (await ask(Place())).standing is Standing.DONE
+            refused = await ask(Open())
+            assert refused.standing is Standing.REFUSED
+            assert "is in Redis" in refused.message
+            assert not await fleet.shelf.has(fleet.task.id)
+
+    asyncio.run(scene())
+
+
+def test_a_crawl_moves_to_another_redis_when_nobody_works_on_the_old_one(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    async def scene(elsewhere: str) -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        old = fleet.begin("exec-1")
+        async with fleet.leading():
+            placed = await fleet.placing.place(fleet.task, old)
+        fleet.url = elsewhere
+        fleet.placing = fleet.master()
+        new = fleet.begin("exec-2")
+        async with fleet.leading():
+            for _ in range(2):
+                waiting = await fleet.placing.place(fleet.task, new)
+                assert "1 of its executions may still work" in waiting.wait
+            del fleet.leases[old]
+            moved = await fleet.placing.place(fleet.task, new)
+            assert (moved.url, moved.wait) == (elsewhere, "")
+            assert moved.epoch != placed.epoch
+            third = fleet.begin("exec-3")
+            assert (await fleet.placing.place(fleet.task, third)).epoch == moved.epoch
+
+    with redis_server() as other:
+        asyncio.run(scene(other.url()))

@@ -13,6 +13,7 @@ import pytest
 from crawlfleet.backends.frontier.redis import frontier as frontier_module
 from crawlfleet.backends.frontier.redis import handover
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
+from crawlfleet.backends.frontier.redis.line import Line
 from crawlfleet.errors import ConfigError, FrontierLost, StoreUnavailable
 from crawlfleet.model.frontier import Commit, FrontierRules
 from crawlfleet.testing.frontier_suite.harness import (
@@ -285,6 +286,36 @@ def test_discarded_crawl_leaves_no_key_and_no_other_crawl_is_touched(
     left = redis.execute("EVAL", "return #redis.call('KEYS', ARGV[1])", "0", f"*{crawl}[*]*")
     assert left == ":0"
     assert redis.execute("HGET", f"crawlfleet:{{{crawl}xa!:0}}:b", "epoch") == other != "$-1"
+
+
+def test_a_death_while_a_crawl_is_removed_never_leaves_a_part_that_looks_whole(
+    redis: RedisServer, crawl: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(made(redis, crawl, partitions=3), fill)
+    keys = "EVAL", "return #redis.call('KEYS', ARGV[1])", "0"
+    removed: list[str] = []
+    do = Line._do
+
+    async def watched(self: Line, *words: Any, **options: Any) -> Any:
+        if words[0] == "UNLINK":
+            removed.append(words[1].decode())
+            if len(removed) > 3:
+                raise StoreUnavailable("killed")
+        return await do(self, *words, **options)
+
+    async def discard(frontier: RedisFrontier) -> None:
+        with monkeypatch.context() as dying:
+            dying.setattr(Line, "_do", watched)
+            with pytest.raises(StoreUnavailable, match="killed"):
+                await frontier.discard()
+        assert {key[-2:] for key in removed[:3]} == {":b"}
+        assert redis.execute(*keys, f"*{crawl}*") != ":0"
+        with pytest.raises(FrontierLost):
+            await frontier.add([link("b")], NOW)
+        await frontier.discard()
+
+    run(made(redis, crawl, partitions=3), discard)
+    assert redis.execute(*keys, f"*{crawl}*") == ":0"
 
 
 async def fill(frontier: RedisFrontier) -> None:

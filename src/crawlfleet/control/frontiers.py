@@ -100,7 +100,7 @@ class Frontiers:
         answer: Any = None
         match asked.asks:
             case [said.Place()]:
-                answer = await placing.place(task)
+                answer = await placing.place(task, call.execution_id)
             case [said.Lost() as lost]:
                 await placing.lost(task, lost.epoch, lost.why)
             case [said.Discard()] if await placing.has(crawl_of(task)):
@@ -221,6 +221,11 @@ class Frontiers:
             raise Refused("this master keeps no frontiers; say `frontier: node` in the crawl")
         if not self._leads:
             raise Busy("another master leads, and has the frontiers of crawls; ask that one")
+        if self._placing is not None and await self._placing.has(crawl_id):
+            raise Refused(
+                f"the frontier of {crawl_id} is in Redis, and none is begun beside it: this "
+                "attempt asked for it elsewhere; the next one is told where it is"
+            )
         frontier = self._shelf.frontier(crawl_id, _rules(task))
         receipts = await frontier.open()
         steps = {

@@ -4,8 +4,11 @@ import asyncio
 
 import msgspec
 
+from crawlfleet.errors import ConfigError, StoreUnavailable
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierCounts
 from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
+from crawlfleet.model.task import Task
 from crawlfleet.ports.checkpoint import Checkpoint
 from crawlfleet.ports.frontier_server import RemoteFrontier
 from crawlfleet.telemetry import Component, logger
@@ -22,6 +25,9 @@ class PlacedCrawl:
         self.frontier: RemoteFrontier | None = None
         self.counts: FrontierCounts | None = None
         self.restoring: asyncio.Task[None] | None = None
+        self.asked: set[str] = set()
+        """Executions that asked this master where it is: none of them works elsewhere."""
+        self.waits_to_move = False
         self.saved_at = 0.0
         self.not_before = 0.0
 
@@ -46,6 +52,22 @@ class PlacedCrawl:
         place = msgspec.structs.replace(self.place, state=state, why=why, partitions=known)
         await self.checkpoint.put(place)
 
+    def check_move(self, server: str, living: set[str]) -> None:
+        """Raises `StoreUnavailable` while it must not be restored on that server. Who was told of
+        another one by an earlier leader may work there, and nothing that is done to this one
+        keeps it from that: it has to end first."""
+        others = living - self.asked
+        if self.place.server == server or not others:
+            return
+        why = (
+            f"the frontier of this crawl is on {self.place.server}, where {len(others)} of its "
+            f"executions may still work; it moves to {server} when they have ended"
+        )
+        if not self.waits_to_move:
+            self.waits_to_move = True
+            log.warning("a frontier waits to be moved", task_id=self.id, why=why)
+        raise StoreUnavailable(why)
+
     async def give_up(self, why: str) -> None:
         """It is to be restored before anybody works on it again."""
         await self.disconnect()
@@ -56,3 +78,13 @@ class PlacedCrawl:
         frontier, self.frontier = self.frontier, None
         if frontier is not None:
             await frontier.close()
+
+
+def parameters_of(task: Task) -> CrawlParameters:
+    """What was asked of the crawl. Raises `ConfigError`."""
+    try:
+        return msgspec.json.decode(task.parameters, type=CrawlParameters)
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            f"the parameters of {task.id} are not those of a crawl: {error}"
+        ) from error

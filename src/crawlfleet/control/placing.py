@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.placed_crawl import PlacedCrawl
+from crawlfleet.control.placed_crawl import PlacedCrawl, parameters_of
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.shared_crawl import counted_in, crawl_of, rules_of, wants_server
 from crawlfleet.errors import (
@@ -26,7 +26,6 @@ from crawlfleet.errors import (
     OutputUnavailable,
     StoreUnavailable,
 )
-from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierCounts
 from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
 from crawlfleet.model.frontier_talk import Placed
@@ -79,13 +78,14 @@ class Placing:
         self._stored: set[str] = set()
         """Those that have ended, as far as is known: there is nothing to look after."""
 
-    async def place(self, task: Task) -> Placed:
-        """Where the frontier of a task's crawl is. Raises `Busy` while another master leads."""
+    async def place(self, task: Task, execution_id: str = "") -> Placed:
+        """Where the frontier of a task's crawl is, for an execution of it. Raises `Busy` while
+        another master leads."""
         crawl_id = crawl_of(task)
         if self._shelf is None or task.task_type != CRAWL:
             return Placed()
         if not await self._shelf.has_checkpoint(crawl_id):
-            parameters = _parameters(task)
+            parameters = parameters_of(task)
             wanted = wants_server(
                 parameters,
                 is_shard=task.parent_id is not None,
@@ -101,7 +101,7 @@ class Placing:
         self._check_lead()
         try:
             async with self._turn(crawl_id):
-                crawl = await self._opened(crawl_id, task)
+                crawl = await self._opened(crawl_id, task, execution_id)
                 place = crawl.place
         except ConfigError as error:
             return Placed(refusal=f"`frontier`: {error}")
@@ -191,17 +191,30 @@ class Placing:
         """Know of those that were begun before this master led."""
         assert self._shelf is not None
         try:
-            for crawl_id in await self._shelf.tasks():
-                if crawl_id in self._crawls or crawl_id in self._stored:
-                    continue
-                if await self._shelf.has_checkpoint(crawl_id):
-                    async with self._turn(crawl_id):
-                        crawl = await self._checkpoint(crawl_id)
-                        if crawl is not None and crawl.place.state is PlaceState.STORED:
-                            self._stored.add(crawl_id)
-                            await self._close(crawl_id)
+            tasks = await self._shelf.tasks()
         except CrawlfleetError as error:
             log.warning("frontiers on the server cannot be looked for", error=str(error))
+            return
+        for crawl_id in tasks:
+            if crawl_id in self._crawls or crawl_id in self._stored:
+                continue
+            try:
+                await self._look_at(crawl_id)
+            except CrawlfleetError as error:  # of this one; the others are looked at
+                log.warning(
+                    "a frontier on the server cannot be looked at",
+                    task_id=crawl_id,
+                    error=str(error),
+                )
+
+    async def _look_at(self, crawl_id: str) -> None:
+        assert self._shelf is not None
+        if await self._shelf.has_checkpoint(crawl_id):
+            async with self._turn(crawl_id):
+                crawl = await self._checkpoint(crawl_id)
+                if crawl is not None and crawl.place.state is PlaceState.STORED:
+                    self._stored.add(crawl_id)
+                    await self._close(crawl_id)
 
     async def _attend(self, crawl_id: str) -> None:
         """End the leases of those who are gone, save, and end what has ended."""
@@ -210,12 +223,15 @@ class Placing:
             return
         try:
             async with self._turn(crawl_id):
-                if self._crawls.get(crawl_id) is crawl and not crawl.is_restoring():
+                if self._crawls.get(crawl_id) is not crawl or crawl.is_restoring():
+                    return
+                try:
                     await self._look_after(crawl_id, crawl)
-        except FrontierLost as error:
-            log.error("a frontier is lost on its server", task_id=crawl_id, error=str(error))
-            with suppress(CrawlfleetError):
-                await crawl.give_up(str(error))
+                except FrontierLost as error:  # in the next turn it may have been restored
+                    log.error(
+                        "a frontier is lost on its server", task_id=crawl_id, error=str(error)
+                    )
+                    await crawl.give_up(str(error))
         except Exception as error:  # of this one; the others are looked after
             crawl.not_before = self._now() + TRY_AGAIN_S
             log.warning(
@@ -268,9 +284,10 @@ class Placing:
         frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch)
         await frontier.discard()
 
-    async def _opened(self, crawl_id: str, task: Task) -> PlacedCrawl:
+    async def _opened(self, crawl_id: str, task: Task, execution_id: str = "") -> PlacedCrawl:
         """The crawl, with its frontier on the server: begun, connected to, or restored."""
         crawl = await self._checkpoint(crawl_id) or await self._begin(crawl_id, task)
+        crawl.asked.add(execution_id)
         if crawl.is_restoring():
             await self._restored(crawl_id, crawl)
         if crawl.place.state is PlaceState.BEGINNING:
@@ -282,6 +299,8 @@ class Placing:
                 return crawl
             except FrontierLost as error:
                 await crawl.give_up(str(error))
+        assert self._server is not None
+        crawl.check_move(self._server.name, self._living(crawl_id))
         await self._restored(crawl_id, crawl)
         return crawl
 
@@ -307,7 +326,7 @@ class Placing:
             server=self._server.name,
             epoch=self._new_epoch(),
             state=PlaceState.BEGINNING,
-            rules=rules_of(_parameters(task)),
+            rules=rules_of(parameters_of(task)),
         )
         await checkpoint.put(place)
         crawl = self._crawls[crawl_id] = PlacedCrawl(crawl_id, checkpoint)
@@ -424,12 +443,3 @@ class Placing:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-def _parameters(task: Task) -> CrawlParameters:
-    try:
-        return msgspec.json.decode(task.parameters, type=CrawlParameters)
-    except msgspec.DecodeError as error:
-        raise ConfigError(
-            f"the parameters of {task.id} are not those of a crawl: {error}"
-        ) from error

@@ -14,7 +14,7 @@ from crawlfleet.backends.frontier.redis import counting, leasing, receipts, roun
 from crawlfleet.backends.frontier.redis.checkpoint import CheckpointFile
 from crawlfleet.backends.frontier.redis.handover import Told, hand_over, pack_links, taken_in
 from crawlfleet.backends.frontier.redis.line import Line, split_url
-from crawlfleet.backends.frontier.redis.partition import INTAKE, Partition
+from crawlfleet.backends.frontier.redis.partition import FENCE, INTAKE, Partition
 from crawlfleet.backends.frontier.redis.preparation import prepare
 from crawlfleet.backends.frontier.redis.records import (
     SEED,
@@ -211,7 +211,11 @@ class RedisFrontier:
         told that it is lost."""
         if not self._partitions:
             await self._line.open()
-        await self._line.remove(f"crawlfleet:{{{self._crawl}:")
+        # First what everybody is fenced by, in all partitions: what a death in between, or a commit
+        # at the same time, leaves of the rest is never taken for a whole crawl.
+        prefix = f"crawlfleet:{{{self._crawl}:"
+        await self._line.remove(prefix, suffix=f"}}{FENCE}")
+        await self._line.remove(prefix)
         await self.close()
 
     def take_surplus(self) -> int:

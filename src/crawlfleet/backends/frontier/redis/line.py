@@ -126,9 +126,13 @@ class Line:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    async def remove(self, prefix: str) -> int:
-        """Remove all keys that begin so, on every node; how many there were."""
-        pattern = "".join(f"\\{each}" if each in "*?[]\\" else each for each in prefix) + "*"
+    async def remove(self, prefix: str, *, suffix: str = "") -> int:
+        """Remove all keys that begin and end so, on every node; how many there were."""
+        before, after = (
+            "".join(f"\\{each}" if each in "*?[]\\" else each for each in text)
+            for text in (prefix, suffix)
+        )
+        pattern = f"{before}*{after}"
         client, removed = self._client, 0
         nodes = client.get_primaries() if isinstance(client, RedisCluster) else [None]
         for node in nodes:

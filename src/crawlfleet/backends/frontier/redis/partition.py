@@ -14,6 +14,8 @@ BOOKS: Final = ("numbers", "books")
 INTAKE: Final = (*BOOKS, "seen", "intake")
 AT_ONCE: Final = 1000
 """Records that are read by one command."""
+FENCE: Final = ":b"
+"""Ends the key of a partition's books. They have its epoch: without them every script refuses."""
 
 
 class Counted(NamedTuple):
