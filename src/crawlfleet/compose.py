@@ -57,7 +57,7 @@ from crawlfleet.sinks.table import discard
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.trust import Trust, check_trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
-from crawlfleet.worker.confining import closed_to_cells
+from crawlfleet.worker.confining import Masters
 from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
 from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.journal import ReportJournal
@@ -263,8 +263,9 @@ async def run_worker(
     from crawlfleet.client.link import HttpControlLink
     from crawlfleet.client.transport import Transport
 
+    masters = Masters((master_url or "").split(","))
     pool = ProcessPool(
-        await closed_to_cells(settings.worker, master_url),
+        settings.worker,
         sandbox=await open_sandbox(
             settings.worker.sandbox.level,
             choose=choose,
@@ -273,6 +274,7 @@ async def run_worker(
             hidden=(str(config.data_dir(settings)), str(identity)),
         ),
         workshop=workshop_of(settings.worker, config.code_dir(settings), remove=remove),
+        masters=masters,
     )
     secret, pin = without_pin(join_token)
     kept = IdentityFile(identity, master_pin=pin)
@@ -283,7 +285,7 @@ async def run_worker(
     nameplate = Nameplate()
     async with (
         Transport(master_url or "", trust) as transport,
-        _masters(master_url, transport),
+        _masters(master_url, transport, masters),
         answering(settings.worker, nameplate) as place,
     ):
         agent = Agent(
@@ -329,14 +331,20 @@ def _trust(settings: WorkerSettings, pin: str) -> Trust:
 
 
 @contextlib.asynccontextmanager
-async def _masters(master_url: str | None, transport: "Transport") -> AsyncIterator[None]:
+async def _masters(
+    master_url: str | None, transport: "Transport", closed: Masters
+) -> AsyncIterator[None]:
     """Know where the masters are: as told, or as long as this is entered by looking for them."""
     if master_url is not None:
         yield
         return
     from crawlfleet.client.discovery import Discovery
 
-    async with Discovery(transport.use) as discovery:
+    def use(addresses: Sequence[str]) -> None:
+        closed.use(addresses)
+        transport.use(addresses)
+
+    async with Discovery(use) as discovery:
         await discovery.anybody()
         yield
 

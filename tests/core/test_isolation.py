@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawlfleet.core.egress import domain_refusal
+from crawlfleet.core.egress import domain_refusal, refused_address
 from crawlfleet.core.feasibility import class_of, class_reasons
 from crawlfleet.core.isolation import (
     NEEDS,
@@ -15,7 +15,7 @@ from crawlfleet.core.isolation import (
     offered,
     with_demand,
 )
-from crawlfleet.model.isolation import Isolation, Layer, Level
+from crawlfleet.model.isolation import Egress, Isolation, Layer, Level
 from crawlfleet.model.node import Node
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.sandbox_settings import SandboxSettings
@@ -111,6 +111,32 @@ def test_limits_come_from_the_allocation_and_else_from_the_node() -> None:
     assert way is not None
     assert way.bandwidth_mbps == 8
     assert egress_of(Resources(), SandboxSettings(network="none"), allow_private=True) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "is_own", "refused"),
+    [
+        ("192.0.2.7", 443, False, True),
+        ("::ffff:192.0.2.7", 443, False, True),
+        ("64:ff9b::c000:207", 443, False, True),
+        ("2002:c000:207::1", 443, False, True),
+        ("2001:0db8:0::0001", 443, False, True),
+        ("2001:db8::1", 443, False, True),
+        ("192.0.2.8", 443, False, False),
+        ("192.0.2.8", 8700, False, False),
+        ("192.0.2.8", 8700, True, True),
+        ("127.8.8.8", 8700, False, True),
+        ("::ffff:127.0.0.1", 8700, False, True),
+        ("127.0.0.1", 8000, True, False),
+        ("fe80::1%eth0", 443, False, False),
+    ],
+)
+def test_an_address_is_denied_however_it_is_spelt(
+    address: str, port: int, is_own: bool, refused: bool
+) -> None:
+    rules = Egress(deny=("192.0.2.7", "2001:DB8::1", "master.example"), closed_ports=(8700,))
+    reason = refused_address(address, port, is_own=is_own, rules=rules)
+    assert (reason is not None) is refused
 
 
 @pytest.mark.parametrize(

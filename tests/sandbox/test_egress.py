@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
 import pytest
 
 from crawlfleet.core.egress import refused_by_lists
@@ -175,6 +176,19 @@ def test_an_address_that_is_denied_is_so_under_any_name() -> None:
 
     rules = Egress(deny=("127.0.0.1",), allow_private=True)
     assert with_proxy(scenario, rules, book=Book("127.0.0.1")).startswith(b"HTTP/1.1 403")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "[::ffff:127.0.0.1]", "own.example"])
+def test_a_masters_port_is_closed_on_every_address_of_the_machine(host: str) -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        proxy._rules = msgspec.structs.replace(OPEN, closed_ports=(server,))
+        return await ask(port, f"CONNECT {host}:{server} HTTP/1.1\r\n\r\n")
+
+    book = Book("127.0.0.1") if host == "own.example" else None
+    answer = with_proxy(scenario, OPEN, book=book)
+    # The server listens on one address only; a spelling that does not reach it is no way in.
+    assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 502"))
+    assert b"403" in answer[:12] or host == "127.0.0.2"
 
 
 def test_a_password_keeps_others_out() -> None:

@@ -111,9 +111,34 @@ def embedded(ip: IPv4Address | IPv6Address) -> tuple[IPv4Address, ...]:
     return ()
 
 
-def refused_by_lists(host: str, rules: Egress) -> str | None:
-    """Why the lists of a cell keep it from a host; `None` when they do not."""
+def refused_by_lists(
+    host: str, rules: Egress, *, reached_port: int | None = None, is_own: bool = False
+) -> str | None:
+    """Why the lists of a cell keep it from a host; `None` when they do not. With a `reached_port`
+    the host is an address that was connected to, `is_own` if it is one of this machine's."""
+    if reached_port is not None:
+        return refused_address(host, reached_port, is_own=is_own, rules=rules)
     return domain_refusal(host, rules.allow, rules.deny)
+
+
+def refused_address(address: str, port: int, *, is_own: bool, rules: Egress) -> str | None:
+    """Why a cell may not talk to an address, however it is spelt; `None` when it may. `is_own`
+    says that it is one of this machine's."""
+    ways = _ways(address)
+    if any(ways & _ways(each) for each in rules.deny):
+        return f"{address} is denied"
+    if port in rules.closed_ports and (is_own or any(each.is_loopback for each in ways)):
+        return f"port {port} of this machine is denied"
+    return None
+
+
+def _ways(address: str) -> frozenset[IPv4Address | IPv6Address]:
+    """Where packets for an address go; nowhere when it is none."""
+    try:
+        ip = ip_address(address.partition("%")[0].strip("[]"))
+    except ValueError:
+        return frozenset()
+    return frozenset((ip, *embedded(ip)))
 
 
 def domain_refusal(host: str, allow: Sequence[str], deny: Sequence[str]) -> str | None:

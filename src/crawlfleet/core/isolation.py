@@ -4,7 +4,7 @@ A level is reached when all its layers were seen to work. Layers beyond those th
 are put on as well where the machine has them, but for those that tell the levels apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from crawlfleet.model.isolation import Egress, Isolation, Layer, Level, Limits
@@ -112,14 +112,20 @@ def limits_of(allocation: Resources, settings: SandboxSettings) -> Limits:
 
 
 def egress_of(
-    allocation: Resources, settings: SandboxSettings, *, allow_private: bool
+    allocation: Resources,
+    settings: SandboxSettings,
+    *,
+    allow_private: bool,
+    closed: Sequence[str] = (),
+    closed_ports: Sequence[int] = (),
 ) -> Egress | None:
-    """Whom an execution may talk to."""
+    """Whom an execution may talk to: nobody of `closed`, and none of these ports here."""
     if settings.network == "none":
         return None
     return Egress(
         allow=settings.allow_domains,
-        deny=settings.deny_domains,
+        deny=(*settings.deny_domains, *closed),
+        closed_ports=tuple(closed_ports),
         allow_private=allow_private,
         bandwidth_mbps=allocation.bandwidth_mbps or settings.bandwidth_mbps or None,
     )

@@ -73,6 +73,8 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Domains, with all below them; when empty, every one that is not denied."""
     deny: tuple[str, ...] = ()
     """Domains, with all below them, and addresses."""
+    closed_ports: tuple[int, ...] = ()
+    """Of this machine, on whatever address of its own: a master may listen there."""
     allow_private: bool = False
     bandwidth_mbps: float | None = None
     """Both ways together, in megabits a second."""

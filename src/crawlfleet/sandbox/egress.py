@@ -12,8 +12,7 @@ import contextlib
 import hmac
 import socket
 import time
-from collections.abc import Callable
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from crawlfleet.crawl.dial import AddressRefused, Dialler, NetworkTrouble
 from crawlfleet.crawl.request import Origin, read_target
@@ -31,8 +30,15 @@ MOST_CONNECTIONS: Final = 256
 BITS_OF_A_MEGABIT: Final = 1e6
 _HOP_HEADERS: Final = (b"proxy-", b"connection:", b"keep-alive:")
 
-Judge = Callable[[str, Egress], str | None]
-"""Why a host may not be reached, by the lists of domains; `None` when it may."""
+
+class Judge(Protocol):
+    """Says why a host may not be reached, by the lists of a cell; `None` when it may."""
+
+    def __call__(
+        self, host: str, rules: Egress, *, reached_port: int | None = None, is_own: bool = False
+    ) -> str | None:
+        """With a `reached_port` the host is an address that was connected to, `is_own` if it is
+        one of this machine's."""
 
 
 class Pace:
@@ -63,6 +69,12 @@ class _Upstream(asyncio.StreamReaderProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.transport = transport
+
+    def is_own(self) -> bool:
+        """Whether it leads to this machine: who connects to an address of it comes from there."""
+        assert self.transport is not None
+        ours, theirs = map(self.transport.get_extra_info, ("sockname", "peername"))
+        return bool(ours and theirs and ours[0] == theirs[0])
 
     def writer(self) -> asyncio.StreamWriter:
         loop = asyncio.get_running_loop()
@@ -193,9 +205,11 @@ class EgressProxy:
             raise _Refused("403 Forbidden", error.reason) from None
         except NetworkTrouble as error:
             raise _Refused("502 Bad Gateway", str(error)) from None
-        if address in self._rules.deny:
+        if reason := self._judge(
+            address, self._rules, reached_port=origin.port, is_own=upstream.is_own()
+        ):
             upstream.writer().close()
-            raise _Refused("403 Forbidden", f"{address} is denied")
+            raise _Refused("403 Forbidden", reason)
         return upstream
 
     async def _exchange(

@@ -2,15 +2,16 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
-
-import msgspec
 
 from crawlfleet.core.isolation import egress_of, limits_of
 from crawlfleet.errors import CrawlfleetError
@@ -19,6 +20,9 @@ from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.sandbox import CellOrder, Provide, Provision
 
+LOOK_UP_AFTER_S: Final = 60.0
+LOOK_UP_S: Final = 5.0
+
 
 class Unprovided(CrawlfleetError):
     """An execution cannot have the cell that it needs here."""
@@ -26,8 +30,59 @@ class Unprovided(CrawlfleetError):
     error_class = ErrorClass.ERROR
 
 
+class Masters:
+    """Where the masters are, as far as is known: no cell may reach them, by whatever name.
+
+    What was known once stays closed: an address is not free because another came to be used.
+    """
+
+    def __init__(self, urls: Iterable[str] = ()) -> None:
+        self._hosts: dict[str, None] = {}
+        self._addresses: dict[str, None] = {}
+        self._ports: dict[int, None] = {}
+        self._looked_at = -math.inf
+        self.use(urls)
+
+    def use(self, urls: Iterable[str]) -> None:
+        """These are masters, too."""
+        for url in urls:
+            parts = urlsplit(url)
+            if parts.hostname and parts.hostname not in self._hosts:
+                self._hosts[parts.hostname] = None
+                self._looked_at = -math.inf
+            if parts.hostname:
+                usual = 443 if parts.scheme == "https" else 80
+                with contextlib.suppress(ValueError):  # whoever connects will tell
+                    self._ports[parts.port or usual] = None
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Those that they listen on."""
+        return tuple(self._ports)
+
+    async def names(self) -> tuple[str, ...]:
+        """Their names and addresses; what names lead to is looked up now and then."""
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_UP_AFTER_S:
+            for host in tuple(self._hosts):
+                self._addresses |= dict.fromkeys(await _addresses_of(host))
+            self._looked_at = now  # only then: who asks meanwhile looks, too
+        return (*self._hosts, *self._addresses)
+
+
+async def _addresses_of(host: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        asking = asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        async with asyncio.timeout(LOOK_UP_S):  # a `TimeoutError` is an `OSError`
+            return [str(each[4][0]) for each in await asking]
+    return []
+
+
 async def order_of(
-    assignment: Assignment, settings: WorkerSettings, provide: Provide | None
+    assignment: Assignment,
+    settings: WorkerSettings,
+    provide: Provide | None,
+    masters: Masters,
 ) -> CellOrder:
     """The order for the cell of an execution; raises `Unprovided`."""
     try:
@@ -47,21 +102,14 @@ async def order_of(
         readable=(*sandbox.readable, *provision.readable, *programs, *modules),
         writable=(*sandbox.writable, *provision.writable),
         folder=provision.folder,
-        egress=egress_of(assignment.allocation, sandbox, allow_private=settings.allow_private),
+        egress=egress_of(
+            assignment.allocation,
+            sandbox,
+            allow_private=settings.allow_private,
+            closed=await masters.names(),
+            closed_ports=masters.ports,
+        ),
     )
-
-
-async def closed_to_cells(settings: WorkerSettings, master_url: str | None) -> WorkerSettings:
-    """The settings with the masters among what a cell may not reach, by name and by address."""
-    hosts = [host for url in (master_url or "").split(",") if (host := urlsplit(url).hostname)]
-    addresses: set[str] = set()
-    for host in hosts:
-        with contextlib.suppress(OSError):
-            asking = asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            addresses |= {str(each[4][0]) for each in await asking}
-    closed = (*settings.sandbox.deny_domains, *hosts, *sorted(addresses))
-    sandbox = msgspec.structs.replace(settings.sandbox, deny_domains=closed)
-    return msgspec.structs.replace(settings, sandbox=sandbox)
 
 
 def _import_path() -> list[str]:

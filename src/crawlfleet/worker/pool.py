@@ -24,7 +24,7 @@ from crawlfleet.ports.sandbox import CellOrder, Provide, Sandbox
 from crawlfleet.worker import pipe
 from crawlfleet.worker.apart import Apart
 from crawlfleet.worker.attempts import attempt_of, failed, over_time, start_of
-from crawlfleet.worker.confining import Unprovided, order_of
+from crawlfleet.worker.confining import Masters, Unprovided, order_of
 from crawlfleet.worker.process import Child, Departed, FailedStart
 from crawlfleet.worker.turns import OverTime, Turn
 from crawlfleet.worker.workshop import TYPES, UNCONFINED, Workshop
@@ -46,15 +46,17 @@ class ProcessPool:
         sandbox: Sandbox | None = None,
         provide: Mapping[str, Provide] | None = None,
         workshop: Workshop | None = None,
+        masters: Masters | None = None,
         recycle_after: int = RECYCLE_AFTER,
         ready_timeout_s: float = READY_TIMEOUT_S,
     ) -> None:
         """Without a `sandbox` nothing is confined, and what demands it fails. `provide` tells by
         task type what executions in a cell need beyond the usual. With a `workshop` it also runs
-        code that people handed over."""
+        code that people handed over. No cell reaches the `masters`."""
         self._settings = settings
         self._sandbox = sandbox
         self._provide = provide or {}
+        self._masters = masters or Masters()
         self._recycle_after = recycle_after
         self._ready_timeout_s = ready_timeout_s
         apart = () if workshop is None else TYPES
@@ -192,7 +194,7 @@ class ProcessPool:
                 f"{assignment.isolation} is demanded, but this node only offers {offer.level}"
             )
         provide = provide or self._provide.get(assignment.task_type)
-        return await order_of(assignment, self._settings, provide)
+        return await order_of(assignment, self._settings, provide, self._masters)
 
     def order(self, order: ExecutionOrder) -> bool:
         child = self._at_work.get(order.execution_id)
