@@ -14,14 +14,26 @@ LIMITS = Limits(cpu_cores=1.5, memory_mb=256, pids=32)
 def proc_with(folder: Path, lines: str) -> Path:
     (folder / "self").mkdir(parents=True)
     (folder / "self" / "cgroup").write_text(lines)
+    for pid, parent in ((17, 1), (18, 17), (19, 1)):
+        (folder / str(pid)).mkdir()
+        (folder / str(pid) / "stat").write_text(f"{pid} (a) b) S {parent} 0 0")
     return folder
 
 
-def like_v2(folder: Path, *, controllers: str, given: str = "", procs: str = "") -> None:
+def like_v2(
+    folder: Path,
+    *,
+    controllers: str,
+    given: str = "",
+    procs: str = "",
+    is_real_root: bool = False,
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for top in folder.parents:
         if top.name == "cgroup":
             (top / "cgroup.controllers").touch()
+    if not is_real_root:
+        (folder / "cgroup.type").write_text("domain")
     (folder / "cgroup.controllers").write_text(controllers)
     (folder / "cgroup.subtree_control").write_text(given)
     (folder / "cgroup.procs").write_text(procs)
@@ -52,7 +64,7 @@ def test_v2_limits_are_written_into_a_group_of_the_cell(
     proc = proc_with(tmp_path / "proc", "0::/system.slice/worker.service\n")
     home = tmp_path / "cgroup" / "system.slice" / "worker.service"
     like_v2(home, controllers="cpu memory pids", procs="17\n18\n")
-    group = GroupsV2("k1", root=tmp_path / "cgroup", proc=proc).make("c1", LIMITS)
+    group = GroupsV2("k1", root=tmp_path / "cgroup", proc=proc, agent=17).make("c1", LIMITS)
     made = home / "crawlfleet.k1.c1"
     assert group.entrances == (str(made / "cgroup.procs"),)
     assert (made / "memory.max").read_text() == str(256 << 20)
@@ -63,6 +75,30 @@ def test_v2_limits_are_written_into_a_group_of_the_cell(
     # A group with processes of its own cannot be divided: they move into a leaf first.
     assert (home / "agent" / "cgroup.procs").read_text() == "18"
     assert (home / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
+
+
+@pytest.mark.parametrize("is_real_root", [True, False])
+def test_v2_at_the_top_of_a_container_makes_room_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_real_root: bool
+) -> None:
+    KernelLike(monkeypatch, (*V2_FILES, "pids.max"))
+    proc = proc_with(tmp_path / "proc", "0::/\n")
+    top = tmp_path / "cgroup"
+    like_v2(top, controllers="cpu memory pids", procs="17\n", is_real_root=is_real_root)
+    GroupsV2("k1", root=top, proc=proc, agent=17).make("c1", LIMITS)
+    assert (top / "agent").is_dir() is not is_real_root
+    assert (top / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
+
+
+@pytest.mark.parametrize("procs", ["17\n19\n", "1\n17\n", "0\n17\n"])
+def test_v2_moves_nobody_elses_processes(tmp_path: Path, procs: str) -> None:
+    proc = proc_with(tmp_path / "proc", "0::/session.scope\n")
+    home = tmp_path / "cgroup" / "session.scope"
+    like_v2(home, controllers="cpu memory pids", procs=procs)
+    with pytest.raises(PermissionError, match="holds processes of others"):
+        GroupsV2("k1", root=tmp_path / "cgroup", proc=proc, agent=17).make("c1", LIMITS)
+    assert not (home / "agent").exists()
+    assert (home / "cgroup.subtree_control").read_text() == ""
 
 
 def test_v2_finds_its_place_again_from_the_leaf(

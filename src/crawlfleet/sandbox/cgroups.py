@@ -158,7 +158,11 @@ class GroupsV2:
     """By version 2: one tree. The agent's own group must be its to divide, as systemd's
     `Delegate=yes` or a container makes it."""
 
-    def __init__(self, key: str, *, root: Path = ROOT, proc: Path = PROC) -> None:
+    def __init__(
+        self, key: str, *, root: Path = ROOT, proc: Path = PROC, agent: int | None = None
+    ) -> None:
+        """`agent` is the process whose group it is, if not this one."""
+        self._agent = os.getpid() if agent is None else agent
         self._key = key
         self._root = root
         self._proc = proc
@@ -188,7 +192,7 @@ class GroupsV2:
         """The agent's group, with all controllers given to the groups in it.
 
         A group that is divided can hold no process itself, unless it is the root; so whoever is
-        in it moves into a leaf first.
+        in it moves into a leaf first: the agent and what it started, and nobody else.
         """
         # Beside those of version 1, its tree has a place of its own.
         top = self._root if (self._root / "cgroup.controllers").exists() else self._root / "unified"
@@ -203,14 +207,29 @@ class GroupsV2:
         offered = set(_read(home / "cgroup.controllers").split())
         if missing := [each for each in CONTROLLERS if each not in offered]:
             raise FileNotFoundError(f"no controller {', '.join(missing)} in {home}")
-        if home != top:
+        # Of the top of all groups the kernel makes no such file; that of a container has it.
+        if (home / "cgroup.type").exists():
+            found = _read(home / "cgroup.procs").split()
+            if others := [pid for pid in found if not self._is_own(int(pid))]:
+                raise PermissionError(
+                    f"{home} holds processes of others ({', '.join(others[:5])}); give the worker "
+                    "a group of its own, as systemd does with Delegate=yes"
+                )
             leaf = home / AGENTS_LEAF
             leaf.mkdir(exist_ok=True)
-            for pid in _read(home / "cgroup.procs").split():
+            for pid in found:
                 with contextlib.suppress(ProcessLookupError):
                     _put(leaf / "cgroup.procs", pid)
         _put(home / "cgroup.subtree_control", " ".join(f"+{each}" for each in CONTROLLERS))
         return home
+
+    def _is_own(self, pid: int) -> bool:
+        """Whether it is the agent, or descends from it."""
+        while pid > 1 and pid != self._agent:
+            # The name may hold anything, parentheses too; the parent follows the last one.
+            after = _read(self._proc / str(pid) / "stat").rpartition(")")[2].split()
+            pid = int(after[1]) if len(after) > 1 else 0
+        return pid == self._agent
 
 
 def _limit_v1(folder: Path, controller: str, limits: Limits) -> None:

@@ -90,6 +90,7 @@ def tried(check: Callable[[], None]) -> str:
 
 def _checks() -> dict[Layer, Callable[[], None]]:
     uid = None if tried(_become_another) else CELL_UID
+    agent = os.getppid()  # who asked: it and this are all that may be moved
     checks: dict[Layer, Callable[[], None]] = {
         Layer.RLIMITS: _limit,
         Layer.WATCHDOG: kernel.adopt_orphans,
@@ -100,7 +101,7 @@ def _checks() -> dict[Layer, Callable[[], None]]:
         Layer.USER_NAMESPACE: lambda: _own_users(uid),
         Layer.MOUNT_NAMESPACE: lambda: _build(uid),
         Layer.CGROUP_V1: lambda: _enter(GroupsV1(_key())),
-        Layer.CGROUP_V2: lambda: _enter(GroupsV2(_key())),
+        Layer.CGROUP_V2: lambda: _enter(GroupsV2(_key(), agent=agent)),
     }
     for layer in NAMESPACES:
         checks[layer] = lambda layer=layer: _leave(layer, uid)  # type: ignore[misc]
