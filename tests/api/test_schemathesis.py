@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
-from plain_http import Master, Node
+from plain_http import Master, Node, deploy
 from schemathesis.checks import CHECKS, load_all_checks
 
 from crawlfleet.api.app import ROUTES
@@ -41,6 +41,7 @@ def ids(master: Master) -> dict[str, str]:
         "project_id": "there",
         "cluster_id": "there",
         "key_id": master.key("found", "viewer")[0],
+        "bundle_id": deploy(master, "there", "there")["name"],
         "join_token_id": master.join_token()[0],
         "schedule_id": master.post(
             "/api/v1/schedules",

@@ -24,6 +24,7 @@ from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite.harness import must, take_lead
 from crawlfleet.testing.store_suite.samples import (
     AWKWARD,
+    FULL_BUNDLE,
     FULL_CLUSTER,
     FULL_EVENT,
     FULL_EXECUTION,
@@ -90,6 +91,7 @@ async def fill(store: Store) -> None:
             executions=(FULL_EXECUTION, make_execution(2, task_id="task-0002")),
             keys=(FULL_KEY,),
             schedules=(FULL_SCHEDULE,),
+            bundles=(FULL_BUNDLE,),
             firings=(FULL_FIRING,),
             configurations=(make_configuration(),),
             claims=(make_claim(expires_at=NEVER), make_claim(key="other")),
