@@ -17,6 +17,9 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import alarms
 from crawlfleet.control.alarms import Alarms
+from crawlfleet.control.bundles import Bundles
+from crawlfleet.control.holding import Holding
+from crawlfleet.control.projects import Projects
 from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
@@ -97,9 +100,16 @@ class Master:
         self.store = store
         self.state = FleetState(store=store, system=system)
         rules = AdmissionRules(strategies=default_rules().strategies)
-        tasks = Tasks(
-            store=store, state=self.state, system=system, rules=rules, settings=TaskSettings()
+        limits = TaskSettings()
+        common: dict[str, Any] = {"store": store, "state": self.state, "system": system}
+        bundles = Bundles(
+            **common,
+            holding=Holding(store=store, state=self.state),
+            projects=Projects(**common),
+            settings=limits,
+            archives=None,
         )
+        tasks = Tasks(**common, rules=rules, settings=limits, bundles=bundles)
         self.schedules = Schedules(store=store, state=self.state, system=system, tasks=tasks)
         self._alarms = Alarms(store=store, state=self.state, system=system, tasks=tasks)
 
