@@ -37,6 +37,8 @@ INTERRUPTED: Final = 130
 ENDED_EARLY: Final = 3
 NOTHING_FETCHED: Final = 4
 ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
+MOMENT_S: Final = 0.5
+"""A master hears of the start of an execution up to so much later."""
 LAST_FIGURES_S: Final = 5.0
 """The last figures of a crawl travel apart from its end."""
 EXPLAIN_EVERY: Final = 5
@@ -313,7 +315,7 @@ def summary_of(
     begun = crawl.started_at or crawl.created_at
     elapsed_s = (crawl.finished_at - begun).total_seconds() if crawl.finished_at else 0.0
     why = "finished" if finished else "ended early, as ordered"
-    if not finished and most_s is not None and elapsed_s >= most_s:
+    if not finished and most_s is not None and elapsed_s >= most_s - MOMENT_S:
         why = f"limits.max_seconds ({most_s:g}) are over"
     return Summary(
         finished=finished,
