@@ -13,6 +13,7 @@ from tests.sandbox import attempts, escapes
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.xdist_group("escapes"),  # whether one lives on is seen among all processes
     pytest.mark.skipif(sys.platform != "linux", reason="Linux only"),
     pytest.mark.skipif(os.geteuid() != 0, reason="plays root and a plain user"),
 ]
