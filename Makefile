@@ -4,6 +4,8 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.7
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# Most of the long tests wait for processes that they have started.
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 ARGS ?=
 
 BIN := .venv/bin
@@ -36,7 +38,7 @@ run: $(READY) ## Start a fleet on this machine, with work to watch
 .PHONY: test
 # The packages of the page are there before the tests, several of which need them at once.
 test: $(READY) servers $(PAGE_READY) ## Run every test
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n $(TEST_JOBS) --dist loadgroup $(ARGS)
 
 .PHONY: check
 check: $(READY) ## Format, lint, types, layers and the fast tests, in under a minute

@@ -250,6 +250,7 @@ def test_nodes_have_a_history_and_labels(fleet: LocalFleet) -> None:
                         break
                     await asyncio.sleep(0.5)
             assert all(0 < sample.memory_usage <= 1 for sample in history.items)
+            node = (await client.nodes())[0]  # its health is judged by now
             changed = await client.change_node(node.id, labels={"rack": "7"}, version=node.version)
             assert changed.labels["rack"] == "7"
             with pytest.raises(CrawlfleetError, match="changed since"):

@@ -167,13 +167,15 @@ def test_many_cells_leave_nothing(tmp_path: Path, best: Isolation) -> None:
         return took
 
     fds = len(list(Path("/proc/self/fd").iterdir()))
+    others = {*psutil.Process().children(recursive=True)}
     with_sandbox(tmp_path, best, scenario)
     place = Premises(tmp_path / "sandbox")
     assert traces(place.key) == []
     assert not list(place.cells.iterdir())
     place.close()
     assert len(list(Path("/proc/self/fd").iterdir())) <= fds + 2
-    assert not [each for each in psutil.Process().children(recursive=True) if _runs(each)]
+    children = {*psutil.Process().children(recursive=True)} - others
+    assert not [each for each in children if _runs(each)]
 
 
 AGENT = """

@@ -67,6 +67,7 @@ def with_pool(
     **sandbox: object,
 ) -> T:
     async def main() -> T:
+        others = {*psutil.Process().children()}
         settings = WorkerSettings(
             slots=2, python_allow=("usercode:*",), sandbox=SandboxSettings(**sandbox)
         )
@@ -81,7 +82,8 @@ def with_pool(
                 return await scenario(pool)
         finally:
             await pool.close()
-            assert not [child for child in psutil.Process().children() if child.is_running()]
+            children = {*psutil.Process().children()} - others
+            assert not [child for child in children if child.is_running()]
             assert not list(place.cells.iterdir())
 
     return asyncio.run(main())
