@@ -18,6 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -218,8 +219,14 @@ async def _outcomes(
 
 
 def _is_gone() -> bool:
-    lines = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
-    return not any(PROGRAM in line and "outlive" in line for line in lines)
+    """Within moments: it would live for thirty seconds."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        lines = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
+        if not any(PROGRAM in line and "outlive" in line for line in lines):
+            return True
+        time.sleep(0.1)
+    return False
 
 
 _LIMITS_BY: Final = {
