@@ -1,5 +1,6 @@
 """On what a benchmark ran, and how much else the machine had to do."""
 
+import argparse
 import contextlib
 import os
 import platform
@@ -51,6 +52,17 @@ def machine(load_wait_s: float) -> Machine:
         load_before=os.getloadavg()[0],
         load_wait_s=load_wait_s,
         source=_source(),
+    )
+
+
+def add_wait(parser: argparse.ArgumentParser) -> None:
+    """Let it be asked for by `--wait`."""
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=0.0,
+        metavar="MINUTES",
+        help=f"wait up to so long for a load average below {QUIET_LOAD}",
     )
 
 

@@ -22,7 +22,7 @@ from bench.crawl.figures import Measured, Report, median
 from bench.crawl.floor import Floor, fetch_all
 from bench.crawl.profile import profiled
 from bench.crawl.turn import Place, Turn, WrongWork, crawl, served
-from bench.machine import QUIET_LOAD, await_quiet, machine
+from bench.machine import add_wait, await_quiet, machine
 
 ROUNDS: Final = 3
 QUICK_SHARE: Final = 0.2
@@ -115,13 +115,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names)
     parser.add_argument("--rounds", type=int, help=f"{ROUNDS} unless told")
     parser.add_argument("--profile", action="store_true", help="also where our own CPU goes")
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=0.0,
-        metavar="MINUTES",
-        help=f"wait up to so long for a load average below {QUIET_LOAD}",
-    )
+    add_wait(parser)
     return parser.parse_args(arguments)
 
 

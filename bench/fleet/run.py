@@ -10,7 +10,7 @@ from rich.console import Console
 from bench.fleet.crowd import Idle, Loaded, Return, measure_idle, measure_load
 from bench.fleet.recovery import Recovery, measure_recovery
 from bench.fleet.scaling import Scaling, measure_scaling
-from bench.machine import Machine, await_quiet, machine
+from bench.machine import Machine, add_wait, await_quiet, machine
 from bench.sheets import Sheet, show
 
 
@@ -29,13 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument("--nodes", type=int, help="under load; 1,000, or 200 with --quick")
     parser.add_argument("--rate", type=int, default=600, help="tasks a second; 600")
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=0.0,
-        metavar="MINUTES",
-        help="wait up to so long for a load average below 0.7",
-    )
+    add_wait(parser)
     options = parser.parse_args(arguments)
     console = Console()
     figures = _measure(options, console)

@@ -15,7 +15,7 @@ from rich.console import Console
 from bench import sheets
 from bench.frontier import redis, served, sqlite
 from bench.frontier.work import KINDS, NEW, Figures
-from bench.machine import QUIET_LOAD, Machine, await_quiet, machine
+from bench.machine import Machine, add_wait, await_quiet, machine
 from bench.sheets import Sheet
 from crawlfleet.testing.many_urls import LINKS, PAGES, Told
 
@@ -56,13 +56,7 @@ def main(arguments: list[str] | None = None) -> Report:
     )
     parser.add_argument("--rounds", type=int, help="40, or 20 with --quick")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=0.0,
-        metavar="MINUTES",
-        help=f"wait up to so long for a load average below {QUIET_LOAD}",
-    )
+    add_wait(parser)
     options = parser.parse_args(arguments)
     console = Console(width=170)
     rounds = options.rounds or (20 if options.quick else 40)

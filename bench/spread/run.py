@@ -21,7 +21,7 @@ from bench import peers, sheets
 from bench.crawl import crawlers
 from bench.crawl.floor import fetch_all
 from bench.crawl.turn import Place, WrongWork, crawl, served
-from bench.machine import QUIET_LOAD, await_quiet, machine
+from bench.machine import add_wait, await_quiet, machine
 from bench.spread import tables
 from bench.spread.contenders import CONTENDERS, Contender
 from bench.spread.figures import Alone, Killed, Report, Settings, Spread, spread_of
@@ -210,13 +210,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     names = [each.name for each in CONTENDERS]
     parser.add_argument("--who", nargs="+", metavar="NAME", choices=names, default=names)
     parser.add_argument("--rounds", type=int, help=f"{ROUNDS} unless told")
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=0.0,
-        metavar="MINUTES",
-        help=f"wait up to so long for a load average below {QUIET_LOAD}",
-    )
+    add_wait(parser)
     return parser.parse_args(arguments)
 
 

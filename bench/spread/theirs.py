@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 import psutil
 
+from bench.crawl.crawlers import PROGRAMS as SCRAPY_PROGRAMS
 from bench.peers import FOLDER
 from bench.spread.ours import asked
 from bench.spread.turn import Item, Turn, judged
@@ -52,7 +53,9 @@ class Spiders:
         self._outputs.append(output)
         python = VENV / "bin" / "python"
         command = [python, PROGRAM, self._kind, self._server.url(), output, str(self._concurrency)]
-        self._programs.append(Program(command, folder=self._folder))
+        # Its settings are those of Scrapy by itself, which lie beside that program.
+        environment = {"PYTHONPATH": str(SCRAPY_PROGRAMS)}
+        self._programs.append(Program(command, folder=self._folder, environment=environment))
 
     def until_ready(self) -> None:
         """All of them have asked Redis for something to do; two connections each."""

@@ -16,7 +16,7 @@ import msgspec
 from rich.console import Console
 
 from bench import sheets
-from bench.machine import QUIET_LOAD, await_quiet, first_line, machine
+from bench.machine import add_wait, await_quiet, first_line, machine
 from bench.peers import Missing
 from bench.tasks import floor, measures, setup, tables
 from bench.tasks.figures import Measured, Report, Round, summed_up
@@ -231,13 +231,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         help="also crawlfleet on PostgreSQL: on the server of that URL, whose CPU is not measured,"
         " or without URL on the one that this benchmark starts",
     )
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=0.0,
-        metavar="MINUTES",
-        help=f"wait up to so long for a load average below {QUIET_LOAD}",
-    )
+    add_wait(parser)
     return parser.parse_args(arguments)
 
 

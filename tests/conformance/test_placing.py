@@ -469,8 +469,8 @@ def test_no_frontier_is_begun_at_the_master_beside_one_on_redis(
         mine = fleet.begin("exec-1")
         state: Any = SimpleNamespace(leases=fleet.leases)
 
-        async def lease_of(node_id: str, *, execution_id: str, **_: Any) -> Lease | None:
-            return fleet.leases.get(execution_id)
+        async def lease_of(node_id: str, call: FrontierCall) -> Lease | None:
+            return fleet.leases.get(call.execution_id)
 
         holding: Any = SimpleNamespace(lease=lease_of)
         frontiers = Frontiers(

@@ -83,8 +83,8 @@ class PlayedMaster:
         self.frontiers = Frontiers(state=state, holding=self, shelf=self._shelf)  # type: ignore[arg-type]
         self.frontiers._leads = True
 
-    async def lease(self, node_id: str, *, execution_id: str, **_: Any) -> Lease | None:
-        return self.leases.get(execution_id)
+    async def lease(self, node_id: str, call: FrontierCall) -> Lease | None:
+        return self.leases.get(call.execution_id)
 
     async def restart(self) -> None:
         """What was in memory is gone."""

@@ -17,44 +17,15 @@ from lxml import html
 from scrapy.crawler import CrawlerProcess
 from scrapy.linkextractors import LinkExtractor
 from scrapy_redis.spiders import RedisSpider
+from scrapy_settings import BARE, COMMON
 
-COMMON = {
-    "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
-    "ASYNCIO_EVENT_LOOP": "uvloop.Loop",
-    "LOG_ENABLED": False,
-    "CONCURRENT_REQUESTS": 64,
-    "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+SHARED = {
+    **COMMON,
     "DOWNLOAD_DELAY": 0,
-    "CONCURRENT_ITEMS": 8,  # it makes as many tasks for each page; stock are 100
-    "ROBOTSTXT_OBEY": False,
-    "RETRY_ENABLED": False,
-    "COOKIES_ENABLED": False,
-    "REDIRECT_ENABLED": False,
-    "TELNETCONSOLE_ENABLED": False,
-    "STATS_DUMP": False,
-    "DOWNLOADER_STATS": False,
-    "REFERER_ENABLED": False,
-    "DEPTH_STATS_VERBOSE": False,
-    "MEMUSAGE_ENABLED": False,
-    "EXTENSIONS": {
-        "scrapy.extensions.logstats.LogStats": None,
-        "scrapy.extensions.corestats.CoreStats": None,
-        "scrapy.extensions.logcount.LogCount": None,
-        "scrapy.extensions.remote_control.RemoteControl": None,
-    },
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
     "SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.FifoQueue",
     "SCHEDULER_PERSIST": True,
-}
-BARE = {
-    "DOWNLOADER_MIDDLEWARES_BASE": {},
-    "SPIDER_MIDDLEWARES_BASE": {
-        "scrapy.spidermiddlewares.start.StartSpiderMiddleware": 25,  # the engine wants this one
-    },
-    "EXTENSIONS_BASE": {},
-    "EXTENSIONS": {},
-    "STATS_CLASS": "scrapy.statscollectors.DummyStatsCollector",
 }
 
 
@@ -110,7 +81,7 @@ class ByHand(Shared):
 
 
 kind, redis, output = sys.argv[1:4]
-settings = {**COMMON, "REDIS_URL": redis}
+settings = {**SHARED, "REDIS_URL": redis}
 if len(sys.argv) > 4:
     settings["CONCURRENT_REQUESTS_PER_DOMAIN"] = int(sys.argv[4])
 if kind == "tuned":

@@ -189,12 +189,7 @@ class Bundles:
 
     async def give(self, node_id: str, call: BundleCall) -> BundleReply:
         """The code of an execution that the node holds."""
-        lease = await self._holding.lease(
-            node_id,
-            session_id=call.session_id,
-            execution_id=call.execution_id,
-            token=call.token,
-        )
+        lease = await self._holding.lease(node_id, call)
         if lease is None:
             return BundleReply(refusal=f"{call.execution_id} is not held by {node_id}")
         wanted = lease.task.bundle

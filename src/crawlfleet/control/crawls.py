@@ -98,12 +98,7 @@ class Crawls:
 
     async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
         """Keep a segment of an execution that the node holds; the same again changes nothing."""
-        lease = await self._holding.lease(
-            node_id,
-            session_id=upload.session_id,
-            execution_id=upload.execution_id,
-            token=upload.token,
-        )
+        lease = await self._holding.lease(node_id, upload)
         if lease is None:
             return SegmentReply(
                 verdict=Verdict.STALE, message=f"{upload.execution_id} is not held by {node_id}"

@@ -19,7 +19,7 @@ from crawlfleet.control.served import Gone, Served
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.turns import Turns
 from crawlfleet.core import asking, talk
-from crawlfleet.core.shared_crawl import crawl_of, rules_of
+from crawlfleet.core.shared_crawl import at_work, crawl_of, rules_of
 from crawlfleet.errors import Busy, ConfigError, NotFound, Refused, StoreUnavailable
 from crawlfleet.model import frontier_talk as said
 from crawlfleet.model.crawl import CrawlParameters
@@ -66,12 +66,7 @@ class Frontiers:
     async def ask(self, node_id: str, call: FrontierCall) -> FrontierReply:
         """Do what an execution of the node asks. Raises `Busy` while another master leads, and
         `StoreUnavailable` when the disk does not do what it should: then ask again."""
-        lease = await self._holding.lease(
-            node_id,
-            session_id=call.session_id,
-            execution_id=call.execution_id,
-            token=call.token,
-        )
+        lease = await self._holding.lease(node_id, call)
         if lease is None:
             return _stale(call.execution_id, node_id)
         try:
@@ -247,9 +242,7 @@ class Frontiers:
         return served
 
     def _living(self, crawl_id: str) -> set[str]:
-        """The executions that work for a crawl now."""
-        leases = self._state.leases.items()
-        return {id for id, lease in leases if crawl_of(lease.task) == crawl_id}
+        return at_work(self._state.leases, crawl_id)
 
     async def _close(self, crawl_id: str) -> None:
         served = self._served.pop(crawl_id, None)

@@ -1,8 +1,21 @@
 """Whether a node may speak for an execution: while it holds the lease, and under its token."""
 
+from typing import Protocol
+
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.attempts import Lease
 from crawlfleet.ports.store import Store
+
+
+class HeldCall(Protocol):
+    """Whatever an execution has to say: it names the lease under which it speaks."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def execution_id(self) -> str: ...
+    @property
+    def token(self) -> int: ...
 
 
 class Holding:
@@ -12,10 +25,9 @@ class Holding:
         self._store = store
         self._state = state
 
-    async def lease(
-        self, node_id: str, *, session_id: str, execution_id: str, token: int
-    ) -> Lease | None:
+    async def lease(self, node_id: str, call: HeldCall) -> Lease | None:
         """The living lease, if it is this node's to act under."""
+        session_id, execution_id = call.session_id, call.execution_id
         if session_id not in self._state.sessions:
             await self._state.renewal.nodes([node_id])
         if execution_id not in self._state.leases:
@@ -29,4 +41,4 @@ class Holding:
             return None
         execution = lease.execution
         mine = execution.node_id == node_id and execution.session_id == session_id
-        return lease if mine and execution.token == token else None
+        return lease if mine and execution.token == call.token else None

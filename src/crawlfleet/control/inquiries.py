@@ -85,12 +85,7 @@ class Inquiries:
     async def answer(self, node_id: str, call: InquiryCall) -> Finding:
         """What an execution of that node wants to know. Raises `Busy` while another master has
         the ledger."""
-        lease = await self._holding.lease(
-            node_id,
-            session_id=call.session_id,
-            execution_id=call.execution_id,
-            token=call.token,
-        )
+        lease = await self._holding.lease(node_id, call)
         if lease is None:
             return Finding(refusal=f"{call.execution_id} is not held by {node_id}")
         try:

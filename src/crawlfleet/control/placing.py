@@ -16,7 +16,7 @@ import msgspec
 
 from crawlfleet.control.placed_crawl import PlacedCrawl, parameters_of
 from crawlfleet.control.state import FleetState
-from crawlfleet.core.shared_crawl import counted_in, crawl_of, rules_of, wants_server
+from crawlfleet.core.shared_crawl import at_work, counted_in, crawl_of, rules_of, wants_server
 from crawlfleet.errors import (
     Busy,
     ConfigError,
@@ -418,8 +418,7 @@ class Placing:
         return status is None or status in TERMINAL
 
     def _living(self, crawl_id: str) -> set[str]:
-        leases = self._state.leases.items()
-        return {id for id, lease in leases if crawl_of(lease.task) == crawl_id}
+        return at_work(self._state.leases, crawl_id)
 
     async def _close(self, crawl_id: str) -> None:
         crawl = self._crawls.pop(crawl_id, None)

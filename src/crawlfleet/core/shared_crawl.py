@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from crawlfleet.core.attempts import Lease
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.model.output import SINKS, Receipt, Stream
@@ -34,6 +35,11 @@ def crawl_of(task: Task) -> str:
     """The id under which the output and the frontier of a crawl are kept: that of the task that
     was submitted, also for those that it was split into."""
     return task.parent_id or task.id
+
+
+def at_work(leases: Mapping[str, Lease], crawl_id: str) -> set[str]:
+    """The executions that work for a crawl, of those that have a lease."""
+    return {id for id, lease in leases.items() if crawl_of(lease.task) == crawl_id}
 
 
 def counted_in(receipts: Mapping[str, Any]) -> dict[Stream, dict[str, int]]:

@@ -17,7 +17,7 @@ import msgspec
 
 from crawlfleet.backends.frontier.redis import steps
 from crawlfleet.backends.frontier.redis.receipts import Numbers
-from crawlfleet.backends.frontier.redis.records import SEED, STATUS, Kept, id_of, read
+from crawlfleet.backends.frontier.redis.records import SEED, Kept, id_of, read
 from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.model.frontier_place import FrontierPlace
@@ -310,21 +310,7 @@ def _record(db: sqlite3.Connection, id: int) -> UrlRecord | None:
     page = None
     if kept.partition != SEED and (source := _found(db, id_of(kept.page))) is not None:
         page = source[0].url(source[1])
-    return UrlRecord(
-        id=id,
-        url=kept.url(host),
-        host=host,
-        status=STATUS[kept.state],
-        depth=kept.depth,
-        attempts=kept.attempts,
-        found_on=page,
-        found_at=kept.found_at,
-        due=kept.due,
-        outcome=kept.outcome,
-        http_status=kept.status,
-        at=kept.at,
-        note=kept.note,
-    )
+    return kept.shown(id, host, page)
 
 
 def _found(db: sqlite3.Connection, id: int) -> tuple[Kept, str] | None:

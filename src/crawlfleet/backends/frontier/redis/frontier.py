@@ -18,7 +18,6 @@ from crawlfleet.backends.frontier.redis.partition import FENCE, INTAKE, Partitio
 from crawlfleet.backends.frontier.redis.preparation import prepare
 from crawlfleet.backends.frontier.redis.records import (
     SEED,
-    STATUS,
     host_figures,
     id_bytes,
     id_of,
@@ -295,21 +294,7 @@ class RedisFrontier:
             if source is not None:
                 there = read(source[1])
                 page = there.url(await source[0].host(there.host))
-        return UrlRecord(
-            id=id,
-            url=kept.url(host),
-            host=host,
-            status=STATUS[kept.state],
-            depth=kept.depth,
-            attempts=kept.attempts,
-            found_on=page,
-            found_at=kept.found_at,
-            due=kept.due,
-            outcome=kept.outcome,
-            http_status=kept.status,
-            at=kept.at,
-            note=kept.note,
-        )
+        return kept.shown(id, host, page)
 
     async def _find(self, id: bytes, number: int | None = None) -> tuple[Partition, bytes] | None:
         some = self._partitions if number is None else [self._partitions[number]]

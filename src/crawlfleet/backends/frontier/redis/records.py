@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.model.frontier import HostFigures, Link, Waiting
+from crawlfleet.model.frontier import HostFigures, Link, UrlRecord, Waiting
 
 HEAD: Final = struct.Struct("<BHBBH5sIdH8sB3s")
 TAIL: Final = struct.Struct("<ddHB")
@@ -80,6 +80,24 @@ class Kept(NamedTuple):
 
     def url(self, host: str) -> str:
         return host + self.tail if self.is_tail else self.tail
+
+    def shown(self, id: int, host: str, found_on: str | None) -> UrlRecord:
+        """As people are told of it; `found_on` is the page that led here."""
+        return UrlRecord(
+            id=id,
+            url=self.url(host),
+            host=host,
+            status=STATUS[self.state],
+            depth=self.depth,
+            attempts=self.attempts,
+            found_on=found_on,
+            found_at=self.found_at,
+            due=self.due,
+            outcome=self.outcome,
+            http_status=self.status,
+            at=self.at,
+            note=self.note,
+        )
 
 
 def read(record: bytes) -> Kept:
