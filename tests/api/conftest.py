@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from plain_http import Master, started
+
+from tests.api.plain_http import Master, started
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Records what a node of this version and its master say to each other.
 
-    python tests/api/record_node_protocol.py
+    python -m tests.api.record_node_protocol
 
 writes those of `recordings/node-protocol-N.json` and `-N-….json` that are not there yet, N
 being the version of the protocol. A recording is kept
@@ -17,8 +17,6 @@ from typing import Any, Final
 import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-from plain_http import Master, archive, started
 
 from crawlfleet.core import talk
 from crawlfleet.model.bundle import BundleCall
@@ -54,6 +52,7 @@ from crawlfleet.model.messages import (
 from crawlfleet.model.output import Run, Segment, SegmentUpload
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.task import ErrorClass, TaskError
+from tests.api.plain_http import Master, archive, started
 
 FOLDER: Final = Path(__file__).parent / "recordings"
 NAMED: Final = ("node_id", "session_id", "execution_id", "task_id", "node_token")

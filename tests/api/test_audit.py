@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 import pytest
-from plain_http import Master, Node, archive, dead_task, deploy, sign_in
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import is_audited
 from crawlfleet.model.key import Role
+from tests.api.plain_http import Master, Node, archive, dead_task, deploy, sign_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api audit")]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import pytest
-from plain_http import MAX_BODY_MB, Answer, Master, Node
 
 from crawlfleet.model.key import Role
+from tests.api.plain_http import MAX_BODY_MB, Answer, Master, Node
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api bad input")]
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plain_http import CrawlingNode, Master
+
+from tests.api.plain_http import CrawlingNode, Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api crawls")]
 

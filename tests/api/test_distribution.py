@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from plain_http import Master
+
+from tests.api.plain_http import Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api distribution")]
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from plain_http import Answer, Master, started
+
+from tests.api.plain_http import Answer, Master, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api door")]
 

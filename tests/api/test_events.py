@@ -10,10 +10,10 @@ from contextlib import closing, contextmanager
 from typing import Any, Final
 
 import pytest
-from plain_http import Master, started
 
 from crawlfleet.errors import MasterUnreachable, Unauthenticated
 from crawlfleet.testing.local_fleet import LocalFleet
+from tests.api.plain_http import Master, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api events")]
 

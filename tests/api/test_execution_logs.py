@@ -8,9 +8,9 @@ from itertools import count
 from typing import Any, Final
 
 import pytest
-from plain_http import Master, Node
 
 from crawlfleet.model.key import Role
+from tests.api.plain_http import Master, Node
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api logs")]
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Final
 
 import pytest
-from plain_http import Master
 
 from crawlfleet.model.key import Role
+from tests.api.plain_http import Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api keys")]
 

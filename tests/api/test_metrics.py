@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from plain_http import Master
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawlfleet.api.app import ROUTES
+from tests.api.plain_http import Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api metrics")]
 

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import inspect
-from plain_http import Master
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import Route
@@ -22,6 +21,7 @@ from crawlfleet.client.link import HttpControlLink
 from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import OLDEST_PROTOCOL, PROTOCOL, Registration
+from tests.api.plain_http import Master
 
 RECORDINGS = Path(__file__).parent / "recordings"
 VERSIONS = range(OLDEST_PROTOCOL, PROTOCOL + 1)

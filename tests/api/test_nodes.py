@@ -6,9 +6,9 @@ from itertools import count
 from typing import Any, Final
 
 import pytest
-from plain_http import Master, Node, started
 
 from crawlfleet.model.key import Role
+from tests.api.plain_http import Master, Node, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api nodes")]
 

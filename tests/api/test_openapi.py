@@ -7,13 +7,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from plain_http import Master
 
 from crawlfleet import __version__
 from crawlfleet.api import page
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.openapi import PROBLEMS, describe
 from crawlfleet.api.routing import Nothing, Route
+from tests.api.plain_http import Master
 
 DOCUMENT: Final = describe(ROUTES, version="1.2.3")
 OPERATIONS: Final = {

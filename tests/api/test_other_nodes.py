@@ -7,7 +7,8 @@ belongs to another.
 from typing import Any, NamedTuple
 
 import pytest
-from plain_http import Master, Node
+
+from tests.api.plain_http import Master, Node
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api other nodes")]
 

@@ -6,12 +6,12 @@ import zlib
 from typing import Any
 
 import pytest
-from plain_http import MAX_BODY_MB, Master
 
 from crawlfleet.client import transport as transport_module
 from crawlfleet.client.transport import Transport
 from crawlfleet.core.packing import pack, unpack
 from crawlfleet.model.views import TaskPage
+from tests.api.plain_http import MAX_BODY_MB, Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api packed")]
 

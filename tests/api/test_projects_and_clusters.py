@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
 
 import pytest
-from plain_http import Answer, Master, dead_task, started
 
 from crawlfleet.api.dead_letters import Kind
 from crawlfleet.model.key import Role
 from crawlfleet.model.task import ErrorClass
+from tests.api.plain_http import Answer, Master, dead_task, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api projects")]
 

@@ -9,11 +9,11 @@ import time
 from typing import Any, Final, NamedTuple
 
 import pytest
-from plain_http import CrawlingNode, Master, Node, deploy, sign_in
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import Route, Scope
 from crawlfleet.model.key import Role
+from tests.api.plain_http import CrawlingNode, Master, Node, deploy, sign_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api roles")]
 

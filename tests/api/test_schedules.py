@@ -4,7 +4,8 @@ import time
 from typing import Any, Final
 
 import pytest
-from plain_http import Master
+
+from tests.api.plain_http import Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api schedules")]
 

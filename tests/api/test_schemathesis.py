@@ -5,11 +5,11 @@ from typing import Any, Final
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
-from plain_http import Master, Node, deploy
 from schemathesis.checks import CHECKS, load_all_checks
 
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.openapi import describe
+from tests.api.plain_http import Master, Node, deploy
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api schemathesis")]
 

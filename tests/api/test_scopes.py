@@ -5,7 +5,8 @@ import time
 from typing import Any, Final, NamedTuple
 
 import pytest
-from plain_http import Master, dead_task
+
+from tests.api.plain_http import Master, dead_task
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api scopes")]
 

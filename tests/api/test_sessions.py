@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from plain_http import Answer, Master, sign_in, started
 
 from crawlfleet.model.key import Role
+from tests.api.plain_http import Answer, Master, sign_in, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api sessions")]
 

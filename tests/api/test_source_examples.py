@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
-from plain_http import Answer, Master
 
 from crawlfleet.model.key import Role
+from tests.api.plain_http import Answer, Master
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api source examples")]
 

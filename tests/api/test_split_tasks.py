@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from plain_http import Master, Node
+
+from tests.api.plain_http import Master, Node
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api tasks")]
 

@@ -10,7 +10,8 @@ from contextlib import closing
 from typing import Any, Final
 
 import pytest
-from plain_http import Answer, Master, Node
+
+from tests.api.plain_http import Answer, Master, Node
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api tasks")]
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from schemas import Schemas
 
 from crawlfleet.testing.servers import PostgresServer, RedisServer, postgres_server, redis_server
+from tests.conformance.schemas import Schemas
 
 # Children that are to be killed start from one process that has these imported, and what they bring
 # along. Our own names would be in its command line, by which other tests tell the processes of a

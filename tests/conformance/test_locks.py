@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from schemas import Schemas
 
 from crawlfleet import plugins
 from crawlfleet.backends.locks.memory import MemoryLocks
@@ -18,6 +17,7 @@ from crawlfleet.ports.lock import Locks
 from crawlfleet.testing.lock_suite import LockSuite, SharedLockSuite
 from crawlfleet.testing.lock_suite.harness import must_take
 from crawlfleet.testing.servers import PostgresServer, RedisServer, redis_server
+from tests.conformance.schemas import Schemas
 
 pytestmark = pytest.mark.slow
 

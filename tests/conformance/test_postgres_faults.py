@@ -16,9 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
-import committer
 import pytest
-from schemas import Schemas
 
 from crawlfleet.backends.postgres import PostgresStore
 from crawlfleet.backends.sql.postgres import connections, statements, trouble
@@ -27,6 +25,8 @@ from crawlfleet.ports.store import Change
 from crawlfleet.testing.servers import PostgresServer, postgres_server
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import make_event, make_task
+from tests.conformance import committer
+from tests.conformance.schemas import Schemas
 
 pytestmark = pytest.mark.slow
 

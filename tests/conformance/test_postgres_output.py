@@ -7,7 +7,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-from schemas import Schemas
 
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl import SinkSpec
@@ -16,6 +15,7 @@ from crawlfleet.ports.sink import PageRecord, Sink
 from crawlfleet.sinks import postgres_table
 from crawlfleet.sinks.table import from_spec
 from crawlfleet.testing.servers import PostgresServer
+from tests.conformance.schemas import Schemas
 
 pytestmark = pytest.mark.slow
 

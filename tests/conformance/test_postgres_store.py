@@ -10,7 +10,6 @@ import asyncpg
 import msgspec
 import pytest
 from msgspec.structs import replace
-from schemas import Schemas
 
 from crawlfleet import plugins
 from crawlfleet.backends.postgres import PostgresStore
@@ -32,6 +31,7 @@ from crawlfleet.testing.store_suite.samples import (
     make_session,
     make_task,
 )
+from tests.conformance.schemas import Schemas
 
 pytestmark = pytest.mark.slow
 

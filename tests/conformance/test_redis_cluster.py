@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from redis_crawlers import Journal, Web, check_books, crawl
-from redis_nodes import redis_cluster
 
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
 from crawlfleet.errors import ConfigError
@@ -16,6 +14,8 @@ from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.testing.frontier_suite import FrontierSuite
 from crawlfleet.testing.servers import RedisServer
+from tests.conformance.redis_crawlers import Journal, Web, check_books, crawl
+from tests.conformance.redis_nodes import redis_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("redis-cluster")]
 

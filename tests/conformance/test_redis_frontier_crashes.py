@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from redis import exceptions
-from redis_crawlers import Journal, Web, check_books, crawl
 
 from crawlfleet.backends.frontier.redis import line
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
@@ -16,6 +15,7 @@ from crawlfleet.backends.frontier.redis.line import Line
 from crawlfleet.errors import FrontierLost
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.testing.servers import RedisServer, redis_server
+from tests.conformance.redis_crawlers import Journal, Web, check_books, crawl
 
 pytestmark = pytest.mark.slow
 

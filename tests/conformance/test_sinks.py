@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sink_makers
 import zstandard
-from schemas import Schemas
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.ports.sink import Sink
 from crawlfleet.testing.sink_suite import CrashingSinkSuite, Found, Harness, SinkSuite
+from tests.conformance import sink_makers
+from tests.conformance.schemas import Schemas
 
 
 class Files(Harness):

@@ -14,10 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-import committer
 import pytest
 
 from crawlfleet.backends.sqlite import SqliteStore
+from tests.conformance import committer
 
 KILLS = 15
 

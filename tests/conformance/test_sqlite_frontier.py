@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import crawler
 import msgspec
 import pytest
 
@@ -34,6 +33,7 @@ from crawlfleet.testing.frontier_suite.harness import (
     retry,
     visit,
 )
+from tests.conformance import crawler
 
 
 class TestSqliteFrontier(FrontierSuite):

@@ -6,12 +6,12 @@ import struct
 import warnings
 
 import pytest
-from tests.code_archives import entry, packed
 
 from crawlfleet.core import archives, requirements
 from crawlfleet.core.archives import BadArchive
 from crawlfleet.core.requirements import BadRequirement
 from crawlfleet.model.bundle import BundleKind
+from tests.code_archives import entry, packed
 
 SCRAPY_CFG = "[settings]\ndefault = shop.settings\n\n[deploy]\nproject = shop\n"
 

@@ -3,11 +3,11 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placement_worlds import NOW, fleet_of, make_node, need, planned
 
 from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import default_rules
 from crawlfleet.model.resources import Resources
+from tests.core.placement_worlds import NOW, fleet_of, make_node, need, planned
 
 A, B = need(), need(node_type="standard")
 HUNGRY = need(demand=Resources(cpu_cores=99, slots=1))

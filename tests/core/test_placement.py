@@ -5,20 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from placement_worlds import (
-    NOW,
-    amounts,
-    capacities,
-    fleet_of,
-    fleets,
-    make_node,
-    make_task,
-    need,
-    needs,
-    nodes_chosen,
-    planned,
-    queue_of,
-)
 
 from crawlfleet.core.feasibility import NodeClass
 from crawlfleet.core.fleet import Fleet
@@ -37,6 +23,20 @@ from crawlfleet.model.explanation import Cause
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
 from crawlfleet.model.task import Requirement
+from tests.core.placement_worlds import (
+    NOW,
+    amounts,
+    capacities,
+    fleet_of,
+    fleets,
+    make_node,
+    make_task,
+    need,
+    needs,
+    nodes_chosen,
+    planned,
+    queue_of,
+)
 
 LASTING = {
     "other_cluster",

@@ -2,7 +2,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from placement_worlds import (
+
+from crawlfleet.core.feasibility import shortfall
+from crawlfleet.core.fleet import Fleet
+from crawlfleet.core.resources import add, subtract
+from crawlfleet.model.node import Node, NodeStatus
+from crawlfleet.model.resources import NOTHING, Resources
+from tests.core.placement_worlds import (
     amounts,
     fleet_of,
     make_node,
@@ -12,12 +18,6 @@ from placement_worlds import (
     planned,
     queue_of,
 )
-
-from crawlfleet.core.feasibility import shortfall
-from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.resources import add, subtract
-from crawlfleet.model.node import Node, NodeStatus
-from crawlfleet.model.resources import NOTHING, Resources
 
 IDS = [f"n{number}" for number in range(25)]
 

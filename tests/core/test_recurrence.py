@@ -6,12 +6,12 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-import reference_cron as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.core.recurrence import Recurrence, put_off_by
 from crawlfleet.model.schedule import Rule, firing_id
+from tests.core import reference_cron as reference
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 ZONES = (

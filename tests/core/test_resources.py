@@ -1,7 +1,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from placement_worlds import make_task
 
 from crawlfleet.core.resources import (
     LARGEST,
@@ -13,6 +12,7 @@ from crawlfleet.core.resources import (
     subtract,
 )
 from crawlfleet.model.resources import NOTHING, Resources
+from tests.core.placement_worlds import make_task
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from placement_worlds import (
-    amounts,
-    capacities,
-    fleet_of,
-    make_node,
-    need,
-    nodes_chosen,
-    planned,
-    queue_of,
-)
 
 from crawlfleet.core.columns import NodeColumns
 from crawlfleet.core.fleet import Fleet
@@ -27,6 +17,16 @@ from crawlfleet.core.strategies import Ranking
 from crawlfleet.model.node import Node
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Requirement
+from tests.core.placement_worlds import (
+    amounts,
+    capacities,
+    fleet_of,
+    make_node,
+    need,
+    nodes_chosen,
+    planned,
+    queue_of,
+)
 
 BIG = Resources(cpu_cores=4, memory_mb=4096, slots=100)
 REGIONS = [None, "us-east-1", "us", "de", "jp", "mars"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crawling import Command, lines
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
+from tests.crawl.crawling import Command, lines
 
 pytestmark = pytest.mark.slow
 

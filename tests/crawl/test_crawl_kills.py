@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from crawling import Command, lines, told, truth, visits
 
 from crawlfleet.crawl.engine import HAND_IN_EVERY_S, MOST_HELD_PAGES
 from crawlfleet.crawl.neighbourhood import IN_FLIGHT
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
+from tests.crawl.crawling import Command, lines, told, truth, visits
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

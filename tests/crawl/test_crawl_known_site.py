@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from crawling import POLITE, crawl, told, truth, visits
 
 from crawlfleet.model.crawl import Limits, Scope
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
+from tests.crawl.crawling import POLITE, crawl, told, truth, visits
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crawling import Command, lines
 
 from crawlfleet.cli.crawl_outputs import outputs_of
 from crawlfleet.crawl.sinks import name_of
@@ -15,6 +14,7 @@ from crawlfleet.errors import InvalidRequest
 from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.servers import PostgresServer, postgres_server
+from tests.crawl.crawling import Command, lines
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from crawling import POLITE, OddSite, crawl, odd_site, parameters_for, visits
 
 from crawlfleet.crawl import run
 from crawlfleet.crawl.fetch import Fetcher
@@ -19,6 +18,7 @@ from crawlfleet.crawl.suffixes import bundled
 from crawlfleet.model.crawl import CrawlParameters, Politeness
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from crawlfleet.testing.zoo.animal import reply
+from tests.crawl.crawling import POLITE, OddSite, crawl, odd_site, parameters_for, visits
 
 pytestmark = pytest.mark.slow
 

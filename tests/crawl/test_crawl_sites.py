@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from crawling import HASTY, POLITE, OddSite, crawl, odd_site, parameters_for, records
 
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
 from crawlfleet.core.shared_crawl import rules_of
@@ -22,6 +21,7 @@ from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Outcome, Scope
 from crawlfleet.ports.sink import PageRecord, Sink
 from crawlfleet.testing.zoo.animal import reply
+from tests.crawl.crawling import HASTY, POLITE, OddSite, crawl, odd_site, parameters_for, records
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from crawling import POLITE, Command, Crawled, OddSite, crawl, odd_site
 
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
 from crawlfleet.core.shared_crawl import rules_of
@@ -15,6 +14,7 @@ from crawlfleet.crawl.run import Explanation, explain
 from crawlfleet.model.crawl import Limits, Scope
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.testing.zoo.animal import reply
+from tests.crawl.crawling import POLITE, Command, Crawled, OddSite, crawl, odd_site
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from crawling import POLITE, Crawled, crawl
 
 from crawlfleet.core.canonical import Canonicaliser
 from crawlfleet.crawl import run
@@ -16,6 +15,7 @@ from crawlfleet.crawl.fetch import Fetcher
 from crawlfleet.crawl.names import Addresses, Names, SystemDirectory
 from crawlfleet.model.crawl import CrawlParameters, Limits, Outcome, Politeness, Scope, Urls
 from crawlfleet.testing.zoo import ANIMALS, Animal, Zoo, open_zoo
+from tests.crawl.crawling import POLITE, Crawled, crawl
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zoo")]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crawling import POLITE, crawl, told
 
 from crawlfleet.model.crawl import Outcome, Scope
 from crawlfleet.testing.demo_shop import CATEGORIES, PRODUCTS, ServedShop
+from tests.crawl.crawling import POLITE, crawl, told
 
 pytestmark = pytest.mark.slow
 

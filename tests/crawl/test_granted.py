@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from crawling import parameters_for
 
 from crawlfleet.backends.ledger.memory import MemoryBook
 from crawlfleet.core import granting
@@ -17,6 +16,7 @@ from crawlfleet.errors import LedgerUnavailable, Refused
 from crawlfleet.model.crawl import Politeness
 from crawlfleet.model.ledger import LedgerAsk, LedgerTold
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
+from tests.crawl.crawling import parameters_for
 
 pytestmark = pytest.mark.slow
 NOISE_S = 0.15

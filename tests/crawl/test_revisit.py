@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crawling import Asked, Command, OddSite, lines, odd_site
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.testing.zoo.animal import reply
+from tests.crawl.crawling import Asked, Command, OddSite, lines, odd_site
 
 pytestmark = pytest.mark.slow
 FAST = ("--fast", "--quiet")

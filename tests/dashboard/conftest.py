@@ -6,10 +6,10 @@ Not for the whole session: others look for processes that were left behind.
 from collections.abc import Iterator
 
 import pytest
-from browsing import Ground, Window, ground
 from playwright.sync_api import Browser, Page
 
 from crawlfleet.testing.browser import chromium
+from tests.dashboard.browsing import Ground, Window, ground
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,9 @@ import re
 from typing import Any
 
 import pytest
-from browsing import PATIENCE_MS, Ground, Window
 from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.dashboard.browsing import PATIENCE_MS, Ground, Window
 
 pytestmark = [
     pytest.mark.slow,

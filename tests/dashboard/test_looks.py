@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from browsing import PICTURES, Ground, Window
 from playwright.sync_api import Browser, Page, expect
+
+from tests.dashboard.browsing import PICTURES, Ground, Window
 
 pytestmark = [
     pytest.mark.slow,

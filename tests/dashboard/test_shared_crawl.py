@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browsing import PATIENCE_MS, PICTURES, Ground, Window
-from payloads import PAYLOADS
 from playwright.sync_api import Browser, Locator, Page, expect
 from test_strangers import Voice, check
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
+from tests.dashboard.browsing import PATIENCE_MS, PICTURES, Ground, Window
+from tests.dashboard.payloads import PAYLOADS
 
 pytestmark = [
     pytest.mark.slow,

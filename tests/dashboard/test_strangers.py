@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 import pytest
-from browsing import PATIENCE_MS, Ground, Window
-from payloads import PAYLOADS
 from playwright.sync_api import Page, expect
 
 from crawlfleet.client.transport import Transport
+from tests.dashboard.browsing import PATIENCE_MS, Ground, Window
+from tests.dashboard.payloads import PAYLOADS
 
 pytestmark = [
     pytest.mark.slow,

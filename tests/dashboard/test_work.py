@@ -5,8 +5,9 @@ import re
 import time
 
 import pytest
-from browsing import PATIENCE_MS, Ground, Window
 from playwright.sync_api import Page, expect
+
+from tests.dashboard.browsing import PATIENCE_MS, Ground, Window
 
 pytestmark = [
     pytest.mark.slow,

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 import trustme
-from deploy_files import container, pod, services
 
 from crawlfleet.testing.local_fleet import free_port
+from tests.deploy.deploy_files import container, pod, services
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -12,7 +12,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import typer.main
-from deploy_files import (
+
+from crawlfleet import __version__, config
+from crawlfleet.cli.program import create_app
+from tests.deploy.deploy_files import (
     COMPOSE,
     DEPLOY,
     DOCKERFILE,
@@ -28,9 +31,6 @@ from deploy_files import (
     unit,
     variables,
 )
-
-from crawlfleet import __version__, config
-from crawlfleet.cli.program import create_app
 
 VERSIONS = ("1.29", "1.31", "1.34")
 DEPLOYMENTS = ("crawlfleet-master", "crawlfleet-worker")

@@ -14,11 +14,11 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.code_archives import packed
 
 from crawlfleet.client import Client
 from crawlfleet.testing.demo_shop.server import Counter, Shop
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.code_archives import packed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("bundles")]
 PROJECT = Path(__file__).parent / "scrapy_project"

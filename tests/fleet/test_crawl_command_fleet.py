@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls_on_fleets import has_ended, until
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.fleet.crawls_on_fleets import has_ended, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 SITE = SiteSpec(pages=120, hosts=4, links=10, page_bytes=1500, latency_ms=5)

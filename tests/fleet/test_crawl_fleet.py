@@ -20,13 +20,13 @@ from typing import Any
 
 import psutil
 import pytest
-from crawls_on_fleets import has_ended, submit, until
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.client import Client
 from crawlfleet.errors import Conflict
 from crawlfleet.model.crawl_views import CrawlView
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.fleet.crawls_on_fleets import has_ended, submit, until
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 if SOAK else 240)]

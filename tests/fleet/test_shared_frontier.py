@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls_on_fleets import has_ended, submit, until
 
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.several_masters import SeveralMasters, running_all
+from tests.fleet.crawls_on_fleets import has_ended, submit, until
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200 if SOAK else 300)]

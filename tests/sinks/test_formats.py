@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sink_pages import page, run
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.errors import InvalidRequest
@@ -17,6 +16,7 @@ from crawlfleet.sinks import csv as csv_sink
 from crawlfleet.sinks import warc
 from crawlfleet.sinks.csv import CommaSeparated, cell
 from crawlfleet.sinks.jsonl import JsonLines
+from tests.sinks.sink_pages import page, run
 
 
 def test_lines_are_the_fields_as_they_are() -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sink_pages import page, run
 
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.sinks.csv import CommaSeparated
 from crawlfleet.sinks.jsonl import JsonLines
 from crawlfleet.sinks.manifest import Manifest, Run, Segment, united
 from crawlfleet.sinks.segments import SegmentFolder, SegmentSink
+from tests.sinks.sink_pages import page, run
 
 
 def run_of(partition: int, token: int, last: int) -> Run:

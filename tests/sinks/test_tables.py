@@ -6,12 +6,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sink_pages import page, run
 
 from crawlfleet.errors import InvalidRequest, SinkUnusable
 from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.ports.sink import Sink
 from crawlfleet.sinks.table import from_spec, quoted, shown, table_of
+from tests.sinks.sink_pages import page, run
 
 
 def sink_of(path: Path, table: str = "items") -> Sink:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import msgspec
 import psutil
 import pytest
-from tests.code_archives import packed
 
 from crawlfleet.errors import ConfigError, SandboxFailed
 from crawlfleet.model.bundle import BundleRef
@@ -27,6 +26,7 @@ from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.environments import Environments
 from crawlfleet.worker.pool import ProcessPool
 from crawlfleet.worker.workshop import Workshop, workshop_of
+from tests.code_archives import packed
 
 pytestmark = pytest.mark.slow
 T = TypeVar("T")

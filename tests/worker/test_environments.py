@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from tests.code_archives import packed
 
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NoCode
 from crawlfleet.worker.environments import CannotMake, Environments
 from crawlfleet.worker.installing import InstallFailed, UvInstall, class_of, find_uv, variables
+from tests.code_archives import packed
 
 MB = 1_000_000
 
