@@ -9,6 +9,7 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.audit import Trail, leaving
 from crawlfleet.control.keys import Principal
+from crawlfleet.control.nodes import BEATS_TOGETHER, BEATS_TOGETHER_S
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.change import Change
@@ -109,5 +110,21 @@ def test_a_heartbeat_is_answered_soon(apart_s: float) -> None:
             await asyncio.sleep(apart_s)
             await asyncio.gather(first, nodes[1].beat())
             assert loop.time() - begun < 0.2
+
+    run_simulated(act())
+
+
+def test_where_many_wait_none_waits_for_long() -> None:
+    async def act() -> None:
+        async with stage() as on:
+            nodes = [await on.node(f"n{number}") for number in range(BEATS_TOGETHER + 1)]
+            clock = asyncio.get_running_loop()
+            begun = clock.time()
+            *company, alone = nodes
+            await asyncio.gather(*(node.beat() for node in company))
+            assert clock.time() - begun < BEATS_TOGETHER_S / 2
+            begun = clock.time()
+            await alone.beat()
+            assert clock.time() - begun >= BEATS_TOGETHER_S
 
     run_simulated(act())

@@ -51,8 +51,10 @@ from crawlfleet.model.task import ExecutionStatus
 from crawlfleet.ports.system import System
 
 DEFAULT_SLOTS: Final = 4.0
-BEATS_TOGETHER_S: Final = 0.1
+BEATS_TOGETHER_S: Final = 0.15
 """Heartbeats of so long share a commit: a node does not wait for the answer with anything."""
+BEATS_TOGETHER: Final = 10
+"""Where so many wait the commit does not: in a large fleet each waits for a moment only."""
 ANEW: Final = "the node registered anew"
 
 
@@ -78,7 +80,7 @@ class Nodes:
         self._system = system
         self._terms = terms
         self._joining = asyncio.Lock()
-        self._beats = SharedCommit(state, within_s=BEATS_TOGETHER_S)
+        self._beats = SharedCommit(state, within_s=BEATS_TOGETHER_S, enough=BEATS_TOGETHER)
 
     async def register(self, registration: Registration, *, by: Principal) -> Registered:
         """Make or welcome back a node, and open a new session for it; its old one ends.

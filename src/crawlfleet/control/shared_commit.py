@@ -14,11 +14,16 @@ from crawlfleet.ports.store import Refusal
 
 
 class SharedCommit:
-    """As `FleetState.commit`, up to `within_s` later; for changes that nobody signs."""
+    """As `FleetState.commit`, up to `within_s` later; for changes that nobody signs.
 
-    def __init__(self, state: FleetState, *, within_s: float) -> None:
+    As soon as `enough` callers wait there is nothing to be gained by waiting on.
+    """
+
+    def __init__(self, state: FleetState, *, within_s: float, enough: int) -> None:
         self._state = state
         self._within_s = within_s
+        self._enough = enough
+        self._timer: asyncio.TimerHandle | None = None
         self._waiting: list[tuple[Sequence[Change], asyncio.Future[list[Refusal | None]]]] = []
         self._running: set[asyncio.Task[None]] = set()
 
@@ -26,14 +31,21 @@ class SharedCommit:
         """What was refused of these; raises what the common commit raises."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Refusal | None]] = loop.create_future()
-        if not self._waiting:
-            # Of no caller: it acts for all of them.
-            loop.call_later(self._within_s, self._start, context=contextvars.Context())
         self._waiting.append((changes, answer))
+        if len(self._waiting) == 1:
+            self._timer = loop.call_later(self._within_s, self._start)
+        elif len(self._waiting) == self._enough:
+            self._start()
         return await answer
 
     def _start(self) -> None:
-        running = asyncio.get_running_loop().create_task(self._commit_all())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        # Of no caller: it acts for all of them.
+        running = asyncio.get_running_loop().create_task(
+            self._commit_all(), context=contextvars.Context()
+        )
         self._running.add(running)
         running.add_done_callback(self._running.discard)
 
