@@ -56,7 +56,10 @@ def _measure(options: argparse.Namespace, console: Console) -> Figures:
         recovery = measure_recovery(folder / "recovery", times=1 if quick else 5)
         console.print("more and more workers")
         scaling = measure_scaling(
-            folder / "scaling", workers=(1, 2, 4) if quick else (1, 2, 4, 8), seconds=20
+            folder / "scaling",
+            workers=(1, 2, 4) if quick else (1, 2, 4, 8),
+            # The last tasks end one by one, which is the less of the whole the longer it is.
+            seconds=20 if quick else 40,
         )
     return Figures(
         machine=about, idle=idle, loaded=loaded, back=back, recovery=recovery, scaling=scaling
