@@ -13,7 +13,7 @@ from tests.conformance.schemas import Schemas
 # along. Our own names would be in its command line, by which other tests tell the processes of a
 # fleet.
 multiprocessing.get_context("forkserver").set_forkserver_preload(
-    ["committer", "crawler", "sink_makers", "pytest"]
+    [f"tests.conformance.{name}" for name in ("committer", "crawler", "sink_makers")] + ["pytest"]
 )
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from test_migrations import tomorrow
 
 from crawlfleet.backends.postgres import PostgresStore
 from crawlfleet.backends.sql import migrations
@@ -17,6 +16,7 @@ from crawlfleet.ports.store import Change
 from crawlfleet.testing.servers import PostgresServer
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import make_event, make_task
+from tests.conformance.test_migrations import tomorrow
 
 pytestmark = pytest.mark.slow
 

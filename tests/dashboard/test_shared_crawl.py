@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from test_strangers import Voice, check
 
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from tests.dashboard.browsing import PATIENCE_MS, PICTURES, Ground, Window
 from tests.dashboard.payloads import PAYLOADS
+from tests.dashboard.test_strangers import Voice, check
 
 pytestmark = [
     pytest.mark.slow,

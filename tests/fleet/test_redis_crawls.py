@@ -17,7 +17,12 @@ from typing import Any
 
 import psutil
 import pytest
-from test_shared_frontier import (
+
+from crawlfleet.testing.known_site import ServedSite, SiteSpec
+from crawlfleet.testing.servers import RedisServer, redis_server
+from crawlfleet.testing.several_masters import SeveralMasters
+from tests.fleet.crawls_on_fleets import has_ended, submit, until
+from tests.fleet.test_shared_frontier import (
     fetches,
     fleet_in,
     items,
@@ -26,11 +31,6 @@ from test_shared_frontier import (
     truth,
     until_fetched,
 )
-
-from crawlfleet.testing.known_site import ServedSite, SiteSpec
-from crawlfleet.testing.servers import RedisServer, redis_server
-from crawlfleet.testing.several_masters import SeveralMasters
-from tests.fleet.crawls_on_fleets import has_ended, submit, until
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if SOAK else 300)]
