@@ -93,9 +93,9 @@ def test_a_shorter_timeout_holds_only_when_the_node_works_by_it() -> None:
             assert reply.terms is None
             late = await beat(on, node, number=2, configuration_version=0, session_timeout_s=12.0)
             assert not late.session_lost, "a late copy does no harm"
-            await asyncio.sleep(3.9)
+            await asyncio.sleep(3.7)
             assert status(on, node) is NodeStatus.ONLINE
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.5)
             assert status(on, node) is NodeStatus.UNRESPONSIVE, "and renews nothing"
 
     run_simulated(scene())
