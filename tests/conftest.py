@@ -1,6 +1,9 @@
 """What holds for all tests."""
 
 import os
+import re
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -8,6 +11,14 @@ from hypothesis import settings
 # A machine that is busy with something else must not fail a test: what has to be quick says so.
 settings.register_profile("crawlfleet", deadline=None)
 settings.load_profile("crawlfleet")
+
+WHOLLY_SLOW: Final = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What has slow tests only is not even imported where those are left out."""
+    is_left_out = config.option.markexpr == "not slow" and collection_path.suffix == ".py"
+    return True if is_left_out and WHOLLY_SLOW.search(collection_path.read_text()) else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -11,11 +11,11 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from crawlfleet import __version__
 from crawlfleet.api import page
 from crawlfleet.api.app import ROUTES
-from crawlfleet.api.openapi import PROBLEMS, describe
+from crawlfleet.api.openapi import PROBLEMS
 from crawlfleet.api.routing import Nothing, Route
+from tests.api.description import DOCUMENT
 from tests.api.plain_http import Master
 
-DOCUMENT: Final = describe(ROUTES, version="1.2.3")
 OPERATIONS: Final = {
     (method.upper(), path): operation
     for path, methods in DOCUMENT["paths"].items()

@@ -4,7 +4,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -37,12 +37,13 @@ def field_notes(struct: type) -> dict[str, str]:
     notes: dict[str, str] = {}
     for cls in reversed(struct.__mro__):
         if issubclass(cls, msgspec.Struct) and cls is not msgspec.Struct:
-            notes |= _notes_in(inspect.getsource(cls))
+            notes |= _notes_in(cls)
     return notes
 
 
-def _notes_in(source: str) -> dict[str, str]:
-    (tree,) = ast.parse(textwrap.dedent(source)).body
+@cache  # to find the source of a class its whole module is parsed, each time
+def _notes_in(cls: type) -> dict[str, str]:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(tree, ast.ClassDef)
     notes: dict[str, str] = {}
     for field, note in pairwise(tree.body):

@@ -1,0 +1,8 @@
+"""The description of the API, made once for all tests that read it."""
+
+from typing import Any, Final
+
+from crawlfleet.api.app import ROUTES
+from crawlfleet.api.openapi import describe
+
+DOCUMENT: Final[dict[str, Any]] = describe(ROUTES, version="1.2.3")
