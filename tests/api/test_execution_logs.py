@@ -4,6 +4,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final
 
@@ -61,6 +62,28 @@ def test_lines_are_read_by_execution_and_by_task(node: Worker, master: Master) -
     first = master.get(f"{node.logs}?limit=1")
     assert first["next_cursor"] == "1"
     assert seqs(master.get(f"{node.logs}?after={first['next_cursor']}")) == [2]
+
+
+def test_lines_are_searched(node: Worker, master: Master) -> None:
+    said = time.time()
+    slow = line(2, message="Slow answer", fields={"status": 503}, at=said - 60)
+    node.note(line(1, at=said - 120), slow, line(3, at=said))
+    since, until = (
+        datetime.fromtimestamp(said + offset, UTC).isoformat().replace("+00:00", "Z")
+        for offset in (-90, -30)
+    )
+
+    assert seqs(master.get(f"{node.logs}?q=slow")) == [2]
+    assert seqs(master.get(f"{node.logs}?q=status%3D503")) == [2]
+    assert seqs(master.get(f"{node.logs}?q=LINE")) == [1, 3]
+    assert seqs(master.get(f"{node.logs}?q=%5Eline%20%5B2-9%5D&regex=true")) == [3]
+    assert seqs(master.get(f"{node.logs}?since={since}&until={until}")) == [2]
+    first = master.get(f"{node.logs}?q=line&limit=1")
+    assert (seqs(first), first["next_cursor"]) == ([1], "1")
+    assert seqs(master.get(f"/api/v1/tasks/{node.task}/logs?q=line&after=1")) == [3]
+    node.report(node.work, "succeeded")
+    told = read_stream(master, f"{node.logs}?follow=true&q=slow")
+    assert [(id, name) for id, name, _ in told] == [("2", "line"), ("3", "end")]
 
 
 def test_progress_is_shown_while_it_runs(node: Worker, master: Master) -> None:
@@ -127,7 +150,15 @@ def test_a_stream_ends_with_the_execution_and_can_be_taken_up_again(
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("after=-1", "after"), ("limit=0", "limit"), ("level=loud", "level"), ("tail=1", "tail")],
+    [
+        ("q=(&regex=true", "q"),
+        ("since=yesterday", "since"),
+        ("q=" + "x" * 501, "q"),
+        ("after=-1", "after"),
+        ("limit=0", "limit"),
+        ("level=loud", "level"),
+        ("tail=1", "tail"),
+    ],
 )
 def test_a_bad_question_is_refused(query: str, field: str, node: Worker, master: Master) -> None:
     document = master.call("GET", f"{node.logs}?{query}").expect(422)

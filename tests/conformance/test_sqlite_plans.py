@@ -131,6 +131,8 @@ def test_tasks_are_found_by_the_most_selective_index(
         (STATEMENTS.forget_lines, "SEARCH crawler_execution_logs USING PRIMARY KEY"),
         (STATEMENTS.remove_logs, "USING COVERING INDEX ix_execution_logs_at (at<?)"),
         (STATEMENTS.remove_logs, "SEARCH crawler_execution_logs USING PRIMARY KEY"),
+        (STATEMENTS.oldest_log, "USING COVERING INDEX ix_execution_logs_at (at>?)"),
+        (STATEMENTS.log_size, "SEARCH crawler_execution_logs USING INDEX ix_execution_logs_at"),
         (STATEMENTS.find_samples, "SEARCH crawler_node_samples USING PRIMARY KEY"),
         (STATEMENTS.remove_samples, "SEARCH crawler_node_samples USING PRIMARY KEY"),
         (STATEMENTS.remove_events, "SEARCH crawler_events USING INTEGER PRIMARY KEY"),

@@ -9,8 +9,9 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import logs
 from crawlfleet.control.logs import LogNews
+from crawlfleet.core.log_search import LineFilter, make_filter
 from crawlfleet.errors import Busy, NotFound, StoreUnavailable
-from crawlfleet.model.log import Gap, LogLevel, LogLine, Progress
+from crawlfleet.model.log import Gap, LogLevel, LogLine, LogPart, Progress
 from crawlfleet.model.messages import Assignment, Note, NoteBatch, NoteReply, ReportKind
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.task import TaskStatus
@@ -67,7 +68,7 @@ def test_a_level_hides_what_matters_less() -> None:
             node, work = await at_work(on)
             lines = [line(n + 1, level=level) for n, level in enumerate(LogLevel)]
             await note(on, node, work, lines=lines)
-            assert await seen(on, work, least=LogLevel.WARNING) == [3, 4]
+            assert await seen(on, work, wanted=LineFilter(least=LogLevel.WARNING)) == [3, 4]
             assert await seen(on, work) == [1, 2, 3, 4]
 
     run_simulated(scene())
@@ -301,3 +302,98 @@ def test_old_lines_are_removed_in_small_steps() -> None:
             assert await seen(on, work) == []
 
     run_simulated(scene())
+
+
+def test_lines_are_searched_by_text_expression_and_time() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work = await at_work(on)
+            said = [
+                line(1, "fetched", fields={"url": "https://a.example/x", "status": 503}),
+                line(2, "Fetched", fields={"url": "https://b.example/y", "status": 200}),
+                line(3, "took 12 s", level=LogLevel.WARNING),
+                line(4, "took 7 s"),
+            ]
+            await asyncio.sleep(10)
+            lines = [msgspec.structs.replace(each, at=EPOCH + each.seq) for each in said]
+            await note(on, node, work, lines=lines)
+
+            async def sought(text: str, *, is_regex: bool = False, **more: Any) -> list[int]:
+                least = more.pop("least", LogLevel.DEBUG)
+                wanted = make_filter(text, is_regex=is_regex, least=least, **more)
+                return await seen(on, work, wanted=wanted)
+
+            assert await sought("FETCHED") == [1, 2]
+            assert await sought("status=503") == [1]
+            assert await sought(r"took [0-9]{2,} s", is_regex=True) == [3]
+            assert await sought("^fetched", is_regex=True) == [1]
+            assert await sought("(?i)^fetched", is_regex=True) == [1, 2]
+            assert await sought(".*", is_regex=True, least=LogLevel.WARNING) == [3]
+            assert await sought("", since=EPOCH + 2, until=EPOCH + 4) == [2, 3]
+            assert await sought("[0-9") == []
+
+    run_simulated(scene())
+
+
+def test_a_search_is_read_page_by_page() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work = await at_work(on)
+            lines = [line(n, "even" if n % 2 == 0 else "odd") for n in range(1, 3001)]
+            await note(on, node, work, lines=lines)
+            wanted = make_filter("even", is_regex=False, least=LogLevel.DEBUG)
+            found: list[int] = []
+            cursor: str | None = "0"
+            pages = 0
+            while cursor is not None:
+                page, cursor = await on.control.logs.find(
+                    work.execution_id, after=int(cursor), limit=700, wanted=wanted
+                )
+                found += [each.seq for each in page]
+                pages += 1
+            assert found == [*range(2, 3001, 2)]
+            assert pages == 3
+
+    run_simulated(scene())
+
+
+def test_a_search_is_followed() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work = await at_work(on)
+            await note(on, node, work, lines=[line(1, "one"), line(2, "two")])
+            wanted = make_filter("o$", is_regex=True, least=LogLevel.DEBUG)
+            told: list[int] = []
+            with on.control.logs.follow(work.execution_id, after=0, wanted=wanted) as news:
+                async for each in news:
+                    told += [said.seq for said in each.lines]
+                    if told == [2]:
+                        await note(on, node, work, lines=[line(3, "zero"), line(4, "four")])
+                        await node.report(work, ReportKind.SUCCEEDED)
+                    if each.is_end:
+                        break
+            assert told == [2, 3]
+
+    run_simulated(scene())
+
+
+def test_the_oldest_lines_go_when_all_logs_together_are_too_large() -> None:
+    async def scene() -> None:
+        retention = RetentionSettings(tasks_days=0, logs_days=0, logs_mb=0.01, step=7)
+        async with stage(retention=retention) as on:
+            _, work = await at_work(on)
+            for number in range(1, 201):
+                await on.store.append_logs([said_now(on, work, number)])
+                await asyncio.sleep(10)
+            await asyncio.sleep(600)
+            kept = await seen(on, work, limit=1000)
+            # 10 kB are 90 lines of 100 + 11 bytes each.
+            assert kept == [*range(201 - len(kept), 201)]
+            assert 85 <= len(kept) <= 90
+
+    run_simulated(scene())
+
+
+def said_now(on: Stage, work: Assignment, number: int) -> LogPart:
+    said = LogLine(seq=number, at=on.control.now(), message=f"line {number:06}")
+    return LogPart(execution_id=work.execution_id, lines=(said,))

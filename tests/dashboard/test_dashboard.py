@@ -160,6 +160,19 @@ def test_a_log_is_read_while_it_is_written(page: Page, fleet: Ground) -> None:
     expect(log).not_to_contain_text("line 39 of 40", timeout=1)
     expect(log).to_contain_text("line 39 of 40")
 
+    page.get_by_label("Search the log").fill("LINE 7 of")
+    expect(page.get_by_role("main")).to_contain_text("1 line fits")
+    expect(log.locator("mark")).to_have_text("line 7 of")
+    page.get_by_role("button", name="regular expression").click()
+    page.get_by_label("Search the log").fill("^line [12][0-9] of")
+    expect(page.get_by_role("main")).to_contain_text("20 lines fit")
+    expect(log).not_to_contain_text("line 7 of")
+    page.get_by_label("Search the log").fill("line [")
+    expect(page.get_by_role("alert")).to_contain_text("no regular expression")
+    page.get_by_label("Search the log").fill("")
+    page.get_by_role("button", name="Errors").click()
+    expect(log).to_contain_text("No line fits.")
+
 
 def test_language_and_theme_are_kept(page: Page) -> None:
     html = page.locator("html")

@@ -154,6 +154,14 @@ def test_the_command_line_follows_a_log_and_filters_it(fleet: LocalFleet, folder
     )
     assert loud.stdout.count("\n") == 1
     assert loud.stdout.rstrip().endswith("warning  all said  lines=30")
+    sought = subprocess.run(
+        command(fleet, "logs", task, "--grep", "^LINE [12]0$|lines=", "--regex", "--since", "1h"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sought.stdout.count("\n") == 1, sought.stdout
+    assert sought.stdout.rstrip().endswith("all said  lines=30")
 
 
 def test_following_goes_on_with_the_next_attempt(fleet: LocalFleet, folder: Path) -> None:

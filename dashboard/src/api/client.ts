@@ -106,7 +106,7 @@ export async function send(
   throw problem;
 }
 
-function parsed(text: string): Partial<ProblemBody> {
+export function parsed(text: string): Partial<ProblemBody> {
   try {
     return JSON.parse(text) as Partial<ProblemBody>;
   } catch {

@@ -3,11 +3,20 @@ import { useEffect, useState } from "react";
 import type { LogLineView } from "../generated/api";
 import { appended } from "../lib/fold";
 import { MessageReader } from "../lib/sse";
-import { address, headers } from "./client";
+import { address, headers, Problem, parsed } from "./client";
 
 export interface Log {
   lines: readonly LogLineView[];
-  state: "reading" | "following" | "ended" | "broken";
+  state: "reading" | "following" | "ended" | "broken" | "refused";
+  /** Why the master does not look for this, if it does not. */
+  refusal?: Problem;
+}
+
+/** Which lines are wanted; the master looks for them, in all that was said. */
+export interface Wanted {
+  level: string;
+  q: string;
+  regex: boolean;
 }
 
 const FLUSH_MS = 300;
@@ -16,17 +25,18 @@ const AGAIN_MS = 2000;
 
 async function follow(
   id: string,
-  level: string,
+  wanted: Wanted,
   after: number,
   signal: AbortSignal,
   take: (line: LogLineView) => void,
 ): Promise<boolean> {
-  const where = address("/api/v1/executions/{id}/logs", { id }, { follow: true, level, after });
+  const where = address("/api/v1/executions/{id}/logs", { id }, { ...wanted, follow: true, after });
   const response = await fetch(where, {
     headers: headers("get", { Accept: "text/event-stream" }),
     credentials: "same-origin",
     signal,
   });
+  if (response.status === 422) throw new Problem(422, parsed(await response.text()));
   if (!response.ok || !response.body) throw new Error(`HTTP ${response.status}`);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const messages = new MessageReader();
@@ -40,7 +50,7 @@ async function follow(
   }
 }
 
-export function useLog(executionId: string | null, level: string): Log {
+export function useLog(executionId: string | null, { level, q, regex }: Wanted): Log {
   const [log, setLog] = useState<Log>({ lines: [], state: "reading" });
   useEffect(() => {
     setLog({ lines: [], state: "reading" });
@@ -59,7 +69,8 @@ export function useLog(executionId: string | null, level: string): Log {
     const run = async () => {
       while (!stop.signal.aborted) {
         try {
-          const ended = await follow(executionId, level, after, stop.signal, (line) => {
+          const wanted = { level, q, regex };
+          const ended = await follow(executionId, wanted, after, stop.signal, (line) => {
             after = line.seq;
             pending.push(line);
             timer ??= setTimeout(() => flush("following"), FLUSH_MS);
@@ -67,8 +78,12 @@ export function useLog(executionId: string | null, level: string): Log {
           if (stop.signal.aborted) return;
           flush(ended ? "ended" : "following");
           if (ended) return;
-        } catch {
+        } catch (error) {
           if (stop.signal.aborted) return;
+          if (error instanceof Problem) {
+            setLog({ lines: [], state: "refused", refusal: error });
+            return;
+          }
           flush("broken");
           await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
         }
@@ -79,6 +94,6 @@ export function useLog(executionId: string | null, level: string): Log {
       stop.abort();
       if (timer !== null) clearTimeout(timer);
     };
-  }, [executionId, level]);
+  }, [executionId, level, q, regex]);
   return log;
 }

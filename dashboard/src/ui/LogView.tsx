@@ -3,7 +3,9 @@ import { useEffect, useRef, useState } from "react";
 import { useLog } from "../api/logs";
 import type { LogLineView } from "../generated/api";
 import { useT, useWord } from "../i18n";
-import { matches } from "../lib/matching";
+import { useRetelling } from "../i18n/retelling";
+import { marked } from "../lib/matching";
+import { useSettled } from "../lib/settled";
 import { Button, Clock, Segments } from "./basics";
 
 const TONES: Record<string, string> = { warning: "tone-warn", error: "tone-bad", debug: "muted" };
@@ -15,18 +17,26 @@ function fieldsText(fields: LogLineView["fields"]): string {
     .join("  ");
 }
 
+/** What was searched for stands out. */
+function Found({ text, sought }: { text: string; sought: string }) {
+  return marked(text, sought).map(([part, isFound], index) =>
+    isFound ? <mark key={index}>{part}</mark> : part,
+  );
+}
+
 /** A log that scrolls along with what is said, unless one has scrolled back to read. */
 export function LogView({ executionId }: { executionId: string | null }) {
   const t = useT();
   const word = useWord();
+  const { problem } = useRetelling();
   const [level, setLevel] = useState<(typeof LEVELS)[number]>("debug");
   const [text, setText] = useState("");
+  const [regex, setRegex] = useState(false);
   const [along, setAlong] = useState(true);
-  const log = useLog(executionId, level);
+  const q = useSettled(text);
+  const log = useLog(executionId, { level, q, regex: regex && q !== "" });
   const box = useRef<HTMLDivElement>(null);
-  const lines = text
-    ? log.lines.filter((line) => matches(text, `${line.message} ${fieldsText(line.fields)}`))
-    : log.lines;
+  const { lines } = log;
   const virtual = useVirtualizer({
     count: lines.length,
     getScrollElement: () => box.current,
@@ -39,6 +49,7 @@ export function LogView({ executionId }: { executionId: string | null }) {
   }, [along, length, virtual]);
 
   if (!executionId) return <p className="muted">{t("log.notStarted")}</p>;
+  const sought = regex ? "" : q;
   return (
     <div className="stack tight">
       <div className="row wrap">
@@ -48,24 +59,42 @@ export function LogView({ executionId }: { executionId: string | null }) {
           options={LEVELS.map((each) => [each, word("level", each)])}
           onChange={setLevel}
         />
-        <input
-          className="input auto"
-          type="search"
-          aria-label={t("log.search")}
-          placeholder={t("log.search")}
-          value={text}
-          onChange={(event) => setText(event.target.value)}
-        />
+        <div className="row tight search-log">
+          <input
+            className="input grow"
+            type="search"
+            aria-label={t("log.search")}
+            placeholder={t("log.search")}
+            maxLength={500}
+            aria-invalid={log.refusal ? true : undefined}
+            aria-describedby={log.refusal ? "log-refusal" : undefined}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+          <Button
+            aria-pressed={regex}
+            aria-label={t("log.regex")}
+            title={t("log.regex")}
+            className="mono"
+            onClick={() => setRegex(!regex)}
+          >
+            .*
+          </Button>
+        </div>
         <span className="grow" />
         <span className="muted small" role="status">
+          {q && log.state !== "refused" ? `${t("log.found", { n: length })} · ` : ""}
           {t(`log.${log.state}`)}
         </span>
-        {!along && (
-          <Button size="small" icon="down" onClick={() => setAlong(true)}>
-            {t("log.along")}
-          </Button>
-        )}
+        <Button size="small" icon="down" aria-pressed={along} onClick={() => setAlong(!along)}>
+          {t("log.along")}
+        </Button>
       </div>
+      {log.refusal && (
+        <div className="wrong small" id="log-refusal" role="alert">
+          {problem(log.refusal)}
+        </div>
+      )}
       <div
         className="log"
         role="log"
@@ -77,7 +106,11 @@ export function LogView({ executionId }: { executionId: string | null }) {
           setAlong(scrollHeight - scrollTop - clientHeight < 40);
         }}
       >
-        {length === 0 && <p className="log-line muted">{t("log.nothing")}</p>}
+        {length === 0 && (
+          <p className="log-line muted">
+            {t(q || level !== "debug" ? "log.noneFit" : "log.nothing")}
+          </p>
+        )}
         <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
           {virtual.getVirtualItems().map((item) => {
             const line = lines[item.index];
@@ -99,7 +132,10 @@ export function LogView({ executionId }: { executionId: string | null }) {
                 </span>
                 <span className={TONES[line.level] ?? ""}>{line.level}</span>
                 <span className="message">
-                  {line.message} <span className="fields">{fieldsText(line.fields)}</span>
+                  <Found text={line.message} sought={sought} />{" "}
+                  <span className="fields">
+                    <Found text={fieldsText(line.fields)} sought={sought} />
+                  </span>
                 </span>
               </div>
             );

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
-from typing import Final
+from datetime import datetime
+from typing import Annotated, Final
 
 import msgspec
 from starlette.responses import Response
@@ -11,9 +12,10 @@ from crawlfleet.api import examples
 from crawlfleet.api.bodies import JSON
 from crawlfleet.api.presenting import present_execution, present_line
 from crawlfleet.api.routing import READERS, Call, Example, Route, Scope
-from crawlfleet.api.selecting import EventNumber, PageSize, check_id
+from crawlfleet.api.selecting import EventNumber, PageSize, check_id, seconds_of
 from crawlfleet.api.streaming import STREAM, Stream, resumed, while_live
 from crawlfleet.control.logs import LogNews
+from crawlfleet.core.log_search import make_filter
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.views import ExecutionView, LogPage
@@ -26,6 +28,14 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many at most; a stream has no limit."""
     level: LogLevel = LogLevel.DEBUG
     """Only lines of this level and of those that matter more."""
+    q: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    """Only lines with this text in their message or their fields (as `name=value`), in any case."""
+    regex: bool = False
+    """`q` is a regular expression in the syntax of RE2; `(?i)` at its beginning for any case."""
+    since: datetime | None = None
+    """Only lines that were said at this instant or later."""
+    until: datetime | None = None
+    """Only lines that were said before this instant."""
     follow: bool = False
     """Go on with what is said until the execution has ended, as server-sent events."""
 
@@ -50,14 +60,21 @@ async def task_logs(call: Call) -> LogPage | Response:
 
 async def _logs(call: Call, execution_id: str) -> LogPage | Response:
     query: LogQuery = call.query
+    wanted = make_filter(
+        query.q,
+        is_regex=query.regex,
+        least=query.level,
+        since=_seconds(query.since),
+        until=_seconds(query.until),
+    )
     if query.follow or STREAM in call.headers.get("accept", ""):
         place = ExitStack()
         after = resumed(call.headers, query.after) or 0
-        following = call.control.logs.follow(execution_id, after=after, least=query.level)
+        following = call.control.logs.follow(execution_id, after=after, wanted=wanted)
         news = while_live(place.enter_context(following), call)
         return Stream(_written(news), place)
     found, cursor = await call.control.logs.find(
-        execution_id, after=query.after, limit=query.limit, least=query.level
+        execution_id, after=query.after, limit=query.limit, wanted=wanted
     )
     return LogPage(
         execution_id=execution_id,
@@ -82,6 +99,10 @@ async def _written(following: AsyncIterator[LogNews]) -> AsyncIterator[bytes]:
                 )
     except StoreUnavailable:
         return  # the reader comes back, and goes on where it was
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else seconds_of(at)
 
 
 def _id(call: Call) -> str:
@@ -115,7 +136,9 @@ ROUTES: Final = (
         "After the last line of an attempt that has ended comes an `event: end`. A stream that "
         "breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. "
         "Up to 100 may follow at once. Where lines were left out, because a node keeps only the "
-        "first and the last of a large log, a line says how many.",
+        "first and the last of a large log, a line says how many. A search (`q`, `since`, "
+        "`until`) takes half a second at most for each page: then a page has fewer lines, "
+        "perhaps none, and its `next_cursor` says with which `after` to go on.",
         query=LogQuery,
         response=LogPage,
         media_types=(JSON, STREAM),

@@ -3,8 +3,11 @@
 from collections.abc import Collection, Sequence
 from copy import deepcopy
 
+import msgspec
+
 from crawlfleet.model.history import NodeSample, Resolution
-from crawlfleet.model.log import LogLevel, LogLine, LogPart
+from crawlfleet.model.log import LogLevel, LogLine, LogPart, LogSize
+from crawlfleet.ports.history import LINE_BYTES
 
 
 class MemoryHistory:
@@ -49,6 +52,21 @@ class MemoryHistory:
                 del self._logs[execution_id]
         return len(old)
 
+    async def oldest_log(self, *, since: float) -> float | None:
+        self._need_open()
+        instants = (line.at for lines in self._logs.values() for line in lines.values())
+        return min((at for at in instants if at >= since), default=None)
+
+    async def log_size(self, *, since: float, until: float) -> LogSize:
+        self._need_open()
+        sizes = [
+            _size(line)
+            for lines in self._logs.values()
+            for line in lines.values()
+            if since <= line.at < until
+        ]
+        return LogSize(lines=len(sizes), bytes=sum(sizes))
+
     async def append_samples(self, samples: Sequence[NodeSample]) -> None:
         self._need_open()
         for sample in samples:
@@ -85,3 +103,8 @@ class MemoryHistory:
         """All that is kept of nodes that are gone."""
         for key in [key for key in self._samples if key[0] in node_ids]:
             del self._samples[key]
+
+
+def _size(line: LogLine) -> int:
+    fields = len(msgspec.json.encode(line.fields)) if line.fields else 0
+    return LINE_BYTES + len(line.message.encode()) + fields

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Final
+from typing import Any, Final
 
 from crawlfleet.client.calls import segment
 from crawlfleet.client.tasks import ENDED, TaskCalls
@@ -19,18 +19,24 @@ class ExecutionCalls(TaskCalls):
         return await self._get(f"/executions/{segment(execution_id)}", ExecutionView)
 
     def logs(
-        self, execution_id: str, *, after: int = 0, level: str = "debug"
+        self, execution_id: str, *, after: int = 0, level: str = "debug", **search: Any
     ) -> AsyncIterator[LogLineView]:
-        """What an attempt has said so far, in order, from that level on."""
+        """What an attempt has said so far, in order, from that level on.
+
+        `search` is as in the API: `q`, a text that lines contain, or with `regex=True` an
+        expression that they match; `since` and `until`, instants in ISO 8601.
+        """
         path = f"/executions/{segment(execution_id)}/logs"
-        return self._pages(path, LogPage, {"after": after, "level": level}, cursor="after")
+        query = {"after": after, "level": level, **search}
+        return self._pages(path, LogPage, query, cursor="after")
 
     def task_logs(
-        self, task_id: str, *, after: int = 0, level: str = "debug"
+        self, task_id: str, *, after: int = 0, level: str = "debug", **search: Any
     ) -> AsyncIterator[LogLineView]:
         """The same of the newest attempt at a task."""
         path = f"/tasks/{segment(task_id)}/logs"
-        return self._pages(path, LogPage, {"after": after, "level": level}, cursor="after")
+        query = {"after": after, "level": level, **search}
+        return self._pages(path, LogPage, query, cursor="after")
 
     def stream_logs(
         self,
@@ -39,18 +45,19 @@ class ExecutionCalls(TaskCalls):
         after: int = 0,
         level: str = "debug",
         patience_s: float = 60.0,
+        **search: Any,
     ) -> AsyncGenerator[LogLineView, None]:
         """What an attempt has said and says, until it has ended.
 
         Goes on after a broken connection, without a gap, unless the master stays away for
         `patience_s`.
         """
-        query = {"after": after, "level": level, "follow": True}
+        query = {"after": after, "level": level, "follow": True, **search}
         path = f"/executions/{segment(execution_id)}/logs"
         return self._stream(path, LogLineView, query, patience_s)
 
     async def follow_task(
-        self, task_id: str, *, level: str = "debug", patience_s: float = 60.0
+        self, task_id: str, *, level: str = "debug", patience_s: float = 60.0, **search: Any
     ) -> AsyncIterator[tuple[str, LogLineView]]:
         """What the newest attempt at a task says, and those that follow it, until the task ends.
 
@@ -64,7 +71,9 @@ class ExecutionCalls(TaskCalls):
                 shown = set(attempts[:-1])
             fresh = [id for id in attempts if id not in shown]
             for id in fresh:
-                async for line in self.stream_logs(id, level=level, patience_s=patience_s):
+                async for line in self.stream_logs(
+                    id, level=level, patience_s=patience_s, **search
+                ):
                     yield id, line
                 shown.add(id)
             if not fresh and ended:

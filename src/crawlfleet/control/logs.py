@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.state import FleetState
+from crawlfleet.core.log_search import ALL, LineFilter
 from crawlfleet.core.logs import left_out_line, levels_from, trim
 from crawlfleet.errors import Busy, NotFound
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, Progress
@@ -34,6 +35,10 @@ LOOK_S: Final = 1.0
 PAUSE_S: Final = 0.05
 CRAWL: Final = "web_crawl"
 """The task type whose progress is told in pages."""
+SEARCH_S: Final = 0.5
+"""So long one question looks for lines; then it answers what it has, and where to go on."""
+TURN_S: Final = 0.02
+"""So long it keeps everybody else waiting."""
 LONGEST_S: Final = 900.0
 """Then a follower has to come back, and show that its key is still good."""
 
@@ -122,18 +127,55 @@ class Logs:
         return attempts[-1] if attempts else None
 
     async def find(
-        self, execution_id: str, *, after: int, limit: int, least: LogLevel = LogLevel.DEBUG
+        self, execution_id: str, *, after: int, limit: int, wanted: LineFilter = ALL
     ) -> tuple[list[LogLine], str | None]:
-        """A page of lines in order, and where the next one begins."""
+        """A page of lines in order, and where the next one begins.
+
+        A search ends after a while: then there are fewer lines, perhaps none, and more to be
+        looked for.
+        """
+        lines, position, is_more = await self._look(execution_id, after, limit, wanted)
+        return lines, str(position) if is_more else None
+
+    async def _look(
+        self, execution_id: str, after: int, limit: int, wanted: LineFilter
+    ) -> tuple[list[LogLine], int, bool]:
+        """Lines that are wanted, how far was looked, and whether there may be more."""
+        if wanted.is_search:
+            return await self._search(execution_id, after, limit, wanted)
         found = await self._store.logs(
-            execution_id, after=after, limit=limit + 1, levels=_levels(least)
+            execution_id, after=after, limit=limit + 1, levels=_levels(wanted.least)
         )
         page = found[:limit]
-        return page, str(page[-1].seq) if len(found) > limit else None
+        return page, page[-1].seq if page else after, len(found) > limit
+
+    async def _search(
+        self, execution_id: str, after: int, limit: int, wanted: LineFilter
+    ) -> tuple[list[LogLine], int, bool]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + SEARCH_S
+        found: list[LogLine] = []
+        while True:
+            lines = await self._store.logs(
+                execution_id, after=after, limit=PORTION, levels=_levels(wanted.least)
+            )
+            is_end = len(lines) < PORTION
+            turn = loop.time() + TURN_S
+            for line in lines:
+                after = line.seq
+                if wanted.takes(line):
+                    found.append(line)
+                if len(found) == limit or loop.time() > until:
+                    return found, after, not is_end or line is not lines[-1]
+                if loop.time() > turn:
+                    await asyncio.sleep(0)
+                    turn = loop.time() + TURN_S
+            if is_end:
+                return found, after, False
 
     @contextmanager
     def follow(
-        self, execution_id: str, *, after: int, least: LogLevel = LogLevel.DEBUG
+        self, execution_id: str, *, after: int, wanted: LineFilter = ALL
     ) -> Iterator[AsyncIterator[LogNews]]:
         """Lines as they come, for as long as the block is entered, until the execution has ended.
 
@@ -145,7 +187,7 @@ class Logs:
         news = asyncio.Event()
         self._followers.setdefault(execution_id, set()).add(news)
         try:
-            yield self._news(execution_id, after, least, news)
+            yield self._news(execution_id, after, wanted, news)
         finally:
             self._followers[execution_id].discard(news)
             if not self._followers[execution_id]:
@@ -158,7 +200,7 @@ class Logs:
             self._wake(execution_id)
 
     async def _news(
-        self, execution_id: str, position: int, least: LogLevel, news: asyncio.Event
+        self, execution_id: str, position: int, wanted: LineFilter, news: asyncio.Event
     ) -> AsyncIterator[LogNews]:
         loop = asyncio.get_running_loop()
         until, told = loop.time() + LONGEST_S, loop.time()
@@ -167,13 +209,11 @@ class Logs:
             news.clear()
             # Whether it is over is asked before the lines, so that none can come in between.
             over = await self._is_over(execution_id)
-            lines = await self._store.logs(
-                execution_id, after=position, limit=PORTION, levels=_levels(least)
-            )
+            lines, position, is_more = await self._look(execution_id, position, PORTION, wanted)
             if lines:
-                position, told = lines[-1].seq, loop.time()
+                told = loop.time()
                 yield LogNews(lines=lines, position=position)
-            if len(lines) == PORTION:
+            if is_more:
                 continue
             if over:
                 yield LogNews(position=position, is_end=True)

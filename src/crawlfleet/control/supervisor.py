@@ -31,6 +31,7 @@ from crawlfleet.control.holding import Holding
 from crawlfleet.control.inquiries import Inquiries
 from crawlfleet.control.keys import Keys, Principal
 from crawlfleet.control.leases import Leases
+from crawlfleet.control.log_keeping import LogKeeping
 from crawlfleet.control.logs import Logs
 from crawlfleet.control.node_orders import NodeOrders
 from crawlfleet.control.node_tokens import NodeTokens
@@ -119,6 +120,7 @@ class ControlPlane:
             state=state, system=system, settings=settings.recovery, errands=errands
         )
         self.logs = Logs(store=store, state=state, system=system)
+        self._log_keeping = LogKeeping(store=store, system=system, settings=settings.retention)
         self.history = NodeHistory(store=store, state=state, system=system)
         self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)
         self.keys = Keys(state=state, system=system, tokens=self.node_tokens)
@@ -385,6 +387,7 @@ class ControlPlane:
                 self.state.signals.wake_all(sessions=())
                 group.create_task(self._dispatch.run(), name="dispatch")
                 group.create_task(self._timers.run(), name="timers")
+                group.create_task(self._log_keeping.run(), name="log keeping")
                 group.create_task(self._alarms.run(), name="alarms")
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self._gathering.run(), name="gathering")

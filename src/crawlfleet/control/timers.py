@@ -195,9 +195,6 @@ class Timers:
         if self._retention.events_days:
             before = now - self._retention.events_days * DAY_S
             removed = max(removed, await self._store.remove_events(before=before, limit=step))
-        if self._retention.logs_days:
-            before = now - self._retention.logs_days * DAY_S
-            removed = max(removed, await self._store.remove_logs(before=before, limit=step))
         if self._retention.audit_days:
             before = now - self._retention.audit_days * DAY_S
             removed = max(removed, await self._store.remove_audit(before=before, limit=step))

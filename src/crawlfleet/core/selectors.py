@@ -53,7 +53,7 @@ def make_plan(
     return Plan(groups=groups, page=page, structured=structured)
 
 
-def compile_pattern(pattern: str) -> Any:
+def compile_pattern(pattern: str | bytes) -> Any:
     """A regular expression whose time grows with the text alone; raises `re2.error`."""
     import re2
 

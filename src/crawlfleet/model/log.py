@@ -41,6 +41,13 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True):
     left_out: Gap | None = None
 
 
+class LogSize(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is kept of the logs of some time."""
+
+    lines: int
+    bytes: int
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How far the work has got, in whatever it counts."""
 

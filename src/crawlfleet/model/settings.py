@@ -171,6 +171,14 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
     logs_days: Annotated[
         Days, Meta(description="How long a line in the log of an execution is kept; 0 for ever.")
     ] = 7.0
+    logs_mb: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="How large the logs of all executions together may become; then the "
+            "oldest lines go first. 0 without limit.",
+        ),
+    ] = 2000.0
     history_days: Annotated[
         Days,
         Meta(

@@ -5,10 +5,13 @@ may write it has been decided before.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from crawlfleet.model.history import NodeSample, Resolution
-from crawlfleet.model.log import LogLevel, LogLine, LogPart
+from crawlfleet.model.log import LogLevel, LogLine, LogPart, LogSize
+
+LINE_BYTES: Final = 100
+"""What a line takes besides its message and its fields: whose it is, its number, time and level."""
 
 
 class History(Protocol):
@@ -29,6 +32,18 @@ class History(Protocol):
 
     async def remove_logs(self, *, before: float, limit: int) -> int:
         """Remove up to `limit` lines that are older than that, the oldest first; how many went."""
+        ...
+
+    async def oldest_log(self, *, since: float) -> float | None:
+        """When the first line from `since` on was said; nothing when there is none."""
+        ...
+
+    async def log_size(self, *, since: float, until: float) -> LogSize:
+        """How much was said from `since` on and before `until`.
+
+        For each line the bytes of its message, of its fields as JSON if it has some, and
+        `LINE_BYTES`.
+        """
         ...
 
     async def append_samples(self, samples: Sequence[NodeSample]) -> None:

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { filtersOf, funnel } from "../explain";
+import { marked } from "../matching";
 import { groupByPlace, laidOut } from "../places";
 import { columns, errorClasses } from "../series";
 import { asCli, asCurl, asPython, quoted, requestOf } from "../snippets";
@@ -161,4 +162,29 @@ describe("the same from elsewhere", () => {
     );
     expect(text).toContain('fleet.submit("t", {"a": [True, None, "x"]}, priority=7)');
   });
+});
+
+describe("what was searched for", () => {
+  it.each([
+    ["a line", "", [["a line", false]]],
+    [
+      "Line 1, line 2",
+      "LINE",
+      [
+        ["Line", true],
+        [" 1, ", false],
+        ["line", true],
+        [" 2", false],
+      ],
+    ],
+    ["none", "x", [["none", false]]],
+    [
+      "aaa",
+      "aa",
+      [
+        ["aa", true],
+        ["a", false],
+      ],
+    ],
+  ])("in %s is marked", (text, sought, parts) => expect(marked(text, sought)).toEqual(parts));
 });

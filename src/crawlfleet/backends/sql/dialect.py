@@ -52,6 +52,10 @@ class Dialect(Protocol[T_co]):
         """Whether the text contains what is passed as `name`, to the letter."""
         ...
 
+    def size_of(self, column: Column[Any]) -> ColumnElement[int]:
+        """How many bytes a text has."""
+        ...
+
     def unindexed(self, column: Column[Any]) -> ColumnElement[Any]:
         """The same value, where the planner has to be kept from choosing an index by it."""
         ...

@@ -9,9 +9,10 @@ import msgspec
 from crawlfleet.backends.sql import schema
 from crawlfleet.backends.sql.operations import Operation, Put, Steps
 from crawlfleet.backends.sql.rows import RowMap
-from crawlfleet.backends.sql.statements import Statements, Values
+from crawlfleet.backends.sql.statements import Rows, Statements, Values
 from crawlfleet.model.history import NodeSample, Resolution
-from crawlfleet.model.log import LogLevel, LogLine, LogPart
+from crawlfleet.model.log import LogLevel, LogLine, LogPart, LogSize
+from crawlfleet.ports.history import LINE_BYTES
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -42,6 +43,10 @@ class SqlHistory(ABC, Generic[T]):
         """The outcome of an operation that takes no part in commits, when it is durable."""
 
     @abstractmethod
+    async def _fetch(self, statement: T, values: Values) -> Rows:
+        """The rows of a statement."""
+
+    @abstractmethod
     async def _decode(self, mapping: RowMap[S], statement: T, runs: Sequence[Values]) -> list[S]:
         """The structs of the rows of a statement, run once with each of the values."""
 
@@ -69,6 +74,15 @@ class SqlHistory(ABC, Generic[T]):
 
     async def remove_logs(self, *, before: float, limit: int) -> int:
         return int(await self._archive(_remove_logs(before, limit)))
+
+    async def oldest_log(self, *, since: float) -> float | None:
+        ((at,),) = await self._fetch(self._statements.oldest_log, {"since": since})
+        return None if at is None else float(at)
+
+    async def log_size(self, *, since: float, until: float) -> LogSize:
+        values = {"since": since, "until": until}
+        ((lines, texts),) = await self._fetch(self._statements.log_size, values)
+        return LogSize(lines=int(lines), bytes=int(lines) * LINE_BYTES + int(texts or 0))
 
     async def append_samples(self, samples: Sequence[NodeSample]) -> None:
         if samples:

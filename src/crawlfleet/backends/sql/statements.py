@@ -249,6 +249,17 @@ class Statements(Generic[T]):
             )
             .returning(logs.seq)
         )
+        self.oldest_log = finish(select(func.min(logs.at)).where(logs.at >= bindparam("since")))
+        size = self._dialect.size_of
+        no_fields = literal_column("0", BigInteger())
+        self.log_size = finish(
+            select(
+                func.count(),
+                func.sum(size(logs.message) + func.coalesce(size(logs.fields), no_fields)),
+            )
+            .where(logs.at >= bindparam("since"))
+            .where(logs.at < bindparam("until"))
+        )
         at = (samples.at >= bindparam("since")) & (samples.at < bindparam("until"))
         of_node = (samples.node_id == bindparam("node_id")) & (
             samples.resolution == bindparam("resolution")

@@ -3,7 +3,8 @@
 import msgspec
 
 from crawlfleet.model.history import NodeSample, Resolution
-from crawlfleet.model.log import Gap, LogLevel, LogLine, LogPart
+from crawlfleet.model.log import Gap, LogLevel, LogLine, LogPart, LogSize
+from crawlfleet.ports.history import LINE_BYTES
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite.harness import Harness, must, on_store
 from crawlfleet.testing.store_suite.samples import (
@@ -116,6 +117,21 @@ class KeepingTests(Harness):
         assert [line.seq for line in await all_lines(store, "e1")] == [7, 8, 9, 10]
         assert await store.remove_logs(before=NOW + 8 / 8, limit=6) == 1
         assert await store.remove_logs(before=NOW + 8 / 8, limit=6) == 0
+
+    @on_store
+    async def test_how_large_logs_are_is_told_by_time(self, store: Store) -> None:
+        assert await store.oldest_log(since=0.0) is None
+        assert await store.log_size(since=0.0, until=LONG) == LogSize(lines=0, bytes=0)
+        wide = make_line(3, message="日志", fields={"名": "值"})
+        await store.append_logs([part("e1", make_line(2), wide), part("e2", make_line(1))])
+        assert await store.oldest_log(since=0.0) == make_line(1).at
+        assert await store.oldest_log(since=make_line(2).at) == make_line(2).at
+        assert await store.oldest_log(since=make_line(4).at) is None
+        plain = LINE_BYTES + len("line 1")
+        both = await store.log_size(since=make_line(1).at, until=make_line(3).at)
+        assert both == LogSize(lines=2, bytes=2 * plain)
+        size = LINE_BYTES + 6 + len('{"名":"值"}'.encode())
+        assert await store.log_size(since=wide.at, until=LONG) == LogSize(lines=1, bytes=size)
 
     @on_store
     async def test_samples_come_back_whole_and_in_order(self, store: Store) -> None:

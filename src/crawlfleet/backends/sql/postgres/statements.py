@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Table, any_, bindparam, func, literal_column
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Table,
+    any_,
+    bindparam,
+    func,
+    literal_column,
+)
 from sqlalchemy.dialects import postgresql
 
 from crawlfleet.backends.sql.rows import VERSIONED, RowMap
@@ -83,6 +92,9 @@ class _Postgres:
 
     def holds(self, column: Column[Any], name: str) -> ColumnElement[bool]:
         return func.strpos(column, bindparam(name, type_=column.type)) > literal_column("0")
+
+    def size_of(self, column: Column[Any]) -> ColumnElement[int]:
+        return func.octet_length(column, type_=BigInteger())
 
     def unindexed(self, column: Column[Any]) -> ColumnElement[Any]:
         return column

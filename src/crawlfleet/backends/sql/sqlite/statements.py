@@ -13,12 +13,15 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import (
+    BLOB,
+    BigInteger,
     Column,
     ColumnElement,
     Select,
     Table,
     TableValuedAlias,
     bindparam,
+    cast,
     func,
     literal_column,
     select,
@@ -81,6 +84,10 @@ class _Sqlite:
 
     def holds(self, column: Column[Any], name: str) -> ColumnElement[bool]:
         return func.instr(column, bindparam(name)) > literal_column("0")
+
+    def size_of(self, column: Column[Any]) -> ColumnElement[int]:
+        # `octet_length` came with SQLite 3.43.
+        return func.length(cast(column, BLOB), type_=BigInteger())
 
     def unindexed(self, column: Column[Any]) -> ColumnElement[Any]:
         """`+column`: without statistics SQLite guesses which index is best."""

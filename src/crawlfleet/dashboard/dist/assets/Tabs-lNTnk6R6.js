@@ -1,1 +1,0 @@
-import{Dt as e,M as t,P as n,k as r}from"./index-B8R-hhPJ.js";var i=e();function a({label:e,tabs:a,current:o}){let{path:s,search:c}=t();return(0,i.jsx)(`nav`,{className:`tabs`,"aria-label":e,children:a.map(([e,t],a)=>(0,i.jsx)(r,{to:`${s}${n(c,{tab:a===0?null:e})}`,"aria-current":e===o?`page`:void 0,children:t},e))})}export{a as t};
