@@ -89,6 +89,7 @@ SPOKEN_BY_NODES: Final = (
     ":frontier",
     ":inquire",
     ":bundle",
+    ":secrets",
     ":renew-token",
 )
 OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}", "{schedule_id}"}
@@ -212,6 +213,7 @@ def cast(master: Master) -> Cast:
         "cluster_id": "default",
         "schedule_id": scheduled["id"],
         "bundle_id": "quotes",
+        "secret_id": "SHOP_PASSWORD",
     }
     return Cast(secrets, ids, browsers(master, secrets))
 
@@ -273,6 +275,7 @@ def test_a_route_lets_in_whom_it_should_and_nobody_else(
                 project_id="project-none",
                 schedule_id="sched-none",
                 bundle_id="none",
+                secret_id="NONE",
             ),
             body,
             **shown,
