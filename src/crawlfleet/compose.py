@@ -21,6 +21,7 @@ from crawlfleet.backends.frontier.sqlite import stored_receipts
 from crawlfleet.backends.ledger.memory import MemoryBook
 from crawlfleet.backends.machine import Machine
 from crawlfleet.backends.output_folder import OutputFolder
+from crawlfleet.backends.sealing import KeySeal
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
@@ -40,10 +41,11 @@ from crawlfleet.listening import (
     on_stop_signal,
     renewing,
 )
-from crawlfleet.model.bundle import CAPABILITY
+from crawlfleet.model.bundle import CAPABILITY as BUNDLES_OFFERED
 from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
+from crawlfleet.model.secret import CAPABILITY as SECRETS_TAKEN
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
 from crawlfleet.ports.archive import Archive
@@ -102,8 +104,10 @@ def control_plane(
     *,
     origins: Mapping[str, str] | None = None,
     name: str = "master",
+    secrets_key: str = "",
 ) -> ControlPlane:
-    """A control plane over a store, with all strategies and filters that are installed."""
+    """A control plane over a store, with all strategies and filters that are installed. Secrets
+    are sealed with `secrets_key`, or with a key of its own in the data folder."""
     from crawlfleet.client.probe import HttpProber
 
     rules = default_rules(
@@ -126,6 +130,10 @@ def control_plane(
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),
         archives=BundleFolder(config.output_dir(settings) / BUNDLES),
+        seal=KeySeal(
+            config.data_dir(settings) / config.SECRETS_KEY_NAME,
+            key=secrets_key,
+        ),
         shelf=FolderShelf(config.output_dir(settings) / FRONTIERS),
         server=open_frontier_server(settings),
         locks=open_locks(settings),
@@ -201,6 +209,7 @@ async def serve_master(
     admin_key: str,
     join_token: str | None,
     origins: Mapping[str, str] | None = None,
+    secrets_key: str = "",
 ) -> None:
     """Run a master until SIGTERM or SIGINT; its API answers once it is ready."""
     import uvicorn
@@ -214,7 +223,9 @@ async def serve_master(
     listening = listen(settings.server.host, settings.server.port)
     store = open_store(config.store_url(settings))
     name = address_of(settings.server, listening.getsockname()[1])
-    async with control_plane(settings, store, origins=origins, name=name) as control:
+    async with control_plane(
+        settings, store, origins=origins, name=name, secrets_key=secrets_key
+    ) as control:
         await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
         if join_token is not None:
             await control.keys.ensure(join_token, name="join", role=Role.NODE)
@@ -374,7 +385,8 @@ async def _registration(
         capabilities={
             **settings.capabilities,
             **(isolation_offer(isolation) if isolation else {}),
-            **({CAPABILITY: True} if settings.bundles else {}),
+            **({BUNDLES_OFFERED: True} if settings.bundles else {}),
+            SECRETS_TAKEN: True,
         },
         resources={name: amount for name, amount in offered.items() if amount},
         task_types=pool.task_types,

@@ -29,6 +29,7 @@ PAUSES_NAME: Final = "pauses.jsonl"
 """Of hosts that are left alone."""
 OUTPUT_NAME: Final = "output"
 CODE_NAME: Final = "code"
+SECRETS_KEY_NAME: Final = "secrets.key"
 DEFAULT: Final = "default"
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -43,6 +44,7 @@ NOT_SETTINGS: Final = frozenset(
         "CRAWLFLEET_CERT_KEY",
         "CRAWLFLEET_ADMIN_KEY",
         "CRAWLFLEET_JOIN_TOKEN",
+        "CRAWLFLEET_SECRETS_KEY",
         "CRAWLFLEET_SOAK",
     }
 )

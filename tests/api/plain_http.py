@@ -36,6 +36,7 @@ TABLES: Final = (
     "crawler_task_executions",
     "crawler_events",
     "crawler_bundles",
+    "crawler_secrets",
     "crawler_claims",
     "crawler_keys",
     "crawler_execution_logs",

@@ -51,6 +51,7 @@ from crawlfleet.model.messages import (
 )
 from crawlfleet.model.output import Run, Segment, SegmentUpload
 from crawlfleet.model.resources import Usage
+from crawlfleet.model.secret import SecretCall
 from crawlfleet.model.task import ErrorClass, TaskError
 from tests.api.plain_http import Master, archive, started
 
@@ -385,6 +386,38 @@ def record_bundles(master: Master) -> list[dict[str, Any]]:
     return to.exchanges
 
 
+def record_secrets(master: Master) -> list[dict[str, Any]]:
+    """A node that fetches the secrets of an execution."""
+    to = Recorder(master)
+    registration = Registration(
+        name="trusted",
+        resources={"slots": 1.0},
+        task_types=("python",),
+        capabilities={"secrets": True},
+        protocol=PROTOCOL,
+    )
+    to.say("register to be trusted", "join", "/api/v1/nodes:register", registration)
+    node = "/api/v1/nodes/{node_id}"
+    secret = {"name": "RECORDED", "value": "correct horse"}
+    to.say("set a secret", "admin", "/api/v1/projects/default/secrets", secret)
+    task = {"task_type": "python", "parameters": {"function": "f:f"}, "secrets": ["RECORDED"]}
+    to.say("submit (secrets)", "admin", "/api/v1/tasks", task)
+    request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
+    (work,) = to.say("lease (secrets)", "node", f"{node}:lease", request)["assignments"]
+    call = SecretCall(
+        session_id=to.ids["session_id"],
+        execution_id=to.ids["execution_id"],
+        token=work["token"],
+    )
+    to.say("fetch the secrets", "node", f"{node}:secrets", call)
+    stale = msgspec.structs.replace(call, token=work["token"] + 1)
+    to.say("fetch the secrets when it is stale", "node", f"{node}:secrets", stale)
+    to.say("cancel (secrets)", "admin", "/api/v1/tasks/{task_id}:cancel", None)
+    end = Departure(session_id=to.ids["session_id"])
+    to.say("leave (secrets)", "node", f"{node}:unregister", end)
+    return to.exchanges
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for suffix, record_part in {
@@ -394,6 +427,7 @@ def main() -> None:
         "-frontier": record_frontier,
         "-inquiries": record_inquiries,
         "-leaving": record_leaving,
+        "-secrets": record_secrets,
     }.items():
         file = FOLDER / f"node-protocol-{PROTOCOL}{suffix}.json"
         if file.exists():

@@ -20,6 +20,7 @@ NOT_IN_IT: Final = {
     "ask_frontier",
     "inquire",
     "give_bundle",
+    "give_secrets",
     "device_heartbeat",
 }
 """What nodes say of their work."""
@@ -63,6 +64,8 @@ def changing(master: Master, name: str) -> Request:
             return administration(master, "rollback", "cluster")
         case "deploy_bundle" | "roll_back_bundle" | "remove_bundle":
             return bundle_order(master, name.removesuffix("_bundle"))
+        case "set_secret" | "remove_secret":
+            return secret_order(master, name.removesuffix("_secret"))
     return ordering(master, name)
 
 
@@ -98,6 +101,15 @@ def bundle_order(master: Master, verb: str) -> Request:
     deploy(master, "default", name, {"other.py": ""})
     path = f"{bundles}/{name}:{verb.replace('_', '')}"
     return path, {"version": 1}, {f"default/{name}"}, None
+
+
+def secret_order(master: Master, verb: str) -> Request:
+    name, secrets = f"TO_{verb.upper()}", "/api/v1/projects/default/secrets"
+    body = {"name": name, "value": "correct horse"}
+    if verb == "set":
+        return secrets, body, {f"default/{name}"}, None
+    master.post(secrets, body, status=201)
+    return f"{secrets}/{name}:remove", {}, {f"default/{name}"}, None
 
 
 def session_order(master: Master, verb: str, kind: str) -> Request:

@@ -87,7 +87,7 @@ def test_the_recording_says_every_message_and_every_field_that_nodes_send() -> N
     spoken = {each["path"].rpartition(":")[2] for each in exchanges(PROTOCOL)}
     verbs = set(re.findall(r'_send\(\s*node_id, "([\w-]+)"', Path(_source()).read_text()))
     said = {"heartbeat", "lease", "report", "note", "keep", "frontier", "drain", "unregister"}
-    assert said | {"renew-token", "inquire", "bundle"} == verbs
+    assert said | {"renew-token", "inquire", "bundle", "secrets"} == verbs
     assert spoken >= verbs | {"register"}
     sent = {
         name

@@ -89,6 +89,7 @@ SPOKEN_BY_NODES: Final = (
     ":frontier",
     ":inquire",
     ":bundle",
+    ":secrets",
     ":renew-token",
 )
 OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}", "{schedule_id}"}
@@ -212,6 +213,7 @@ def cast(master: Master) -> Cast:
         "cluster_id": "default",
         "schedule_id": scheduled["id"],
         "bundle_id": "quotes",
+        "secret_id": "SHOP_PASSWORD",
     }
     return Cast(secrets, ids, browsers(master, secrets))
 
@@ -282,6 +284,7 @@ def assert_promise_kept(route: Route, caller: str, master: Master, cast: Cast) -
                 project_id="project-none",
                 schedule_id="sched-none",
                 bundle_id="none",
+                secret_id="NONE",
             ),
             body,
             **shown,

@@ -33,6 +33,8 @@ def ids(master: Master) -> dict[str, str]:
     node.report(work, "succeeded")
     for kind in ("projects", "clusters"):
         master.post(f"/api/v1/{kind}", {"id": "there"}, status=201)
+    body = {"name": "THERE", "value": "correct horse"}
+    secret = master.post("/api/v1/projects/there/secrets", body, status=201)
     return {
         "node_id": node.id,
         "device_id": node.id,
@@ -42,6 +44,7 @@ def ids(master: Master) -> dict[str, str]:
         "cluster_id": "there",
         "key_id": master.key("found", "viewer")[0],
         "bundle_id": deploy(master, "there", "there")["name"],
+        "secret_id": secret["name"],
         "join_token_id": master.join_token()[0],
         "schedule_id": master.post(
             "/api/v1/schedules",

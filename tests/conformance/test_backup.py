@@ -41,6 +41,7 @@ from crawlfleet.testing.store_suite.samples import (
     make_event,
     make_execution,
     make_node,
+    make_secret,
     make_session,
     make_task,
 )
@@ -92,6 +93,7 @@ async def fill(store: Store) -> None:
             keys=(FULL_KEY,),
             schedules=(FULL_SCHEDULE,),
             bundles=(FULL_BUNDLE,),
+            secrets=(make_secret(sealed="1.0.AAAA"),),
             firings=(FULL_FIRING,),
             configurations=(make_configuration(),),
             claims=(make_claim(expires_at=NEVER), make_claim(key="other")),

@@ -33,6 +33,7 @@ from crawlfleet.model.settings import RetentionSettings, Settings
 from crawlfleet.model.task import JSON_NULL, ErrorClass, Task, TaskError
 from crawlfleet.ports.bundles import BundleStore
 from crawlfleet.ports.output import OutputStore
+from crawlfleet.ports.sealing import Seal
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.simulation.clock import SimulatedSystem
 
@@ -145,6 +146,7 @@ async def stage(
     skew_s: float = 0.0,
     output: OutputStore | None = None,
     archives: BundleStore | None = None,
+    seal: Seal | None = None,
     **sections: Any,
 ) -> AsyncIterator[Stage]:
     store = store or MemoryStore()
@@ -161,6 +163,7 @@ async def stage(
         name=name,
         output=output,
         archives=archives,
+        seal=seal,
     )
     async with control:
         yield Stage(control, store, heard)

@@ -23,6 +23,7 @@ from crawlfleet.control.projects import Projects
 from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
+from crawlfleet.control.vault import Vault
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
@@ -102,14 +103,14 @@ class Master:
         rules = AdmissionRules(strategies=default_rules().strategies)
         limits = TaskSettings()
         common: dict[str, Any] = {"store": store, "state": self.state, "system": system}
-        bundles = Bundles(
+        kept: dict[str, Any] = {
             **common,
-            holding=Holding(store=store, state=self.state),
-            projects=Projects(**common),
-            settings=limits,
-            archives=None,
-        )
-        tasks = Tasks(**common, rules=rules, settings=limits, bundles=bundles)
+            "holding": Holding(store=store, state=self.state),
+            "projects": Projects(**common),
+            "settings": limits,
+        }
+        bundles, vault = Bundles(**kept, archives=None), Vault(**kept, seal=None)
+        tasks = Tasks(**common, rules=rules, settings=limits, bundles=bundles, vault=vault)
         self.schedules = Schedules(store=store, state=self.state, system=system, tasks=tasks)
         self._alarms = Alarms(store=store, state=self.state, system=system, tasks=tasks)
 

@@ -128,6 +128,7 @@ def test_pods_start_answer_their_probes_work_and_end_within_their_grace(tmp_path
         "store": f"sqlite:///{tmp_path / 'store.db'}",
         "admin-key": secrets.token_hex(32),
         "join-token": secrets.token_hex(32),
+        "secrets-key": secrets.token_hex(32),
     }
     words = {
         "crawlfleet-master:8000": f"localhost:{api}",

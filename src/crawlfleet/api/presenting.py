@@ -89,6 +89,7 @@ def present_task(
         shards=task.shards,
         shard_states=dict(Counter(str(each.status) for each in shards)) if shards else {},
         bundle=None if task.bundle is None else str(task.bundle),
+        secrets=task.secrets,
         version=task.version,
     )
 

@@ -16,6 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from crawlfleet.backends.lasting import assert_lasting
 from crawlfleet.backends.matching import is_wanted, matches
+from crawlfleet.backends.memory_code import MemoryCode
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.memory_schedules import MemorySchedules
 from crawlfleet.backends.memory_table import Table
@@ -24,7 +25,6 @@ from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.audit import AuditEntry, AuditFilter
-from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.change import NEVER, Signed
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
@@ -41,12 +41,13 @@ TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
 
-class MemoryStore(MemoryHistory, MemorySchedules):
+class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
         MemoryHistory.__init__(self)
         MemorySchedules.__init__(self)
+        MemoryCode.__init__(self)
         self._now = now
         self._opened = False
         self._present = Present()
@@ -58,7 +59,6 @@ class MemoryStore(MemoryHistory, MemorySchedules):
         self._executions: Table[Execution] = Table()
         self._keys: Table[ApiKey] = Table()
         self._configurations: Table[ClusterConfiguration] = Table()
-        self._bundles: Table[Bundle] = Table()
         self._audit: Table[AuditEntry] = Table()
         self._put: tuple[Callable[[Any], None], ...] = (
             self._projects.put,
@@ -72,6 +72,7 @@ class MemoryStore(MemoryHistory, MemorySchedules):
             self._schedules.put,
             self._put_firing,
             self._bundles.put,
+            self._secrets.put,
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()
@@ -135,14 +136,6 @@ class MemoryStore(MemoryHistory, MemorySchedules):
     async def clusters(self) -> list[Cluster]:
         self._need_open()
         return share_all(self._clusters)
-
-    async def bundle(self, id: str) -> Bundle | None:
-        self._need_open()
-        return self._bundles.rows.get(id)
-
-    async def bundles(self) -> list[Bundle]:
-        self._need_open()
-        return list(self._bundles)
 
     async def node(self, id: str) -> Node | None:
         self._need_open()

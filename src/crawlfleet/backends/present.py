@@ -23,6 +23,7 @@ KINDS: Final = (
     "schedules",
     "firings",
     "bundles",
+    "secrets",
 )
 """The fields of a change that hold versioned rows, in the order in which they are checked."""
 

@@ -14,6 +14,7 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.schedule import Firing, Schedule
+from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -39,6 +40,7 @@ STORED: Final = (
     Schedule,
     Firing,
     Bundle,
+    Secret,
     Event,
 )
 DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}

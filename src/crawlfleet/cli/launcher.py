@@ -187,6 +187,8 @@ class Launcher:
         joining = join_token(self._folder)
         environment = {**os.environ, "CRAWLFLEET_JOIN_TOKEN": with_pin(joining, self._pin)}
         environment.pop("CRAWLFLEET_ADMIN_KEY", None)
+        if name != "master":
+            environment.pop("CRAWLFLEET_SECRETS_KEY", None)
         if name == "master":
             environment["CRAWLFLEET_ADMIN_KEY"] = key
             environment["CRAWLFLEET_JOIN_TOKEN"] = joining

@@ -145,6 +145,7 @@ def master(
                 admin_key=key,
                 join_token=preset("CRAWLFLEET_JOIN_TOKEN"),
                 origins=loaded.origins,
+                secrets_key=preset("CRAWLFLEET_SECRETS_KEY") or "",
             )
         )
 

@@ -34,6 +34,7 @@ PARTS: Final = {
     "nodes": ("nodes",),
     "projects": ("projects",),
     "bundles": ("deploy", "bundles"),
+    "secrets": ("secrets",),
     "clusters": ("clusters",),
     "keys": ("keys",),
     "join_tokens": ("join-tokens",),

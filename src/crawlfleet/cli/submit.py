@@ -60,6 +60,14 @@ async def submit(
             rich_help_panel=CODE,
         ),
     ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A secret of the project that the code is given. May be repeated.",
+            rich_help_panel=CODE,
+        ),
+    ] = None,
     spider: Annotated[
         str | None, typer.Option(help="The spider of a Scrapy project.", rich_help_panel=CODE)
     ] = None,
@@ -168,6 +176,7 @@ async def submit(
         }
         or None,
         "bundle": bundle,
+        "secrets": secret or None,
         "priority": priority,
         "min_resources": parse_amounts(minimum, "--min") or None,
         "capabilities": parse_pairs(capability, "--capability") or None,

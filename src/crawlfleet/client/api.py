@@ -11,6 +11,7 @@ from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
 from crawlfleet.client.schedules import ScheduleCalls
+from crawlfleet.client.secrets import SecretCalls
 from crawlfleet.model.attention import AttentionList, Concern
 from crawlfleet.model.statistics import Series, Statistics
 from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
     from crawlfleet.client.sync import BlockingClient
 
 
-class Client(ExecutionCalls, CrawlCalls, ScheduleCalls, AdministrationCalls, BundleCalls, KeyCalls):
+class Client(
+    ExecutionCalls,
+    CrawlCalls,
+    ScheduleCalls,
+    AdministrationCalls,
+    BundleCalls,
+    SecretCalls,
+    KeyCalls,
+):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
     `url` may name several masters, parted by commas.

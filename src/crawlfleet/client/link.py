@@ -33,6 +33,7 @@ from crawlfleet.model.messages import (
     ReportReply,
 )
 from crawlfleet.model.output import SegmentReply, SegmentUpload
+from crawlfleet.model.secret import SecretCall, SecretReply
 from crawlfleet.model.views import NodeView
 from crawlfleet.ports.execution import Identity
 from crawlfleet.telemetry import Component, logger
@@ -108,6 +109,9 @@ class HttpControlLink:
 
     async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
         return await self._send(node_id, "bundle", call, BundleReply)
+
+    async def secrets(self, node_id: str, call: SecretCall) -> SecretReply:
+        return await self._send(node_id, "secrets", call, SecretReply)
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(node_id, "drain", DrainOrder(deadline_s=deadline_s), NodeView)

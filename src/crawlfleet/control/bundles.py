@@ -13,7 +13,7 @@ from crawlfleet.control.holding import Holding
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.versions import accept, expect_version, has_changed
-from crawlfleet.core import administration, archives, bundles
+from crawlfleet.core import archives, bundles
 from crawlfleet.core.archives import BadArchive, Contents
 from crawlfleet.errors import (
     Conflict,
@@ -23,7 +23,6 @@ from crawlfleet.errors import (
     OutputUnavailable,
     StoreUnavailable,
 )
-from crawlfleet.model.administration import ProjectRequest
 from crawlfleet.model.bundle import (
     MOST_VERSIONS,
     Bundle,
@@ -34,7 +33,6 @@ from crawlfleet.model.bundle import (
     bundle_id,
 )
 from crawlfleet.model.change import Change
-from crawlfleet.model.project import ProjectStatus
 from crawlfleet.model.settings import TaskSettings
 from crawlfleet.ports.bundles import BundleStore
 from crawlfleet.ports.store import Store
@@ -96,7 +94,11 @@ class Bundles:
         """Keep an archive as the present version; whether there is a new one."""
         accept(bundles.text_problems(request.name, request.note))
         contents = await self._look_into(request.archive)
-        await self._ensure_project(project_id, by=by)
+        await self._projects.ensure(
+            project_id,
+            create=self._settings.create_projects,
+            cause=f"named by a bundle that {by} deployed",
+        )
         digest = hashlib.sha256(request.archive).hexdigest()
         await self._kept.put(digest, request.archive)
 
@@ -236,21 +238,6 @@ class Bundles:
             raise InvalidRequest(
                 [FieldProblem(field="archive", message=str(error), remedy="pack it anew")]
             ) from None
-
-    async def _ensure_project(self, project_id: str, *, by: str) -> None:
-        if project_id not in self._state.projects:
-            await self._state.renewal.projects()
-        project = self._state.projects.get(project_id)
-        if project is None and not self._settings.create_projects:
-            raise NotFound("project", project_id)
-        if project is None:
-            request = ProjectRequest(id=project_id)
-            accept(administration.text_problems(request))
-            cause = f"named by a bundle that {by} deployed"
-            now = self._system.now()
-            await self._state.commit([administration.new_project(request, now=now, cause=cause)])
-        elif project.status is ProjectStatus.CLOSED:
-            raise Conflict(f"the project {project_id!r} is closed and takes nothing new; reopen it")
 
     async def _user(self, project_id: str, name: str, number: int | None) -> str | None:
         """A task that has not ended and runs a version."""

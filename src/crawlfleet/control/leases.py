@@ -362,6 +362,7 @@ def _assignment(lease: Lease) -> Assignment:
         parent_id=task.parent_id,
         isolation=demanded(task.capabilities),
         bundle=task.bundle,
+        secrets=task.secrets,
     )
 
 

@@ -37,6 +37,22 @@ class Projects:
             await self._state.renewal.projects()
         return self.get(project_id)
 
+    async def ensure(self, project_id: str, *, create: bool, cause: str) -> None:
+        """See to it that it is there and open: made now, if it may be. Raises `NotFound` and
+        `Conflict`."""
+        if project_id not in self._state.projects:
+            await self._state.renewal.projects()
+        project = self._state.projects.get(project_id)
+        if project is None and not create:
+            raise NotFound("project", project_id)
+        if project is None:
+            request = ProjectRequest(id=project_id)
+            accept(administration.text_problems(request))
+            now = self._system.now()
+            await self._state.commit([administration.new_project(request, now=now, cause=cause)])
+        elif project.status is ProjectStatus.CLOSED:
+            raise Conflict(f"the project {project_id!r} is closed and takes nothing new; reopen it")
+
     async def count(self, project: Project) -> Counts:
         """How many tasks it has in each state."""
         return await self._store.count_tasks(project.id)

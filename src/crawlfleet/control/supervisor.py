@@ -51,6 +51,7 @@ from crawlfleet.control.suspicion import Suspicion
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.terms import Terms
 from crawlfleet.control.timers import Timers
+from crawlfleet.control.vault import Vault
 from crawlfleet.control.workforce import Workforce
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import Rules
@@ -64,6 +65,7 @@ from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.lock import Locks
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.probe import Prober
+from crawlfleet.ports.sealing import Seal
 from crawlfleet.ports.store import Lead, Leadership, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -92,6 +94,7 @@ class ControlPlane:
         origins: Mapping[str, str] | None = None,
         output: OutputStore | None = None,
         archives: BundleStore | None = None,
+        seal: Seal | None = None,
         shelf: FrontierShelf | None = None,
         server: FrontierServer | None = None,
         locks: Locks | None = None,
@@ -99,7 +102,8 @@ class ControlPlane:
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`output` is where crawls' output is kept; without it, crawls need sinks of their own.
-        `archives` is where the code of bundles is kept; without it, none is taken.
+        `archives` is where the code of bundles is kept; without it, none is taken. `seal` is what
+        makes secrets unreadable in the store; without it, none are kept.
         `shelf` is where their frontiers are; without it, they stay on the nodes. Those that
         several nodes work for can be on a `server`. `locks` and
         `ledger` are what executions may ask for; without them they are told so.
@@ -168,6 +172,15 @@ class ControlPlane:
             settings=settings.tasks,
             archives=archives,
         )
+        self.vault = Vault(
+            store=store,
+            state=state,
+            system=system,
+            holding=holding,
+            projects=self.projects,
+            settings=settings.tasks,
+            seal=seal,
+        )
         self.tasks = Tasks(
             store=store,
             state=state,
@@ -175,6 +188,7 @@ class ControlPlane:
             rules=admission,
             settings=settings.tasks,
             bundles=self.bundles,
+            vault=self.vault,
         )
         self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from crawlfleet.control.bundles import Bundles
 from crawlfleet.control.state import FleetState
-from crawlfleet.core import administration, admission, bundles, dividing, shards
+from crawlfleet.control.vault import Vault
+from crawlfleet.core import administration, admission, bundles, dividing, shards, vault
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.administration import ProjectRequest
@@ -25,6 +26,8 @@ from crawlfleet.ports.system import System
 
 Pins = Mapping[tuple[str, str], BundleRef | FieldProblem]
 """By project, and what a request names there."""
+Known = Mapping[str, Collection[str]]
+"""By project, the names of its secrets."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +52,7 @@ class Tasks:
         rules: AdmissionRules,
         settings: TaskSettings,
         bundles: Bundles,
+        vault: Vault,
     ) -> None:
         self._store = store
         self._state = state
@@ -56,6 +60,7 @@ class Tasks:
         self._rules = rules
         self._settings = settings
         self._bundles = bundles
+        self._vault = vault
 
     async def submit(self, request: TaskRequest, *, by: str) -> Submission:
         """Accept one task, or raise `InvalidRequest` or `Conflict`."""
@@ -79,11 +84,11 @@ class Tasks:
         made = 0
         known = [each for each in requests if isinstance(each, TaskRequest)]
         await self._know_places(known)
-        pins = await self._pins(known)
+        pins, secrets = await self._pins(known), await self._secrets(known)
         for place, request in enumerate(requests):
             if isinstance(request, FieldProblem):
                 outcomes[place] = Submission(problems=(request,))
-            elif problems := [*self._problems(request), *_pin_problems(request, pins)]:
+            elif problems := self._all_problems(request, pins, secrets):
                 outcomes[place] = Submission(problems=tuple(problems))
             elif closed := self._closed(request):
                 outcomes[place] = Submission(conflict=closed)
@@ -104,16 +109,16 @@ class Tasks:
 
     async def draft(self, request: TaskRequest, *, by: str) -> Change | str:
         """The change that makes a task, to be committed with something else; or why not."""
-        pins = await self._pins([request])
-        if problems := [*self._problems(request), *_pin_problems(request, pins)]:
+        pins, secrets = await self._pins([request]), await self._secrets([request])
+        if problems := self._all_problems(request, pins, secrets):
             return "; ".join(f"{each.field}: {each.message}" for each in problems)
         return self._closed(request) or self._admitted(request, by, pins)
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
         """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
         await self._know_places([request])
-        pins = await self._pins([request])
-        if problems := [*self._problems(request), *_pin_problems(request, pins)]:
+        pins, secrets = await self._pins([request]), await self._secrets([request])
+        if problems := self._all_problems(request, pins, secrets):
             raise InvalidRequest(
                 [msgspec.structs.replace(each, field=f"task.{each.field}") for each in problems]
             )
@@ -170,6 +175,15 @@ class Tasks:
             fields["priority"] = request.priority
         return await self.submit(TaskRequest(**fields, timeout=task.timeout_s), by=by)
 
+    def _all_problems(self, request: TaskRequest, pins: Pins, known: Known) -> list[FieldProblem]:
+        """What is wrong with a request, with what it names looked up."""
+        of_project = known.get(request.project_id, ())
+        return [
+            *self._problems(request),
+            *_pin_problems(request, pins),
+            *vault.declared_problems(request.secrets, request.project_id, of_project),
+        ]
+
     def _problems(self, request: TaskRequest) -> Sequence[FieldProblem]:
         problems = admission.problems_of(request, self._rules)
         if request.cluster_id not in self._state.clusters:
@@ -224,6 +238,10 @@ class Tasks:
             if each.bundle is not None and bundles.WANTED.match(each.bundle)
         ]
         return await self._bundles.pins(wanted) if wanted else {}
+
+    async def _secrets(self, requests: Sequence[TaskRequest]) -> Known:
+        """Which secrets there are in the projects of requests that declare some."""
+        return await self._vault.known([each.project_id for each in requests if each.secrets])
 
     async def _ensure_projects(self, ids: set[str], *, by: str) -> None:
         now = self._system.now()

@@ -102,6 +102,7 @@ def admit(
         dedup_key=request.dedup_key,
         dedup_window_s=request.dedup_window,
         bundle=bundle,
+        secrets=tuple(dict.fromkeys(request.secrets)),
         created_at=now,
         updated_at=now,
     )
@@ -152,6 +153,8 @@ def canonical_bytes(request: TaskRequest) -> bytes:
     if request.bundle is None:
         # As it was before there were bundles: what was submitted then may be sent again now.
         del plain["bundle"]
+    if not request.secrets:
+        del plain["secrets"]  # likewise
     return msgspec.json.encode(plain, order="sorted")
 
 

@@ -22,9 +22,10 @@ from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.resources import demand_of
 from crawlfleet.core.rules import Rules, default_rules
 from crawlfleet.core.strategies import Ranking, least_loaded
-from crawlfleet.model.bundle import CAPABILITY
+from crawlfleet.model.bundle import CAPABILITY as BUNDLES
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.messages import SHARING_PROTOCOL
+from crawlfleet.model.secret import CAPABILITY as SECRETS
 from crawlfleet.model.task import Requirement, Task, TaskStatus
 
 SAMPLE: Final = 256
@@ -87,9 +88,7 @@ def requirement_of(task: Task) -> Requirement:
         task_type=task.task_type,
         cluster_id=task.cluster_id,
         node_type=task.node_type,
-        capabilities=sorted_pairs(
-            task.capabilities if task.bundle is None else {**task.capabilities, CAPABILITY: True}
-        ),
+        capabilities=sorted_pairs(_capabilities(task)),
         demand=demand_of(task),
         strategy=task.schedule_strategy,
         target_region=task.target_region,
@@ -97,6 +96,14 @@ def requirement_of(task: Task) -> Requirement:
         protocol=1 if task.parent_id is None else SHARING_PROTOCOL,
         bundle="" if task.bundle is None else task.bundle.digest,
     )
+
+
+def _capabilities(task: Task) -> dict[str, Any]:
+    """What a node must be able to do, whether the task says so itself or not."""
+    if task.bundle is None and not task.secrets:
+        return task.capabilities
+    of_code = {} if task.bundle is None else {BUNDLES: True}
+    return {**task.capabilities, **of_code, **({SECRETS: True} if task.secrets else {})}
 
 
 def plan(

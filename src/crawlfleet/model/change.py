@@ -13,6 +13,7 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.schedule import Firing, Schedule
+from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
 
 NEVER: Final = math.inf
@@ -48,6 +49,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schedules: tuple[Schedule, ...] = ()
     firings: tuple[Firing, ...] = ()
     bundles: tuple[Bundle, ...] = ()
+    secrets: tuple[Secret, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
     audit: AuditEntry | None = None
@@ -82,6 +84,7 @@ class Signed:
             change.keys,
             change.clusters,
             change.bundles,
+            change.secrets,
             change.projects,
         ):
             if rows:

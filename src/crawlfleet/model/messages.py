@@ -139,6 +139,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The lowest level of isolation that it may run in; as the node sees fit when not set."""
     bundle: BundleRef | None = None
     """The code that it runs, which the node fetches with `:bundle` where it does not have it."""
+    secrets: tuple[str, ...] = ()
+    """The names of those that it is given; the node fetches their values with `:secrets`."""
 
 
 class ExecutionOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

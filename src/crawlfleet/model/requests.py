@@ -41,6 +41,8 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """For the executor; at most 1 MB and 100 levels deep."""
     bundle: str | None = None
     """The code to run, for `scrapy_spider`, `python` and `command`: `quotes`, or `quotes@3`."""
+    secrets: tuple[str, ...] = ()
+    """Names of secrets of the project; code finds their values in variables of the same names."""
     priority: Priority = DEFAULT_PRIORITY
     """1 to 10; 10 is the most urgent."""
     min_resources: dict[str, float] = {}

@@ -143,6 +143,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many there are, for the parent and for each of them; 0 for a task that is whole."""
     bundle: BundleRef | None = None
     """The code that it runs, in the version that all of its attempts have."""
+    secrets: tuple[str, ...] = ()
+    """The names of those of its project that it is given, as they are when an attempt begins."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1

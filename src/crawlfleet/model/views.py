@@ -82,6 +82,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many shards are in which state; only of a task that is asked for by its id."""
     bundle: str | None = None
     """The code that it runs, with its version, such as `quotes@3`."""
+    secrets: tuple[str, ...] = ()
+    """The names of those that it is given."""
     version: int = 0
     """Grows with each change; the `ETag` begins with it."""
 

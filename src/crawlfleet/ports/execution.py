@@ -26,6 +26,7 @@ from crawlfleet.model.messages import (
     ReportReply,
 )
 from crawlfleet.model.output import Segment, SegmentReply, SegmentUpload, Stream
+from crawlfleet.model.secret import SecretCall, SecretReply
 from crawlfleet.model.task import TaskError
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.lock import Lock
@@ -36,6 +37,8 @@ class Context(Protocol):
 
     task_id: str
     attempt: int
+    secrets: Mapping[str, str]
+    """Those that the task declares, by name; code also finds them in `os.environ`."""
 
     async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         """A line in the log of this execution: `debug`, `info`, `warning` or `error`."""
@@ -160,6 +163,15 @@ class Observer(Protocol):
         """The archive of its bundle, however long that takes; raises `NoCode`."""
         ...
 
+    async def secrets(self) -> Mapping[str, str]:
+        """The values that its task declares, by name, however long that takes; raises
+        `NoSecrets`."""
+        ...
+
+
+class NoSecrets(Exception):
+    """The secrets of an execution are not to be had; the message says why."""
+
 
 class NoCode(Exception):
     """The code of an execution is not to be had; the message says why."""
@@ -260,6 +272,10 @@ class ControlLink(Protocol):
 
     async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
         """Fetch the code of an execution; a master that is older raises `Refused`."""
+        ...
+
+    async def secrets(self, node_id: str, call: SecretCall) -> SecretReply:
+        """Fetch the secrets of an execution; a master that is older raises `Refused`."""
         ...
 
     async def drain(self, node_id: str, deadline_s: float) -> None:

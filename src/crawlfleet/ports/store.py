@@ -20,6 +20,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import ErrorClass, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.history import History
 from crawlfleet.ports.schedules import Schedules
@@ -164,6 +165,12 @@ class Store(History, Schedules, Protocol):
 
     async def bundles(self) -> list[Bundle]:
         """All of them, of all projects; also those of which no version is kept."""
+        ...
+
+    async def secret(self, id: str) -> Secret | None: ...
+
+    async def secrets(self) -> list[Secret]:
+        """All of them, of all projects; also those that were removed."""
         ...
 
     async def node(self, id: str) -> Node | None: ...

@@ -27,7 +27,7 @@ from crawlfleet.model.messages import Assignment, OrderAnswer
 from crawlfleet.model.output import Segment, Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Attempt, NoCode
+from crawlfleet.ports.execution import Attempt, NoCode, NoSecrets
 from crawlfleet.worker import pipe
 from crawlfleet.worker.pool import ProcessPool
 from crawlfleet.worker.process import command_line, environment
@@ -93,6 +93,9 @@ class Watch:
 
     async def code(self) -> bytes:
         raise NoCode("nobody has code here")
+
+    async def secrets(self) -> Mapping[str, str]:
+        raise NoSecrets("nobody has secrets here")
 
 
 class ExecutorSuite:

@@ -6,6 +6,7 @@ folder of its own. Without one it runs only on a node without a sandbox, whose o
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Protocol
 
 from crawlfleet.model.messages import Assignment
@@ -14,7 +15,7 @@ from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Attempt, Observer
 from crawlfleet.ports.sandbox import CellOrder, Provide, Provision, Sandbox
 from crawlfleet.worker import pipe
-from crawlfleet.worker.attempts import attempt_of, failed, over_time, start_of
+from crawlfleet.worker.attempts import NO_SECRETS, attempt_of, failed, over_time, start_of
 from crawlfleet.worker.confining import Unprovided
 from crawlfleet.worker.environments import CannotMake
 from crawlfleet.worker.process import Child, Departed, FailedStart
@@ -52,14 +53,20 @@ class Apart:
         self._children: set[Child] = set()
         self._is_open = False
 
-    async def run(self, assignment: Assignment, observer: Observer) -> Attempt:
+    async def run(
+        self,
+        assignment: Assignment,
+        observer: Observer,
+        secrets: Mapping[str, str] = NO_SECRETS,
+    ) -> Attempt:
         """Run it to its end, as `ExecutorPool.run` does."""
         try:
             if not self._is_open:
                 self._is_open = True
                 await self._workshop.open()
             async with self._workshop.bench(assignment, observer) as bench:
-                return await self._work(bench, assignment, observer)
+                start = start_of(assignment, secrets)
+                return await self._work(bench, assignment, observer, start)
         except CannotMake as failure:
             return failed(failure.error_class, str(failure), failure.details)
         except OSError as error:
@@ -74,7 +81,9 @@ class Apart:
             for child in self._children:
                 group.create_task(child.retire(self._settings.stop_grace_s))
 
-    async def _work(self, bench: Bench, assignment: Assignment, observer: Observer) -> Attempt:
+    async def _work(
+        self, bench: Bench, assignment: Assignment, observer: Observer, start: pipe.Start
+    ) -> Attempt:
         try:
             child = await self._start(bench, assignment)
         except Unprovided as error:
@@ -83,7 +92,7 @@ class Apart:
             return failed(ErrorClass.CRASH, str(failure), failure.output)
         self._children.add(child)
         try:
-            turn = child.begin(start_of(assignment), observer, assignment.timeout_s)
+            turn = child.begin(start, observer, assignment.timeout_s)
             self._at_work[turn.id] = child
             return await self._listen(child, turn, assignment)
         finally:

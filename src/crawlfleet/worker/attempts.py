@@ -10,9 +10,10 @@ from crawlfleet.ports.execution import Attempt, NotBegun
 from crawlfleet.worker import pipe
 
 NO_FIGURES: Final[Mapping[str, float]] = MappingProxyType({})
+NO_SECRETS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def start_of(assignment: Assignment) -> pipe.Start:
+def start_of(assignment: Assignment, secrets: Mapping[str, str] = NO_SECRETS) -> pipe.Start:
     """The order to begin."""
     return pipe.Start(
         execution_id=assignment.execution_id,
@@ -23,6 +24,7 @@ def start_of(assignment: Assignment) -> pipe.Start:
         allocation=assignment.allocation,
         parent_id=assignment.parent_id,
         parameters=assignment.parameters,
+        secrets={**secrets},
     )
 
 

@@ -77,6 +77,7 @@ class ChildContext:
         self.task_id = start.task_id
         self.parent_id = start.parent_id
         self.attempt = start.attempt
+        self.secrets: Mapping[str, str] = start.secrets
         self.execution_id = self._execution_id = start.execution_id
         self._replies = replies
         self._reported_at = float("-inf")
@@ -344,6 +345,7 @@ class Host:
         self._replies.send(pipe.Started(execution_id=start.execution_id))
         cpu = time.process_time()
         assert self._context is not None, "made when the order came"
+        os.environ.update(start.secrets)  # the process ends with the work
         value = await executor.run(parameters, self._context)
         metrics = {"cpu_s": time.process_time() - cpu}
         if isinstance(value, Measured):

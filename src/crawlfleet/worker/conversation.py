@@ -19,7 +19,8 @@ from crawlfleet.model.inquiry import Finding, Inquiry, InquiryCall
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment, ExecutionOrder, OrderAnswer
 from crawlfleet.model.output import Segment, SegmentUpload, Stream, Verdict
-from crawlfleet.ports.execution import ControlLink, ExecutorPool, NoCode
+from crawlfleet.model.secret import SecretCall
+from crawlfleet.ports.execution import ControlLink, ExecutorPool, NoCode, NoSecrets
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.notes import Heard, Notes
 
@@ -48,6 +49,7 @@ class Conversation:
             partial(self._inquire, to),
             partial(self._consult, to),
             partial(self._fetch, to),
+            partial(self._confide, to),
         )
         return heard
 
@@ -102,6 +104,25 @@ class Conversation:
     async def _bundle(self, call: BundleCall) -> "_Answer | str":
         reply = await self._link.bundle(self._notes.node_id, call)
         return _Answer(data=reply.archive, refusal=reply.refusal)
+
+    async def _confide(self, about: Assignment, heard: Heard) -> dict[str, str]:
+        """The secrets of an execution; raises `NoSecrets`."""
+        call = SecretCall(
+            session_id=self._notes.session_id,
+            execution_id=about.execution_id,
+            token=about.token,
+        )
+        given: dict[str, str] = {}
+
+        async def ask() -> "_Answer | str":
+            reply = await self._link.secrets(self._notes.node_id, call)
+            given.update(reply.values)
+            return _Answer(refusal=reply.refusal)
+
+        answer = await self._insist(ask, heard, "the secrets are waited for")
+        if answer.refusal or given.keys() != {*about.secrets}:
+            raise NoSecrets(answer.refusal or "the master gave others than were declared")
+        return given
 
     def _consult(self, about: Assignment, number: int, inquiry: Inquiry) -> None:
         call = InquiryCall(

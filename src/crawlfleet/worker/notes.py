@@ -17,7 +17,7 @@ from crawlfleet.model.inquiry import Inquiry
 from crawlfleet.model.log import LogLevel, Progress
 from crawlfleet.model.messages import Note, NoteBatch, OrderAnswer
 from crawlfleet.model.output import Segment, Stream
-from crawlfleet.ports.execution import ControlLink, NoCode
+from crawlfleet.ports.execution import ControlLink, NoCode, NoSecrets
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
@@ -26,6 +26,7 @@ Ship = Callable[["Heard", Stream, Segment, bytes], None]
 Inquire = Callable[["Heard", int, bytes], None]
 Consult = Callable[[int, Inquiry], None]
 Fetch = Callable[["Heard"], Awaitable[bytes]]
+Confide = Callable[["Heard"], Awaitable[Mapping[str, str]]]
 LOG_BYTES: Final = 1_000_000
 GATHER_S: Final = 0.1
 """Lines that come within it travel together, and it lies between one batch and the next."""
@@ -46,6 +47,7 @@ class Heard:
 
     __slots__ = (
         "_begin",
+        "_confide",
         "_consult",
         "_fetch",
         "_inquire",
@@ -68,6 +70,7 @@ class Heard:
         inquire: Inquire | None,
         consult: Consult | None,
         fetch: Fetch | None,
+        confide: Confide | None,
     ) -> None:
         self.execution_id = execution_id
         self.book: Notebook | None = None
@@ -83,6 +86,7 @@ class Heard:
         self._inquire = inquire
         self._consult = consult
         self._fetch = fetch
+        self._confide = confide
 
     def started(self) -> None:
         self._begin()
@@ -131,6 +135,11 @@ class Heard:
             raise NoCode("nobody has code here")
         return await self._fetch(self)
 
+    async def secrets(self) -> Mapping[str, str]:
+        if self._confide is None:
+            raise NoSecrets("nobody has secrets here")
+        return await self._confide(self)
+
     def metrics(self) -> dict[str, float]:
         """How far it got, to be kept with its end."""
         if self.newest is None:
@@ -174,11 +183,12 @@ class Notes:
         inquire: Inquire | None = None,
         consult: Consult | None = None,
         fetch: Fetch | None = None,
+        confide: Confide | None = None,
     ) -> Heard:
         """Who hears an execution; `begin` is called when its work begins, `ship` takes its
         output on, `inquire` what it asks of its frontier, and `consult` what of the fleet; `fetch`
-        brings the code of its bundle."""
-        return Heard(self, execution_id, begin, ship, inquire, consult, fetch)
+        brings the code of its bundle, and `confide` its secrets."""
+        return Heard(self, execution_id, begin, ship, inquire, consult, fetch, confide)
 
     def put(
         self, heard: Heard, *, size: int = 0, progress: bool = False, figures: bool = False

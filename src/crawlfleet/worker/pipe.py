@@ -75,7 +75,12 @@ class Start(Order, frozen=True, kw_only=True):
     timeout_s: float | None = None
     allocation: Resources = NOTHING
     parent_id: str | None = None
+    secrets: dict[str, str] = {}
+    """What the task declares, by name. Nobody else may hear of these."""
     parameters: msgspec.Raw = EMPTY_OBJECT
+
+    def __repr__(self) -> str:
+        return f"Start({self.execution_id}, {self.task_type})"
 
 
 class Cancel(Order, frozen=True, kw_only=True):

@@ -19,12 +19,13 @@ from crawlfleet.model.messages import Assignment, ExecutionOrder
 from crawlfleet.model.output import Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Attempt, NotBegun, Observer
+from crawlfleet.ports.execution import Attempt, NoSecrets, NotBegun, Observer
 from crawlfleet.ports.sandbox import CellOrder, Provide, Sandbox
 from crawlfleet.worker import pipe
 from crawlfleet.worker.apart import Apart
-from crawlfleet.worker.attempts import attempt_of, failed, over_time, start_of
+from crawlfleet.worker.attempts import NO_SECRETS, attempt_of, failed, over_time, start_of
 from crawlfleet.worker.confining import Masters, Unprovided, order_of
+from crawlfleet.worker.masking import Discreet, Mask
 from crawlfleet.worker.process import Child, Departed, FailedStart
 from crawlfleet.worker.turns import OverTime, Turn
 from crawlfleet.worker.workshop import TYPES, UNCONFINED, Workshop
@@ -113,10 +114,30 @@ class ProcessPool:
         self, assignment: Assignment, observer: Observer, *, ahead: bool = False
     ) -> Attempt:
         """Runs it, once more when an idle process turned out to be dead before the work began."""
+        if not assignment.secrets:
+            return await self._run(assignment, observer, NO_SECRETS, ahead=ahead)
+        if ahead and self._slots.locked():
+            raise NotBegun("it needs a process of its own")
+        try:
+            secrets = await observer.secrets()
+        except NoSecrets as error:
+            return failed(ErrorClass.INVALID, f"it cannot be given its secrets: {error}")
+        mask = Mask(secrets)
+        discreet = Discreet(observer, mask)
+        return mask.attempt(await self._run(assignment, discreet, secrets, ahead=ahead))
+
+    async def _run(
+        self,
+        assignment: Assignment,
+        observer: Observer,
+        secrets: Mapping[str, str],
+        *,
+        ahead: bool,
+    ) -> Attempt:
         if assignment.bundle is not None or (
             assignment.task_type in TYPES and assignment.task_type not in self._settings.commands
         ):
-            return await self._run_apart(assignment, observer, ahead=ahead)
+            return await self._run_apart(assignment, observer, secrets, ahead=ahead)
         kind = self._kind_of(assignment.task_type)
         if kind is None:
             known = ", ".join(self._task_types)
@@ -133,12 +154,14 @@ class ProcessPool:
             warm = True
             try:
                 if ahead and self._slots.locked():
+                    if secrets:
+                        raise NotBegun("it needs a process of its own")
                     child = self._quickest(kind)
                 else:
-                    child, warm = await self._acquire(kind, order)
+                    child, warm = await self._acquire(kind, order, is_private=bool(secrets))
             except FailedStart as failure:
                 return failed(ErrorClass.CRASH, str(failure), failure.output)
-            talk = child.begin(start_of(assignment), observer, assignment.timeout_s)
+            talk = child.begin(start_of(assignment, secrets), observer, assignment.timeout_s)
             try:
                 return await self._listen(child, talk, assignment)
             except Departed as departure:
@@ -150,7 +173,12 @@ class ProcessPool:
                     return failed(departure.error_class, message, output)
 
     async def _run_apart(
-        self, assignment: Assignment, observer: Observer, *, ahead: bool
+        self,
+        assignment: Assignment,
+        observer: Observer,
+        secrets: Mapping[str, str],
+        *,
+        ahead: bool,
     ) -> Attempt:
         if self._apart is None:
             return failed(
@@ -166,7 +194,7 @@ class ProcessPool:
         try:
             if self._idle and len(self._idle) + self._taken > self._settings.slots:
                 await self._dismiss(self._idle.pop(0))
-            return await self._apart.run(assignment, observer)
+            return await self._apart.run(assignment, observer, secrets)
         finally:
             self._free_slot()
 
@@ -303,9 +331,11 @@ class ProcessPool:
             raise NotBegun("no executor is that quick now")
         return best
 
-    async def _acquire(self, kind: str, order: CellOrder | None = None) -> tuple[Child, bool]:
+    async def _acquire(
+        self, kind: str, order: CellOrder | None = None, *, is_private: bool = False
+    ) -> tuple[Child, bool]:
         """A process of the kind with nothing to do; and whether it was there before. With an
-        `order`, a new one in a cell.
+        `order`, a new one in a cell. A `private` one is for a single execution.
 
         Waits for a slot, which the process then holds until nothing is under way in it.
         Raises `FailedStart`.
@@ -313,7 +343,7 @@ class ProcessPool:
         await self._slots.acquire()
         self._taken += 1
         try:
-            child, warm = await self._find(kind, order)
+            child, warm = await self._find(kind, order, is_private)
         except BaseException:
             self._free_slot()
             raise
@@ -331,8 +361,11 @@ class ProcessPool:
             self._taken -= 1
             self._slots.release()
 
-    async def _find(self, kind: str, order: CellOrder | None) -> tuple[Child, bool]:
-        while order is None and (fitting := [child for child in self._idle if child.kind == kind]):
+    async def _find(
+        self, kind: str, order: CellOrder | None, is_private: bool
+    ) -> tuple[Child, bool]:
+        is_shared = order is None and not is_private
+        while is_shared and (fitting := [child for child in self._idle if child.kind == kind]):
             child = fitting[-1]  # the one used last, so that the others can be given up
             self._idle.remove(child)
             if not child.departed:
@@ -352,6 +385,7 @@ class ProcessPool:
                 kind, self._settings.commands.get(kind, ()), self._hello, self._ready_timeout_s
             )
         self._log.debug("executor_ready", kind=kind, seconds=time.monotonic() - began)
+        child.is_private = is_private
         self._children.add(child)
         if self._closed:
             await self._dismiss(child)
@@ -371,7 +405,8 @@ class ProcessPool:
             self._free_slot()
 
     def _is_old(self, child: Child) -> bool:
-        return child.is_confined or child.executions >= self._recycle_after
+        is_sole = child.is_confined or child.is_private
+        return is_sole or child.executions >= self._recycle_after
 
     async def _dismiss(self, child: Child) -> None:
         self._children.discard(child)

@@ -83,6 +83,8 @@ class Child(asyncio.SubprocessProtocol):
         """How many executions may be sent ahead: none unless they have been very short."""
         self.departed = False
         self.takes_orders = False
+        self.is_private = False
+        """Whether it is for one execution alone, as one is that was told secrets."""
         self._log = telemetry.logger(telemetry.Component.WORKER)
         self._ready: asyncio.Future[pipe.Ready] = asyncio.get_running_loop().create_future()
         self._output = Output()

@@ -24,6 +24,7 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.schedule import Firing, Schedule
+from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
 from crawlfleet.ports.store import Claim
 
@@ -163,6 +164,7 @@ CONFIGURATION: Final = RowMap(ClusterConfiguration, schema.configurations)
 SCHEDULE: Final = RowMap(Schedule, schema.schedules)
 FIRING: Final = RowMap(Firing, schema.firings)
 BUNDLE: Final = RowMap(Bundle, schema.bundles)
+SECRET: Final = RowMap(Secret, schema.secrets)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
@@ -204,5 +206,6 @@ VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     SCHEDULE,
     FIRING,
     BUNDLE,
+    SECRET,
 )
 """In the order of `crawlfleet.backends.present.KINDS`."""

@@ -131,6 +131,19 @@ bundles: Final = Table(
     _number("version"),
 )
 
+secrets: Final = Table(
+    "crawler_secrets",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("name"),
+    _text("sealed"),
+    _text("cause"),
+    _real("created_at"),
+    _real("updated_at"),
+    _number("version"),
+)
+
 nodes: Final = Table(
     "crawler_nodes",
     metadata,

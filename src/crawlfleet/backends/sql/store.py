@@ -23,6 +23,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.store import Change, Committed, Lead, Leadership, TaskFilter
 
@@ -105,6 +106,12 @@ class SqlStore(SqlHistory[T], SqlSchedules[T], ABC, Generic[T]):
 
     async def bundles(self) -> list[Bundle]:
         return await self._in_order(rows.BUNDLE)
+
+    async def secret(self, id: str) -> Secret | None:
+        return await self._one(rows.SECRET, id)
+
+    async def secrets(self) -> list[Secret]:
+        return await self._in_order(rows.SECRET)
 
     async def node(self, id: str) -> Node | None:
         return await self._one(rows.NODE, id)

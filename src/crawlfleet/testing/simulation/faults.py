@@ -37,6 +37,7 @@ from crawlfleet.model.messages import (
 )
 from crawlfleet.model.output import SegmentReply, SegmentUpload, Stream
 from crawlfleet.model.project import DEFAULT_CLUSTER
+from crawlfleet.model.secret import SecretCall, SecretReply
 from crawlfleet.model.task import ErrorClass, Task, TaskError
 from crawlfleet.ports.execution import Attempt, Identity, Observer
 from crawlfleet.ports.store import Committed, Store
@@ -218,6 +219,9 @@ class FaultyLink:
 
     async def bundle(self, node_id: str, call: BundleCall) -> BundleReply:
         return await self._send(lambda master: master.bundles.give(node_id, call))
+
+    async def secrets(self, node_id: str, call: SecretCall) -> SecretReply:
+        return await self._send(lambda master: master.vault.give(node_id, call))
 
     async def drain(self, node_id: str, deadline_s: float) -> None:
         await self._send(

@@ -36,6 +36,7 @@ from crawlfleet.testing.store_suite.samples import (
     make_key,
     make_node,
     make_project,
+    make_secret,
     make_session,
     make_task,
 )
@@ -71,12 +72,15 @@ class CommitTests(Harness):
             keys=(FULL_KEY,),
             configurations=(make_configuration(cause=AWKWARD),),
             bundles=(FULL_BUNDLE,),
+            secrets=(make_secret(sealed=AWKWARD, cause=AWKWARD),),
         )
         await must(store, change)
         assert await store.project("proj-0001") == FULL_PROJECT
         kept = await store.configurations("clus-0001", below=None, limit=9)
         assert kept == [make_configuration(cause=AWKWARD)]
         assert await store.bundle(FULL_BUNDLE.id) == FULL_BUNDLE
+        sealed = make_secret(sealed=AWKWARD, cause=AWKWARD)
+        assert await store.secret(sealed.id) == sealed
         assert FULL_CLUSTER in await store.clusters()
         assert await store.node("node-0001") == FULL_NODE
         assert await store.session("sess-0001") == FULL_SESSION
@@ -95,9 +99,11 @@ class CommitTests(Harness):
             executions=(make_execution(),),
             keys=(make_key(),),
             bundles=(make_bundle(2), make_bundle(1)),
+            secrets=(make_secret(2), make_secret(1)),
         )
         await must(store, change)
         assert await store.bundles() == [make_bundle(1), make_bundle(2)]
+        assert await store.secrets() == [make_secret(1), make_secret(2)]
         assert await store.project("proj-0001") == make_project()
         assert make_cluster() in await store.clusters()
         assert await store.node("node-0001") == make_node()

@@ -26,6 +26,7 @@ from crawlfleet.testing.store_suite.samples import (
     make_key,
     make_node,
     make_project,
+    make_secret,
     make_session,
     make_task,
 )
@@ -99,6 +100,7 @@ class _Chance:
             keys=self._some(make_key, 0.1),
             configurations=self._some(make_configuration, 0.1),
             bundles=self._some(make_bundle, 0.1),
+            secrets=self._some(make_secret, 0.1, sealed=["", "1.0.AAAA"]),
             claims=tuple(self._claim() for _ in range(self._random.choice([0, 0, 1, 2]))),
             events=tuple(self._event() for _ in range(self._random.choice([0, 1, 2]))),
             under=self._random.choice([None] * 8 + ["sess-0000", "sess-0001"]),
@@ -149,6 +151,7 @@ async def _everything(store: Store) -> list[Any]:
         await store.clusters(),
         await store.configurations("clus-0001", below=None, limit=100),
         await store.bundles(),
+        await store.secrets(),
         await store.nodes(),
         await store.nodes([NodeStatus.ONLINE]),
         [await store.session(f"sess-{n:04}") for n in range(IDS)],

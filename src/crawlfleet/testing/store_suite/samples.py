@@ -23,6 +23,7 @@ from crawlfleet.model.schedule import (
     Waiting,
     firing_id,
 )
+from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import (
     ErrorClass,
     Execution,
@@ -165,6 +166,19 @@ def make_bundle(number: int = 1, **fields: Any) -> Bundle:
     )
 
 
+def make_secret(number: int = 1, **fields: Any) -> Secret:
+    return _make(
+        Secret,
+        fields,
+        id=f"shop/SECRET_{number:04}",
+        project_id="shop",
+        name=f"SECRET_{number:04}",
+        created_at=NOW,
+        updated_at=NOW,
+        cause="set by ann",
+    )
+
+
 def make_entry(number: int = 1, **fields: Any) -> AuditEntry:
     return _make(
         AuditEntry,
@@ -213,6 +227,7 @@ FULL_TASK: Final = make_task(
     shard=255,
     shards=256,
     bundle=BundleRef(name="quotes", number=3, digest="0" * 64),
+    secrets=("SHOP_PASSWORD", "SHOP_KEY"),
     status=TaskStatus.FAILED,
     token=2**62,
     not_before=NOW + 0.1,

@@ -44,6 +44,8 @@ def main(code: str | None = None) -> None:
     if start is None:
         return
     wire.execution_id = start["execution_id"]
+    # Not among the variables that this process was started with, which others might read.
+    os.environ.update(start.get("secrets") or {})
     if sys.prefix != sys.base_prefix:
         # The programs of the environment come first, whoever set the path.
         programs = str(Path(sys.executable).parent)

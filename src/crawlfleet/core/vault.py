@@ -1,0 +1,116 @@
+"""Which secrets may be kept, which a task may declare, and what a change comes to.
+
+No problem that is told here repeats a value.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import msgspec
+
+from crawlfleet.errors import FieldProblem
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.secret import (
+    LEAST_CHARS,
+    MOST_CHARS,
+    MOST_OF_TASK,
+    Secret,
+    SecretRequest,
+    secret_id,
+)
+
+NAME: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}\Z")
+_RULES: Final = (
+    "use capitals, digits and underscores, at most 64, beginning with no digit, such as "
+    "SHOP_PASSWORD"
+)
+_RESERVED: Final = re.compile(
+    r"(PATH|HOME|TMPDIR|LANG|TZ|IFS|ENV|SHELL|VIRTUAL_ENV|LC_.*|LD_.*|PYTHON.*|BASH.*|CRAWLFLEET_.*"
+    r"|SCRAPY_SETTINGS_MODULE|.*_PROXY)\Z"
+)
+"""Variables that say how a program is run, not what it may know."""
+
+
+def request_problems(request: SecretRequest) -> Iterator[FieldProblem]:
+    """What is wrong with a secret that is to be kept."""
+    if not NAME.match(request.name):
+        yield _problem("name", "is not the name of a secret", _RULES, request.name[:80])
+    elif _RESERVED.match(request.name):
+        yield _problem(
+            "name",
+            "is a variable with a meaning of its own",
+            "name it after what it is for, such as SHOP_PASSWORD",
+            request.name,
+        )
+    size = len(request.value)
+    if not LEAST_CHARS <= size <= MOST_CHARS:
+        yield _problem(
+            "value",
+            f"has {size:,} characters",
+            f"use {LEAST_CHARS} to {MOST_CHARS:,}: what is shorter cannot be masked in logs",
+        )
+    elif "\0" in request.value or any("\ud800" <= each <= "\udfff" for each in request.value):
+        yield _problem("value", "has characters that no variable can hold", "encode it as base64")
+
+
+def declared_problems(
+    names: Collection[str], project_id: str, known: Collection[str]
+) -> Iterator[FieldProblem]:
+    """What is wrong with the secrets that a task declares; `known` are those of its project."""
+    if len(names) > MOST_OF_TASK:
+        yield _problem(
+            "secrets", "are too many", f"declare at most {MOST_OF_TASK}, or put several into one"
+        )
+        return
+    for place, name in enumerate(names):
+        field = f"secrets[{place}]"
+        if not NAME.match(name):
+            yield _problem(field, "is not the name of a secret", _RULES, name[:80])
+        elif name not in known:
+            yield _problem(
+                field,
+                f"is no secret of the project {project_id!r}",
+                f"set it first (`crawlfleet secrets set {name} --project {project_id}`)",
+                name,
+            )
+
+
+def kept(
+    secret: Secret | None, *, project_id: str, name: str, sealed: str, now: float, cause: str
+) -> Change:
+    """What setting a secret changes."""
+    before = secret or Secret(
+        id=secret_id(project_id, name),
+        project_id=project_id,
+        name=name,
+        created_at=now,
+        updated_at=now,
+        cause=cause,
+        version=0,
+    )
+    return _change(before, sealed, "secret.set", now, cause)
+
+
+def removed(secret: Secret, *, now: float, cause: str) -> Change | None:
+    """What removing it changes; `None` when it is gone already."""
+    return _change(secret, "", "secret.removed", now, cause) if secret.sealed else None
+
+
+def _change(secret: Secret, sealed: str, kind: str, now: float, cause: str) -> Change:
+    begun = secret.created_at if secret.sealed else now
+    changed = msgspec.structs.replace(
+        secret,
+        sealed=sealed,
+        created_at=begun,
+        updated_at=now,
+        cause=cause,
+        version=secret.version + 1,
+    )
+    event = Event(kind=kind, subject=secret.id, at=now, cause=cause, project_id=secret.project_id)
+    return Change(secrets=(changed,), events=(event,))
+
+
+def _problem(field: str, message: str, remedy: str, value: str | None = None) -> FieldProblem:
+    return FieldProblem(field=field, message=message, remedy=remedy, value=value)
