@@ -24,6 +24,10 @@ KINDS: Final = (
     "firings",
     "bundles",
     "secrets",
+    "workflows",
+    "workflow_versions",
+    "runs",
+    "run_steps",
 )
 """The fields of a change that hold versioned rows, in the order in which they are checked."""
 

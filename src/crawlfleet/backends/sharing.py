@@ -16,6 +16,7 @@ from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
+from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -41,6 +42,10 @@ STORED: Final = (
     Firing,
     Bundle,
     Secret,
+    Workflow,
+    WorkflowVersion,
+    Run,
+    RunStep,
     Event,
 )
 DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}

@@ -26,6 +26,8 @@ AUDIT: Final = "audit"
 BROWSER: Final = "web"
 LINK: Final = "link"
 SCHEDULE: Final = "sched"
+WORKFLOW: Final = "flow"
+RUN: Final = "run"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""

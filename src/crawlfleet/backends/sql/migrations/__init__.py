@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from crawlfleet.backends.sql.schema import metadata
+from crawlfleet.backends.sql.workflow_schema import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD: Final = "0013"
+HEAD: Final = "0014"
 SCRIPTS: Final = Path(__file__).parent
 
 
