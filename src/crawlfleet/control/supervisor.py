@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from crawlfleet.control.advancing import Advancing
 from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
@@ -39,6 +40,7 @@ from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.placing import Placing
+from crawlfleet.control.plans import Plans
 from crawlfleet.control.probing import Probing
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
@@ -52,6 +54,7 @@ from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.terms import Terms
 from crawlfleet.control.timers import Timers
 from crawlfleet.control.vault import Vault
+from crawlfleet.control.workflows import Workflows
 from crawlfleet.control.workforce import Workforce
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import Rules
@@ -193,6 +196,24 @@ class ControlPlane:
         self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
         self.orders = Orders(store=store, state=state, system=system)
+        plans = Plans(store=store)
+        self.workflows = Workflows(
+            store=store,
+            state=state,
+            system=system,
+            tasks=self.tasks,
+            orders=self.orders,
+            plans=plans,
+            rules=admission,
+        )
+        self._advancing = Advancing(
+            store=store,
+            state=state,
+            system=system,
+            tasks=self.tasks,
+            orders=self.orders,
+            plans=plans,
+        )
         self._placing = Placing(
             store=store, state=state, system=system, shelf=shelf, server=server, output=output
         )
@@ -255,7 +276,9 @@ class ControlPlane:
         self._broadcast = Broadcast()
         self._gathering = Gathering(store=store, state=state, system=system)
         # Last: what it may raise must not keep the others from hearing.
-        self._outbox = Outbox(store=store, state=state, sinks=[*sinks, self._gathering])
+        self._outbox = Outbox(
+            store=store, state=state, sinks=[*sinks, self._gathering, self._advancing]
+        )
         self.events = Events(
             store=store, broadcast=self._broadcast, position=lambda: state.position.newest
         )
@@ -405,6 +428,7 @@ class ControlPlane:
                 group.create_task(self._alarms.run(), name="alarms")
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self._gathering.run(), name="gathering")
+                group.create_task(self._advancing.run(), name="advancing")
                 group.create_task(self.crawls.run(), name="crawls")
                 group.create_task(self.bundles.run(), name="bundles")
                 group.create_task(self.frontiers.run(), name="frontiers")

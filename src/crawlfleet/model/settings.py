@@ -200,6 +200,10 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
             "0 for ever."
         ),
     ] = 90.0
+    runs_days: Annotated[
+        Days,
+        Meta(description="How long a run of a workflow is kept after its end; 0 for ever."),
+    ] = 90.0
     step: Annotated[
         Count,
         Meta(description="Remove at most so many at once, so that nobody waits for the broom."),

@@ -56,6 +56,7 @@ class TaskOptions(
 
     cluster_id: str | UnsetType = UNSET
     bundle: str | UnsetType | None = UNSET
+    secrets: tuple[str, ...] | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
     """1 to 10; 10 is the most urgent."""
     min_resources: dict[str, float] | UnsetType = UNSET

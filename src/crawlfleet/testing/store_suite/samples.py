@@ -187,6 +187,9 @@ def make_secret(number: int = 1, **fields: Any) -> Secret:
         created_at=NOW,
         updated_at=NOW,
         cause="set by ann",
+    )
+
+
 def make_workflow(number: int = 1, **fields: Any) -> Workflow:
     return _make(
         Workflow,
