@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.control.advancing import Advancing
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound
 from crawlfleet.model.messages import ReportKind
@@ -295,7 +294,7 @@ def test_a_master_that_starts_again_goes_on_with_what_it_finds() -> None:
             (listing,) = await node.take_all()
             data = msgspec.json.encode({"links": ["p0", "p1"], "page": ""})
             # The end of the step is committed, but nobody has heard of it.
-            on.control._advancing.publish = _deaf  # type: ignore[method-assign]
+            on.control.workflows.advancing.publish = _deaf  # type: ignore[method-assign]
             await node.report(listing, *DONE, data=data)
             await asyncio.sleep(0.2)
             assert (await states(on, run))["fetch"] == "waiting"
@@ -321,8 +320,7 @@ def test_events_that_come_again_begin_nothing_again() -> None:
             await work(node, failing=['"p1"'])
             before = await tasks_of(on, run)
             events = await on.store.events(after=0, limit=1000)
-            advancing = on.control._advancing
-            assert isinstance(advancing, Advancing)
+            advancing = on.control.workflows.advancing
             await advancing.publish(events)
             advancing._runs.clear()
             await advancing.publish(events)

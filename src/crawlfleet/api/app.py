@@ -31,6 +31,7 @@ from crawlfleet.api import (
     nodes,
     orders,
     projects,
+    runs,
     schedules,
     secrets,
     segments,
@@ -39,6 +40,7 @@ from crawlfleet.api import (
     system,
     tasks,
     watching,
+    workflows,
 )
 from crawlfleet.api.door import Door, Entrance
 from crawlfleet.api.problems import place, problem, respond
@@ -58,6 +60,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *crawl_work.ROUTES,
     *dead_letters.ROUTES,
     *schedules.ROUTES,
+    *workflows.ROUTES,
+    *runs.ROUTES,
     *nodes.ROUTES,
     *segments.ROUTES,
     *frontiers.ROUTES,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from crawlfleet.control.advancing import Advancing
 from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
@@ -40,7 +39,6 @@ from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.placing import Placing
-from crawlfleet.control.plans import Plans
 from crawlfleet.control.probing import Probing
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
@@ -196,23 +194,13 @@ class ControlPlane:
         self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
         self.orders = Orders(store=store, state=state, system=system)
-        plans = Plans(store=store)
         self.workflows = Workflows(
             store=store,
             state=state,
             system=system,
             tasks=self.tasks,
             orders=self.orders,
-            plans=plans,
             rules=admission,
-        )
-        self._advancing = Advancing(
-            store=store,
-            state=state,
-            system=system,
-            tasks=self.tasks,
-            orders=self.orders,
-            plans=plans,
         )
         self._placing = Placing(
             store=store, state=state, system=system, shelf=shelf, server=server, output=output
@@ -277,7 +265,7 @@ class ControlPlane:
         self._gathering = Gathering(store=store, state=state, system=system)
         # Last: what it may raise must not keep the others from hearing.
         self._outbox = Outbox(
-            store=store, state=state, sinks=[*sinks, self._gathering, self._advancing]
+            store=store, state=state, sinks=[*sinks, self._gathering, self.workflows.advancing]
         )
         self.events = Events(
             store=store, broadcast=self._broadcast, position=lambda: state.position.newest
@@ -428,7 +416,7 @@ class ControlPlane:
                 group.create_task(self._alarms.run(), name="alarms")
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self._gathering.run(), name="gathering")
-                group.create_task(self._advancing.run(), name="advancing")
+                group.create_task(self.workflows.advancing.run(), name="advancing")
                 group.create_task(self.crawls.run(), name="crawls")
                 group.create_task(self.bundles.run(), name="bundles")
                 group.create_task(self.frontiers.run(), name="frontiers")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.control.advancing import Advancing
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.plans import MANY_STEPS, Plans
 from crawlfleet.control.state import FleetState
@@ -54,7 +55,6 @@ class Workflows:
         system: System,
         tasks: Tasks,
         orders: Orders,
-        plans: Plans,
         rules: AdmissionRules,
     ) -> None:
         self._store = store
@@ -62,8 +62,12 @@ class Workflows:
         self._system = system
         self._tasks = tasks
         self._orders = orders
-        self._plans = plans
+        self._plans = Plans(store=store)
         self._rules = rules
+        self.advancing = Advancing(
+            store=store, state=state, system=system, tasks=tasks, orders=orders, plans=self._plans
+        )
+        """Lets the runs go on, for as long as this master leads."""
 
     async def check(self, raw: bytes) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
         """The document of a JSON text, and all that is wrong with it; nothing is made."""
