@@ -195,12 +195,7 @@ class ControlPlane:
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
         self.orders = Orders(store=store, state=state, system=system)
         self.workflows = Workflows(
-            store=store,
-            state=state,
-            system=system,
-            tasks=self.tasks,
-            orders=self.orders,
-            rules=admission,
+            store=store, state=state, system=system, tasks=self.tasks, orders=self.orders
         )
         self._placing = Placing(
             store=store, state=state, system=system, shelf=shelf, server=server, output=output

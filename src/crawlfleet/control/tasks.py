@@ -63,6 +63,11 @@ class Tasks:
         self._bundles = bundles
         self._vault = vault
 
+    @property
+    def rules(self) -> AdmissionRules:
+        """By which requests are judged."""
+        return self._rules
+
     async def submit(self, request: TaskRequest, *, by: str) -> Submission:
         """Accept one task, or raise `InvalidRequest` or `Conflict`."""
         outcome = (await self.submit_batch([request], by=by))[0]

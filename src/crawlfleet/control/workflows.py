@@ -14,7 +14,6 @@ from crawlfleet.control.plans import MANY_STEPS, Plans
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.versions import accept, expect_version, has_changed
-from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.graph import document as documents
 from crawlfleet.core.graph import runs, validation
 from crawlfleet.core.graph.plan import Plan
@@ -55,7 +54,6 @@ class Workflows:
         system: System,
         tasks: Tasks,
         orders: Orders,
-        rules: AdmissionRules,
     ) -> None:
         self._store = store
         self._state = state
@@ -63,7 +61,7 @@ class Workflows:
         self._tasks = tasks
         self._orders = orders
         self._plans = Plans(store=store)
-        self._rules = rules
+        self._rules = tasks.rules
         self.advancing = Advancing(
             store=store, state=state, system=system, tasks=tasks, orders=orders, plans=self._plans
         )
