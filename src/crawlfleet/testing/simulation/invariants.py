@@ -25,6 +25,7 @@ from crawlfleet.model.task import (
 )
 from crawlfleet.testing.simulation.families import FamilyInvariants
 from crawlfleet.testing.simulation.schedules import ScheduleInvariants
+from crawlfleet.testing.simulation.workflows import WorkflowInvariants
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 _TASK_MOVES: Final = {(source, target) for (source, _), target in TASK_TRANSITIONS.items()}
@@ -52,6 +53,7 @@ class Invariants:
         self._dedup_holders: dict[tuple[str, str], str] = {}
         self.family = FamilyInvariants(self.tasks)
         self.timetable = ScheduleInvariants()
+        self.runs = WorkflowInvariants(self.tasks)
         self.acting: set[str] = set()
         """Executions whose executor is at work right now, whatever the master believes."""
 
@@ -77,6 +79,7 @@ class Invariants:
         try:
             self.family.observe(change)
             self.timetable.observe(change)
+            self.runs.observe(change)
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
 
