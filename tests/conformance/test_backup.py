@@ -32,12 +32,8 @@ from crawlfleet.testing.store_suite.samples import (
     FULL_KEY,
     FULL_NODE,
     FULL_PROJECT,
-    FULL_RUN,
-    FULL_RUN_STEP,
     FULL_SCHEDULE,
     FULL_TASK,
-    FULL_VERSION,
-    FULL_WORKFLOW,
     NOW,
     make_claim,
     make_configuration,
@@ -48,6 +44,12 @@ from crawlfleet.testing.store_suite.samples import (
     make_secret,
     make_session,
     make_task,
+)
+from crawlfleet.testing.store_suite.workflow_samples import (
+    FULL_RUN,
+    FULL_RUN_STEP,
+    FULL_VERSION,
+    FULL_WORKFLOW,
 )
 
 pytestmark = pytest.mark.slow

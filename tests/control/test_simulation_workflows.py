@@ -1,18 +1,15 @@
 """Workflows in random worlds where masters die around any commit; and what breaks without care."""
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.control.advancing import Advancing
 from crawlfleet.control.live_run import LiveRun
 from crawlfleet.core.graph.engine import Course
 from crawlfleet.core.graph.plan import PlannedStep
 from crawlfleet.model.change import Change
-from crawlfleet.model.event import Event
 from crawlfleet.testing.simulation import Scenario, Violation, simulate
 
 SEEDS = 600 if os.environ.get("CRAWLFLEET_SOAK") else 9
@@ -51,26 +48,6 @@ def test_steps_that_are_not_written_with_their_tasks_are_found(
         return None if change is None else replace(change, run_steps=change.run_steps[:1])
 
     monkeypatch.setattr(LiveRun, "take_change", careless)
-    assert found_by_somebody(WORLD)
-
-
-@pytest.mark.slow
-def test_a_master_that_does_not_look_at_what_it_finds_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What ended just before a crash would be waited for, for ever."""
-
-    async def nothing(self: Advancing) -> None: ...
-
-    async def forgetful(self: Advancing, events: Sequence[Event]) -> None:
-        if self._epoch == self._state.epoch or self._epoch == 0:
-            await publish(self, events)
-        else:
-            self._epoch = self._state.epoch
-
-    publish: Any = Advancing.publish
-    monkeypatch.setattr(Advancing, "run", nothing)
-    monkeypatch.setattr(Advancing, "publish", forgetful)
     assert found_by_somebody(WORLD)
 
 

@@ -15,14 +15,16 @@ from crawlfleet.testing.store_suite.harness import (
     take_lead,
 )
 from crawlfleet.testing.store_suite.samples import (
+    NOW,
+    make_task,
+)
+from crawlfleet.testing.store_suite.workflow_samples import (
     FULL_RUN,
     FULL_RUN_STEP,
     FULL_VERSION,
     FULL_WORKFLOW,
-    NOW,
     make_run,
     make_run_step,
-    make_task,
     make_version,
     make_workflow,
 )
