@@ -383,6 +383,65 @@ firings: Final = Table(
 Index("ix_firings_schedule", firings.c.schedule_id, firings.c.id)
 Index("ix_firings_at", firings.c.at, firings.c.id)
 
+webhooks: Final = Table(
+    "crawler_webhooks",
+    metadata,
+    _id(),
+    _text("name"),
+    _text("project_id", null=True),
+    _text("status"),
+    _real("created_at"),
+    _real("updated_at"),
+    _real("removed_at", null=True),
+    _number("version"),
+    _json("options"),
+)
+_partial_index(
+    "ix_webhooks_removed",
+    webhooks.c.removed_at,
+    webhooks.c.id,
+    where=webhooks.c.removed_at.is_not(None),
+)
+
+deliveries: Final = Table(
+    "crawler_deliveries",
+    metadata,
+    _id(),
+    _text("webhook_id"),
+    _text("subject"),
+    _text("kind"),
+    _number("seq"),
+    _text("status"),
+    _real("created_at"),
+    _real("due_at"),
+    _text("body"),
+    _real("settled_at", null=True),
+    _number("version"),
+    _json("options"),
+)
+Index("ix_deliveries_webhook", deliveries.c.webhook_id, deliveries.c.status, deliveries.c.id)
+UNDER_WAY: Final = deliveries.c.settled_at.is_(None)
+_partial_index("ix_deliveries_waiting", deliveries.c.id, where=UNDER_WAY)
+_partial_index(
+    "ix_deliveries_settled",
+    deliveries.c.settled_at,
+    deliveries.c.id,
+    where=deliveries.c.settled_at.is_not(None),
+)
+
+alert_rules: Final = Table(
+    "crawler_alert_rules",
+    metadata,
+    _id(),
+    _text("name"),
+    _text("project_id", null=True),
+    _real("created_at"),
+    _real("updated_at"),
+    _real("removed_at", null=True),
+    _number("version"),
+    _json("options"),
+)
+
 events: Final = Table(
     "crawler_events",
     metadata,
