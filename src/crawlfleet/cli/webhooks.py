@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         group,
         "change",
         change,
-        try_this=["crawlfleet webhooks change failures --url https://hooks.example/new"],
+        try_this=["crawlfleet webhooks change failures --to https://hooks.example/new"],
     )
     add_fleet_command(group, "pause", pause, try_this=["crawlfleet webhooks pause failures"])
     add_fleet_command(group, "resume", resume, try_this=["crawlfleet webhooks resume failures"])
@@ -91,7 +91,7 @@ def register(app: typer.Typer) -> None:
 async def create(
     desk: Desk,
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
-    url: Annotated[
+    to: Annotated[
         str,
         typer.Argument(metavar="URL", show_default=False, help="https://… or mailto:…"),
     ],
@@ -113,10 +113,10 @@ async def create(
 
     The secret is not shown again.
     """
-    usual = Format.EMAIL if url.startswith("mailto:") else Format.EVENTS
+    usual = Format.EMAIL if to.startswith("mailto:") else Format.EVENTS
     made = await desk.fleet.create_webhook(
         name,
-        url,
+        to,
         format=str(format or usual),
         paused=paused,
         **given(
@@ -148,7 +148,7 @@ async def show(desk: Desk, name: Name) -> None:
 async def change(
     desk: Desk,
     name: Name,
-    url: Annotated[str | None, typer.Option(help="Where it leads.")] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="URL", help="Where it leads.")] = None,
     kinds: Kinds = None,
     node: Node = None,
     type: Type = None,
@@ -156,7 +156,7 @@ async def change(
 ) -> None:
     """Change where a webhook leads, or what it is told; what is not named stays."""
     fields = given(
-        url=url, kinds=kinds or None, node_id=node, task_type=type, description=description
+        url=to, kinds=kinds or None, node_id=node, task_type=type, description=description
     )
     changed = await desk.fleet.change_webhook(await found_by(desk, name), **fields)
     desk.output.show(changed, lambda: draw_webhook(changed))

@@ -37,7 +37,9 @@ class MailCourier:
         except smtplib.SMTPResponseException as error:
             said = error.smtp_error
             text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-            return _failed(f"the mail server said {error.smtp_code} {text}", error.smtp_code)
+            # Who signs in wrongly is set right by the operator, and the letter is still wanted.
+            code = 0 if isinstance(error, smtplib.SMTPAuthenticationError) else error.smtp_code
+            return _failed(f"the mail server said {error.smtp_code} {text}", code)
         except smtplib.SMTPRecipientsRefused as error:
             who = ", ".join(sorted(error.recipients))
             code = max((code for code, _ in error.recipients.values()), default=0)
