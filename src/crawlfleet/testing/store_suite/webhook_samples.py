@@ -24,7 +24,7 @@ from crawlfleet.testing.store_suite.samples import AWKWARD, NOW
 
 
 def make_webhook(number: int = 1, **fields: Any) -> Webhook:
-    usual = {
+    usual: dict[str, Any] = {
         "id": f"hook-{number:04}",
         "name": f"webhook-{number}",
         "created_at": NOW,
@@ -36,7 +36,7 @@ def make_webhook(number: int = 1, **fields: Any) -> Webhook:
 
 
 def make_delivery(seq: int = 1, webhook_id: str = "hook-0001", **fields: Any) -> Delivery:
-    usual = {
+    usual: dict[str, Any] = {
         "id": delivery_id(webhook_id, seq),
         "webhook_id": webhook_id,
         "subject": "task-0001",
