@@ -1268,6 +1268,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes/{node_id}:secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fetch the secrets of an execution
+         * @description In the name of an execution that the node holds: the values that its task declares, or a `refusal` that says why there are none. Role: **admin** or the node itself.
+         */
+        post: operations["give_secrets"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes/{node_id}:unregister": {
         parameters: {
             query?: never;
@@ -1474,6 +1494,50 @@ export interface paths {
          * @description Without a `version` the one before the present one. Tasks keep the version that was the present one when they were submitted. Role: **operator** or **admin**.
          */
         post: operations["roll_back_bundle"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the secrets of a project, in order of name
+         * @description Never their values: those are shown to nobody. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_secrets"];
+        put?: never;
+        /**
+         * Set a secret, in place of the value that it had
+         * @description The value is sealed before it is stored, and is not shown again; the audit log has the name alone. Tasks get the value that it has when an attempt of theirs begins. Role: **operator** or **admin**.
+         */
+        post: operations["set_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/secrets/{secret_id}:remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forget a secret
+         * @description What declares it and begins afterwards fails, and says so. Role: **operator** or **admin**.
+         */
+        post: operations["remove_secret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2518,6 +2582,11 @@ export interface components {
              * @default null
              */
             parent_id?: string | null;
+            /**
+             * @description The names of those that it is given; the node fetches their values with `:secrets`.
+             * @default []
+             */
+            secrets?: string[];
             task_id: string;
             task_type: string;
             /** @default null */
@@ -5195,6 +5264,56 @@ export interface components {
             waiting_since: string | null;
         };
         /**
+         * SecretCall
+         * @description A node asks for the secrets of an execution that it holds.
+         */
+        SecretCall: {
+            execution_id: string;
+            session_id: string;
+            token: number;
+        };
+        /** SecretPage */
+        SecretPage: {
+            items: components["schemas"]["SecretView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * SecretReply
+         * @description The values by name, or why there are none.
+         */
+        SecretReply: {
+            /** @default  */
+            refusal?: string;
+            /** @default {} */
+            values?: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * SecretRequest
+         * @description A secret to be kept.
+         */
+        SecretRequest: {
+            /** @description How tasks name it, and the variable that code finds it in: capitals, digits, underscores. */
+            name: string;
+            /** @description 8 to 32,000 characters. It is not shown again. */
+            value: string;
+        };
+        /**
+         * SecretView
+         * @description A secret, without its value.
+         */
+        SecretView: {
+            /** @description Who set it last. */
+            cause: string;
+            created_at: string;
+            name: string;
+            project_id: string;
+            updated_at: string;
+            /** @description Counts how often it was set or removed, for `If-Match`. */
+            version: number;
+        };
+        /**
          * Segment
          * @description One immutable piece of output.
          */
@@ -5624,6 +5743,11 @@ export interface components {
              */
             schedule_strategy?: string | null;
             /**
+             * @description Names of secrets of the project; code finds their values in variables of the same names.
+             * @default []
+             */
+            secrets?: string[];
+            /**
              * @description For the strategy `geo_location`.
              * @default null
              */
@@ -5801,6 +5925,11 @@ export interface components {
             retry_policy?: components["schemas"]["RetryPolicy"] | null;
             /** @default null */
             schedule_strategy?: string | null;
+            /**
+             * @description The names of those that it is given.
+             * @default []
+             */
+            secrets?: string[];
             /**
              * @description Which of them it is, from 0.
              * @default null
@@ -6430,6 +6559,11 @@ export type SchedulePatch = components['schemas']['SchedulePatch'];
 export type ScheduleReason = components['schemas']['ScheduleReason'];
 export type ScheduleRequest = components['schemas']['ScheduleRequest'];
 export type ScheduleView = components['schemas']['ScheduleView'];
+export type SecretCall = components['schemas']['SecretCall'];
+export type SecretPage = components['schemas']['SecretPage'];
+export type SecretReply = components['schemas']['SecretReply'];
+export type SecretRequest = components['schemas']['SecretRequest'];
+export type SecretView = components['schemas']['SecretView'];
 export type Segment = components['schemas']['Segment'];
 export type SegmentReply = components['schemas']['SegmentReply'];
 export type SegmentUpload = components['schemas']['SegmentUpload'];
@@ -9870,6 +10004,56 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    give_secrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the node. */
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
+                 *       "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
+                 *       "token": 7
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecretCall"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "values": {
+                     *         "SHOP_PASSWORD": "correct horse battery staple"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     unregister_node: {
         parameters: {
             query?: never;
@@ -10539,6 +10723,162 @@ export interface operations {
             404: components["responses"]["404"];
             409: components["responses"]["409"];
             412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_secrets: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "SHOP_PASSWORD",
+                     *           "project_id": "shop",
+                     *           "created_at": "2026-11-15T09:29:00.120000Z",
+                     *           "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *           "cause": "set by ann",
+                     *           "version": 2
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    set_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "SHOP_PASSWORD",
+                 *       "value": "correct horse battery staple"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecretRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "SHOP_PASSWORD",
+                     *       "project_id": "shop",
+                     *       "created_at": "2026-11-15T09:29:00.120000Z",
+                     *       "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *       "cause": "set by ann",
+                     *       "version": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    remove_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+                /** @description Of the secret. */
+                secret_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "SHOP_PASSWORD",
+                     *       "project_id": "shop",
+                     *       "created_at": "2026-11-15T09:29:00.120000Z",
+                     *       "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *       "cause": "set by ann",
+                     *       "version": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];

@@ -108,10 +108,9 @@ class ControlPlane:
         `archives` is where the code of bundles is kept; without it, none is taken. `seal` is what
         makes secrets unreadable in the store; without it, none are kept.
         `shelf` is where their frontiers are; without it, they stay on the nodes. Those that
-        several nodes work for can be on a `server`. `locks` and
-        `ledger` are what executions may ask for; without them they are told so.
-        `courier` carries what webhooks are told; without one nobody is.
-        `disk_free` is the free share of the disk with the master's data."""
+        several nodes work for can be on a `server`. `locks` and `ledger` are what executions may
+        ask for; without them they are told so. `courier` carries what webhooks are told; without
+        one nobody is. `disk_free` is the free share of the disk with the master's data."""
         self._store = store
         self._system = system
         self.settings = settings
