@@ -567,6 +567,30 @@ def test_all_arrive_in_order_though_receiver_store_and_masters_fail(seed: int) -
     run_simulated(scene())
 
 
+def test_a_commit_that_got_no_answer_loses_no_delivery() -> None:
+    class Mute(MemoryStore):
+        """Makes the first delivery, and does not say so."""
+
+        mute = True
+
+        async def commit(self, changes: Any) -> Committed:
+            committed = await super().commit(changes)
+            if self.mute and any(change.deliveries for change in changes):
+                self.mute = False
+                raise StoreUnavailable("nobody knows")
+            return committed
+
+    async def scene() -> None:
+        receiver = Receiver()
+        async with stage(Mute(), courier=receiver) as on:
+            await hook(on, kinds=["task.pending"])
+            await on.submit()
+            await asyncio.sleep(5)
+            assert len(receiver.taken) == 1
+
+    run_simulated(scene())
+
+
 def test_a_delivery_that_is_unfolded_twice_is_there_once() -> None:
     async def scene() -> None:
         receiver = Receiver()

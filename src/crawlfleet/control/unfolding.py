@@ -66,9 +66,7 @@ class Unfolding:
             return
         mailroom = await self._ready()
         if again := [event.subject for event in events if event.kind == RESENT]:
-            for delivery in await self._store.deliveries_among(again):
-                if delivery.status is DeliveryStatus.WAITING:
-                    mailroom.put(delivery)
+            await self._put_waiting(again, mailroom)
         heard = [each for each in known.values() if each.is_heard]
         wanted = [
             (webhook, event)
@@ -97,12 +95,23 @@ class Unfolding:
         changes = [Change(deliveries=(each,), epoch=self._state.epoch) for each in made]
         refusals = await self._state.commit(changes)
         demand_lead(refusals)
+        there: list[str] = []
         for delivery, refusal in zip(made, refusals, strict=True):
             if refusal is None:
                 mailroom.put(delivery)
+            else:
+                there.append(delivery.id)
+        # Perhaps by a commit of ours that got no answer: then nobody else has put them there.
+        await self._put_waiting(there, mailroom)
         for webhook in {webhook.id: webhook for webhook, _ in wanted}.values():
             if mailroom.waiting(webhook.id) >= self._most_waiting:
                 await self._stop(webhook)
+
+    async def _put_waiting(self, ids: Sequence[str], mailroom: Mailroom) -> None:
+        """Put those that wait on their shelves. One that is settled meanwhile is found to be."""
+        for delivery in await self._store.deliveries_among(ids) if ids else ():
+            if delivery.status is DeliveryStatus.WAITING:
+                mailroom.put(delivery)
 
     async def _tasks(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Task]:
         """What the events are about, where it matters."""
