@@ -301,7 +301,7 @@ def test_an_address_that_is_refused_is_given_up_at_once() -> None:
 
 def test_a_receiver_that_fails_and_fails_is_left_alone_for_a_while() -> None:
     async def scene() -> None:
-        receiver = Receiver(lambda _: BROKEN)
+        receiver = Receiver(lambda _: BROKEN, takes_s=0.5)
         async with stage(courier=receiver) as on:
             await hook(on, kinds=["task.pending"])
             for _ in range(200):

@@ -127,11 +127,8 @@ class Post:
             webhook = self._webhook(webhook_id)
             if webhook is not None and webhook.is_held:
                 continue
-            shelf = self._mailroom.shelf(webhook_id)
-            # One that fails and fails is tried with a single delivery.
-            most = 1 if deliveries.rest_s(shelf.failures) else PER_WEBHOOK
-            while self._out[webhook_id] < most and self._out.total() < AT_ONCE:
-                taken = shelf.take(now)
+            while self._has_room(webhook_id) and self._out.total() < AT_ONCE:
+                taken = self._mailroom.shelf(webhook_id).take(now)
                 if taken is None:
                     break
                 self._out[webhook_id] += 1
@@ -142,13 +139,18 @@ class Post:
         dues = [
             due
             for webhook_id in self._mailroom.webhook_ids()
-            if self._out[webhook_id] < PER_WEBHOOK
+            if self._has_room(webhook_id)
             and ((webhook := self._webhook(webhook_id)) is None or not webhook.is_held)
             and (due := self._mailroom.shelf(webhook_id).next_due()) is not None
         ]
         if not dues or self._out.total() >= AT_ONCE:
             return None
         return min(max(min(dues) - self._system.now(), 0.0), LOOK_AGAIN_S)
+
+    def _has_room(self, webhook_id: str) -> bool:
+        """Whether one more may go to a webhook; one that fails and fails gets a single one."""
+        failing = deliveries.rest_s(self._mailroom.shelf(webhook_id).failures)
+        return self._out[webhook_id] < (1 if failing else PER_WEBHOOK)
 
     def _webhook(self, webhook_id: str) -> Webhook | None:
         return (self._unfolding.webhooks or {}).get(webhook_id)
