@@ -39,6 +39,7 @@ from crawlfleet.api import (
     system,
     tasks,
     watching,
+    webhooks,
 )
 from crawlfleet.api.door import Door, Entrance
 from crawlfleet.api.problems import place, problem, respond
@@ -58,6 +59,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *crawl_work.ROUTES,
     *dead_letters.ROUTES,
     *schedules.ROUTES,
+    *webhooks.ROUTES,
     *nodes.ROUTES,
     *segments.ROUTES,
     *frontiers.ROUTES,

@@ -20,6 +20,7 @@ from crawlfleet.backends.memory_code import MemoryCode
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.memory_schedules import MemorySchedules
 from crawlfleet.backends.memory_table import Table
+from crawlfleet.backends.memory_webhooks import MemoryWebhooks
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
@@ -41,13 +42,14 @@ TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
 
-class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode):
+class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
         MemoryHistory.__init__(self)
         MemorySchedules.__init__(self)
         MemoryCode.__init__(self)
+        MemoryWebhooks.__init__(self)
         self._now = now
         self._opened = False
         self._present = Present()
@@ -73,6 +75,7 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode):
             self._put_firing,
             self._bundles.put,
             self._secrets.put,
+            *(each.put for each in (self._webhooks, self._deliveries, self._alert_rules)),
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()

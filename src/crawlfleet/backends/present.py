@@ -24,6 +24,9 @@ KINDS: Final = (
     "firings",
     "bundles",
     "secrets",
+    "webhooks",
+    "deliveries",
+    "alert_rules",
 )
 """The fields of a change that hold versioned rows, in the order in which they are checked."""
 

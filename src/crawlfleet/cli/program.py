@@ -26,6 +26,7 @@ PARTS: Final = {
     "tasks": ("tasks",),
     "crawls": ("crawls",),
     "schedules": ("schedules",),
+    "webhooks": ("webhooks",),
     "hosts": ("hosts",),
     "explain": ("explain",),
     "extract": ("extract",),

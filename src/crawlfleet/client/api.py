@@ -12,6 +12,7 @@ from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
 from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.secrets import SecretCalls
+from crawlfleet.client.webhooks import WebhookCalls
 from crawlfleet.model.attention import AttentionList, Concern
 from crawlfleet.model.statistics import Series, Statistics
 from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
@@ -33,6 +34,7 @@ class Client(
     ExecutionCalls,
     CrawlCalls,
     ScheduleCalls,
+    WebhookCalls,
     AdministrationCalls,
     BundleCalls,
     SecretCalls,

@@ -26,6 +26,9 @@ AUDIT: Final = "audit"
 BROWSER: Final = "web"
 LINK: Final = "link"
 SCHEDULE: Final = "sched"
+WEBHOOK: Final = "hook"
+SILENCE: Final = "sil"
+RULE: Final = "rule"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""

@@ -16,6 +16,7 @@ from msgspec.structs import FieldInfo
 from sqlalchemy import Table
 
 from crawlfleet.backends.sql import schema
+from crawlfleet.model.alert import AlertRule
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
@@ -26,6 +27,7 @@ from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
+from crawlfleet.model.webhook import Delivery, Webhook
 from crawlfleet.ports.store import Claim
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -165,6 +167,9 @@ SCHEDULE: Final = RowMap(Schedule, schema.schedules)
 FIRING: Final = RowMap(Firing, schema.firings)
 BUNDLE: Final = RowMap(Bundle, schema.bundles)
 SECRET: Final = RowMap(Secret, schema.secrets)
+WEBHOOK: Final = RowMap(Webhook, schema.webhooks)
+DELIVERY: Final = RowMap(Delivery, schema.deliveries)
+ALERT_RULE: Final = RowMap(AlertRule, schema.alert_rules)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
@@ -207,5 +212,8 @@ VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     FIRING,
     BUNDLE,
     SECRET,
+    WEBHOOK,
+    DELIVERY,
+    ALERT_RULE,
 )
 """In the order of `crawlfleet.backends.present.KINDS`."""

@@ -41,6 +41,7 @@ from crawlfleet.backends.sql.schema import (
     sessions,
     tasks,
 )
+from crawlfleet.backends.sql.webhook_statements import WebhookStatements
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.ports.store import TaskFilter
 
@@ -150,6 +151,7 @@ class Statements(Generic[T]):
             )
         )
         self.of_schedules = ScheduleStatements(dialect)
+        self.of_webhooks = WebhookStatements(dialect)
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()
         self._removals()

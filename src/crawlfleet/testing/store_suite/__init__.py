@@ -20,6 +20,7 @@ from crawlfleet.testing.store_suite.restarts import DurableStoreTests
 from crawlfleet.testing.store_suite.schedules import ScheduleTests
 from crawlfleet.testing.store_suite.shards import ShardTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
+from crawlfleet.testing.store_suite.webhooks import WebhookTests
 
 
 class StoreSuite(
@@ -28,6 +29,7 @@ class StoreSuite(
     ReadTests,
     ShardTests,
     ScheduleTests,
+    WebhookTests,
     GlanceTests,
     UpkeepTests,
     AuditTests,
