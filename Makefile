@@ -5,7 +5,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # Most of the long tests wait for processes that they have started.
-TEST_JOBS ?= $(shell expr $(JOBS) + 1)
+TEST_JOBS ?= $(shell expr $(JOBS) '*' 2)
 ARGS ?=
 
 BIN := .venv/bin

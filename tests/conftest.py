@@ -21,6 +21,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_left_out and WHOLLY_SLOW.search(collection_path.read_text()) else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that at the end nobody waits for the last of them."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/fleet/"))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A command that was run in this process may have left its own behind."""
     os.umask(0o022)

@@ -49,6 +49,7 @@ from crawlfleet.model.secret import CAPABILITY as SECRETS_TAKEN
 from crawlfleet.model.settings import ServerSettings, Settings, WorkerSettings
 from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
 from crawlfleet.ports.archive import Archive
+from crawlfleet.ports.courier import Courier
 from crawlfleet.ports.frontier_server import FrontierServer
 from crawlfleet.ports.ledger import LedgerBook
 from crawlfleet.ports.lock import Locks
@@ -137,6 +138,7 @@ def control_plane(
         shelf=FolderShelf(config.output_dir(settings) / FRONTIERS),
         server=open_frontier_server(settings),
         locks=open_locks(settings),
+        courier=open_courier(settings),
         ledger=open_ledger(settings),
         prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
         origins=origins,
@@ -155,6 +157,18 @@ def open_locks(settings: Settings) -> Locks:
         url, scheme = f"sqlite:///{config.data_dir(settings) / config.LOCKS_NAME}", "sqlite"
     locks: Locks = plugins.load_one(plugins.LOCKS, scheme)(url)
     return locks
+
+
+def open_courier(settings: Settings) -> Courier:
+    """Who carries what webhooks are told: to web addresses, and to people as letters."""
+    from crawlfleet.neighbours.couriers import Couriers
+    from crawlfleet.neighbours.mail import MailCourier
+    from crawlfleet.neighbours.post import HttpCourier
+
+    web = HttpCourier(
+        allow_private=settings.webhooks.allow_private, timeout_s=settings.webhooks.timeout_s
+    )
+    return Couriers({"http": web, "https": web, "mailto": MailCourier(settings.mail)})
 
 
 def open_ledger(settings: Settings) -> LedgerBook | None:

@@ -154,7 +154,7 @@ def _masked(name: str, value: Any) -> Any:
 
 
 def _is_secret(name: str) -> bool:
-    plain = name.lower().replace("-", "_")
+    plain = name.lower().replace("-", "_").rpartition(".")[2]
     return plain.rpartition("_")[2] in _SECRET_WORDS and plain not in _OPEN_NAMES
 
 

@@ -1,5 +1,6 @@
 """The master does what its description says, whatever is sent to it, and has no defect."""
 
+import os
 from typing import Any, Final
 
 import pytest
@@ -14,7 +15,8 @@ from tests.api.plain_http import Master, Node, deploy
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api schemathesis")]
 
 LONGEST_WAIT_S: Final = 0.05
-EXAMPLES: Final = 20
+EXAMPLES: Final = 20 if os.environ.get("CRAWLFLEET_SOAK") else 5
+"""Beside those at the bounds of each field, which are always tried."""
 load_all_checks()
 ACCEPTS_GOOD, REFUSES_BAD = (
     CHECKS.get_one(name) for name in ("positive_data_acceptance", "negative_data_rejection")

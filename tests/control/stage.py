@@ -32,6 +32,7 @@ from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.settings import RetentionSettings, Settings
 from crawlfleet.model.task import JSON_NULL, ErrorClass, Task, TaskError
 from crawlfleet.ports.bundles import BundleStore
+from crawlfleet.ports.courier import Courier
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.sealing import Seal
 from crawlfleet.ports.store import Store
@@ -147,6 +148,7 @@ async def stage(
     output: OutputStore | None = None,
     archives: BundleStore | None = None,
     seal: Seal | None = None,
+    courier: Courier | None = None,
     **sections: Any,
 ) -> AsyncIterator[Stage]:
     store = store or MemoryStore()
@@ -164,6 +166,7 @@ async def stage(
         output=output,
         archives=archives,
         seal=seal,
+        courier=courier,
     )
     async with control:
         yield Stage(control, store, heard)

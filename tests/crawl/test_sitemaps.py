@@ -120,7 +120,11 @@ def test_there_are_not_more_addresses_than_allowed() -> None:
     assert text.cut
 
 
-@pytest.mark.parametrize("body", [URLSET, INDEX, RSS, ATOM, gzip.compress(URLSET)])
+@pytest.mark.parametrize(
+    "body",
+    [URLSET, INDEX, RSS, ATOM, gzip.compress(URLSET)],
+    ids=["urlset", "index", "rss", "atom", "packed"],
+)
 def test_lists_are_known_by_their_looks(body: bytes) -> None:
     assert looks_like_listing(body)
     assert not looks_like_listing(b"<!doctype html><html><body><p>hello")

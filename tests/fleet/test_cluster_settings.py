@@ -27,7 +27,9 @@ def written(fleet: LocalFleet) -> str:
 
 
 def test_settings_reach_the_workers_and_are_applied(tmp_path: Path) -> None:
-    fleet = LocalFleet(tmp_path / "fleet", CRAWLFLEET_LOG_LEVEL="error")
+    fleet = LocalFleet(
+        tmp_path / "fleet", CRAWLFLEET_LOG_LEVEL="error", CRAWLFLEET_SESSION_TIMEOUT_S="12"
+    )
 
     async def scenario() -> None:
         await fleet.until_ready(nodes=2)
@@ -38,13 +40,13 @@ def test_settings_reach_the_workers_and_are_applied(tmp_path: Path) -> None:
             )
             changed = await client.change_cluster(
                 "default",
-                configuration={"max_slots": 1, "log_level": "info", "session_timeout_s": 5},
+                configuration={"max_slots": 1, "log_level": "info", "session_timeout_s": 10},
             )
             await until_all_run(client, changed)
             shorter = await client.change_cluster(
                 "default",
                 configuration={
-                    "session_timeout_s": 2,
+                    "session_timeout_s": 8,
                     "heartbeat_interval_s": 0.3,
                     "log_level": "info",
                 },

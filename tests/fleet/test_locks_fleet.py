@@ -22,8 +22,8 @@ from pathlib import Path
 from crawlfleet.executors.python import lock
 from crawlfleet.testing.lock_suite import Guard
 
-async def hold(guarded):
-    async with lock("door", lease_s=2, wait_s=60) as held:
+async def hold(guarded, lease_s=2):
+    async with lock("door", lease_s=lease_s, wait_s=60) as held:
         Guard(Path(guarded)).write(held.token, f"pid{os.getpid()}")
         await asyncio.sleep(60)
 
@@ -131,7 +131,9 @@ def test_lock_is_still_held_after_the_master_was_killed(tmp_path: Path) -> None:
     async def scene() -> None:
         guard = Guard(tmp_path / "guarded")
         async with fleet_of(tmp_path) as (fleet, client):
-            await client.submit("python", call("hold", str(tmp_path / "guarded")), max_retries=0)
+            # Long enough for a master that is slow to come back.
+            held = call("hold", str(tmp_path / "guarded"), 60)
+            await client.submit("python", held, max_retries=0)
             await until_held(guard)
             fleet.kill("master")
             await fleet.until_ready(nodes=2)

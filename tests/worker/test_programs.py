@@ -1,6 +1,7 @@
 """Executors that are programs of their own, well behaved and otherwise."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +15,9 @@ from crawlfleet.worker.pool import ProcessPool
 
 pytestmark = pytest.mark.slow
 
+SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
+FLOOD_BYTES = 20_000_000 if SOAK else 2_000_000
+"""Many times what a pipe holds, or what is kept."""
 EXAMPLE = Path(__file__).parents[2] / "examples/executors/shell/wait_for_file.sh"
 READY = """read -r hello; printf '{"type":"ready","protocol":1}\\n'; read -r start;"""
 START = """id=${start#*execution_id\\":\\"}; id=${id%%\\"*}; """
@@ -119,7 +123,7 @@ def test_a_result_that_is_too_large_is_an_error(size: int) -> None:
 
 
 def test_a_flood_of_output_is_survived_and_its_end_is_kept() -> None:
-    flood = "head -c 20000000 /dev/zero | tr '\\0' '\\n' >&2; echo the end >&2; exit 1"
+    flood = f"head -c {FLOOD_BYTES} /dev/zero | tr '\\0' '\\n' >&2; echo the end >&2; exit 1"
     error = run(READY + STARTED + flood).error
 
     assert error.details.endswith("the end")

@@ -1268,6 +1268,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes/{node_id}:secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fetch the secrets of an execution
+         * @description In the name of an execution that the node holds: the values that its task declares, or a `refusal` that says why there are none. Role: **admin** or the node itself.
+         */
+        post: operations["give_secrets"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes/{node_id}:unregister": {
         parameters: {
             query?: never;
@@ -1474,6 +1494,50 @@ export interface paths {
          * @description Without a `version` the one before the present one. Tasks keep the version that was the present one when they were submitted. Role: **operator** or **admin**.
          */
         post: operations["roll_back_bundle"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the secrets of a project, in order of name
+         * @description Never their values: those are shown to nobody. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_secrets"];
+        put?: never;
+        /**
+         * Set a secret, in place of the value that it had
+         * @description The value is sealed before it is stored, and is not shown again; the audit log has the name alone. Tasks get the value that it has when an attempt of theirs begins. Role: **operator** or **admin**.
+         */
+        post: operations["set_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/secrets/{secret_id}:remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forget a secret
+         * @description What declares it and begins afterwards fails, and says so. Role: **operator** or **admin**.
+         */
+        post: operations["remove_secret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2220,6 +2284,214 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhooks, in order of their making
+         * @description Never their secrets. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_webhooks"];
+        put?: never;
+        /**
+         * Have somebody told of what happens
+         * @description Answers 201 with `Location` and the `secret` that deliveries are signed with, which is in this answer and nowhere else; or 200 without it when the same webhook was there before. A key of one project makes webhooks of that project. Role: **operator** or **admin**.
+         */
+        post: operations["create_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A webhook, and how its deliveries stand
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_webhook"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change where a webhook leads, or what it is told
+         * @description What is left out stays as it is. What waits goes to the new URL, too. Role: **operator** or **admin**.
+         */
+        patch: operations["change_webhook"];
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}:pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hold back what is for a webhook
+         * @description What happens meanwhile is kept, up to `webhooks.most_waiting` deliveries. Role: **operator** or **admin**.
+         */
+        post: operations["pause_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}:remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take a webhook away
+         * @description What waits for it is given up; its name is free. Role: **operator** or **admin**.
+         */
+        post: operations["remove_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}:resend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send deliveries once more
+         * @description Under the same ids, with fresh counters: those that are named, or up to 1,000 of those that were given up, the oldest first. Role: **operator** or **admin**.
+         */
+        post: operations["resend_deliveries"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a webhook go on
+         * @description What was kept is sent. One that was full is told again of what happens from now on. Role: **operator** or **admin**.
+         */
+        post: operations["resume_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}:rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a webhook a new secret
+         * @description For `grace_s` more seconds deliveries have two signatures, that of the old secret being the second. Role: **operator** or **admin**.
+         */
+        post: operations["rotate_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}:test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a webhook a message at once
+         * @description Once, beside what waits for it, also while it is paused. A receiver that fails is an answer, too. Role: **operator** or **admin**.
+         */
+        post: operations["test_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What became of a webhook's deliveries, the newest event first
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A delivery, with what is sent
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_delivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -2310,6 +2582,11 @@ export interface components {
              * @default null
              */
             parent_id?: string | null;
+            /**
+             * @description The names of those that it is given; the node fetches their values with `:secrets`.
+             * @default []
+             */
+            secrets?: string[];
             task_id: string;
             task_type: string;
             /** @default null */
@@ -3084,6 +3361,62 @@ export interface components {
             workflow_id?: string | null;
         };
         /**
+         * DeliveryDetails
+         * @description The same with what is sent.
+         */
+        DeliveryDetails: {
+            attempts: number;
+            body: unknown;
+            created_at: string;
+            /** @description When it is tried next; only while it waits. */
+            due_at: string | null;
+            /** @description The same each time it is sent. */
+            id: string;
+            kind: string;
+            last_at: string | null;
+            last_error: string;
+            /** @description What the receiver answered last; 0 for no answer. */
+            last_status: number;
+            /** @description What is added to the webhook's URL. */
+            path: string;
+            /** @description The number of the event. */
+            seq: number;
+            settled_at: string | null;
+            /** @enum {unknown} */
+            status: "dead" | "delivered" | "waiting";
+            subject: string;
+            webhook_id: string;
+        };
+        /** DeliveryPage */
+        DeliveryPage: {
+            items: components["schemas"]["DeliveryView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * DeliveryView
+         * @description One event on its way to a webhook.
+         */
+        DeliveryView: {
+            attempts: number;
+            created_at: string;
+            /** @description When it is tried next; only while it waits. */
+            due_at: string | null;
+            /** @description The same each time it is sent. */
+            id: string;
+            kind: string;
+            last_at: string | null;
+            last_error: string;
+            /** @description What the receiver answered last; 0 for no answer. */
+            last_status: number;
+            /** @description The number of the event. */
+            seq: number;
+            settled_at: string | null;
+            /** @enum {unknown} */
+            status: "dead" | "delivered" | "waiting";
+            subject: string;
+            webhook_id: string;
+        };
+        /**
          * Departure
          * @description A node leaves, or is made to; a session that is not the present one ends nothing.
          */
@@ -3423,6 +3756,12 @@ export interface components {
             totals: components["schemas"]["Totals"];
             version: string;
         };
+        /**
+         * Format
+         * @description What a webhook is sent, and how.
+         * @enum {unknown}
+         */
+        Format: "email" | "events" | "workflow";
         /**
          * FrontierCall
          * @description A node asks the frontier of a crawl for one of its executions.
@@ -4031,6 +4370,15 @@ export interface components {
             task_type: string;
         };
         /**
+         * NewWebhook
+         * @description A webhook with its secret, which is in this answer and nowhere else.
+         */
+        NewWebhook: {
+            /** @description Empty when the webhook was there before. */
+            secret: string;
+            webhook: components["schemas"]["WebhookView"];
+        };
+        /**
          * NodeChangeRequest
          * @description What an operator says about a node; what is left out stays as it is.
          */
@@ -4630,6 +4978,32 @@ export interface components {
             outcomes: components["schemas"]["ReportOutcome"][];
         };
         /**
+         * ResendReply
+         * @description What became of an order to send again.
+         */
+        ResendReply: {
+            /**
+             * @description Whether there are more that were given up.
+             * @default false
+             */
+            more?: boolean;
+            resent: number;
+            /** @description Those that wait already. */
+            unchanged: number;
+            unknown: string[];
+        };
+        /**
+         * ResendRequest
+         * @description Which deliveries to send again.
+         */
+        ResendRequest: {
+            /**
+             * @description These; up to 1,000 of those that were given up, the oldest first, when empty.
+             * @default []
+             */
+            ids?: string[];
+        };
+        /**
          * Resources
          * @description An amount of each resource; zero means none (as capacity) or no demand (as need).
          */
@@ -4888,6 +5262,56 @@ export interface components {
             version: number;
             /** @description The due instant that waits for room. */
             waiting_since: string | null;
+        };
+        /**
+         * SecretCall
+         * @description A node asks for the secrets of an execution that it holds.
+         */
+        SecretCall: {
+            execution_id: string;
+            session_id: string;
+            token: number;
+        };
+        /** SecretPage */
+        SecretPage: {
+            items: components["schemas"]["SecretView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * SecretReply
+         * @description The values by name, or why there are none.
+         */
+        SecretReply: {
+            /** @default  */
+            refusal?: string;
+            /** @default {} */
+            values?: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * SecretRequest
+         * @description A secret to be kept.
+         */
+        SecretRequest: {
+            /** @description How tasks name it, and the variable that code finds it in: capitals, digits, underscores. */
+            name: string;
+            /** @description 8 to 32,000 characters. It is not shown again. */
+            value: string;
+        };
+        /**
+         * SecretView
+         * @description A secret, without its value.
+         */
+        SecretView: {
+            /** @description Who set it last. */
+            cause: string;
+            created_at: string;
+            name: string;
+            project_id: string;
+            updated_at: string;
+            /** @description Counts how often it was set or removed, for `If-Match`. */
+            version: number;
         };
         /**
          * Segment
@@ -5319,6 +5743,11 @@ export interface components {
              */
             schedule_strategy?: string | null;
             /**
+             * @description Names of secrets of the project; code finds their values in variables of the same names.
+             * @default []
+             */
+            secrets?: string[];
+            /**
              * @description For the strategy `geo_location`.
              * @default null
              */
@@ -5496,6 +5925,11 @@ export interface components {
             retry_policy?: components["schemas"]["RetryPolicy"] | null;
             /** @default null */
             schedule_strategy?: string | null;
+            /**
+             * @description The names of those that it is given.
+             * @default []
+             */
+            secrets?: string[];
             /**
              * @description Which of them it is, from 0.
              * @default null
@@ -5697,6 +6131,138 @@ export interface components {
             waiting?: number;
         };
         /**
+         * WebhookDetails
+         * @description The same with how its deliveries stand.
+         */
+        WebhookDetails: {
+            /** @description Who put it into this state, or what. */
+            cause: string;
+            created_at: string;
+            dead: number;
+            /** @description Of those that are kept. */
+            delivered: number;
+            description: string;
+            format: string;
+            id: string;
+            /** @description Too much waits for it: nothing more is kept until it is resumed. */
+            is_full: boolean;
+            kinds: string[];
+            name: string;
+            node_id: string | null;
+            project_id: string | null;
+            /** @description `active`, or `paused`: then nothing is sent, and what happens is kept. */
+            status: string;
+            task_type: string | null;
+            updated_at: string;
+            url: string;
+            version: number;
+            waiting: number;
+        };
+        /** WebhookPage */
+        WebhookPage: {
+            items: components["schemas"]["WebhookView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * WebhookPatch
+         * @description What is to be changed; the rest stays. `null` takes back what need not be set.
+         */
+        WebhookPatch: {
+            description?: string;
+            kinds?: string[];
+            node_id?: string | null;
+            task_type?: string | null;
+            url?: string;
+        };
+        /**
+         * WebhookRequest
+         * @description A place that is to be told of events.
+         */
+        WebhookRequest: {
+            /** @default  */
+            description?: string;
+            /**
+             * @description `events` as JSON, call-backs to a `workflow` engine, or `email`.
+             * @default events
+             */
+            format?: components["schemas"]["Format"];
+            /**
+             * @description How the kinds begin that are wanted, such as `task.failed` or `node.`; all when empty.
+             * @default []
+             */
+            kinds?: string[];
+            /** @description Letters, digits, dot, dash and underscore, at most 64; no other of the project has it. */
+            name: string;
+            /**
+             * @description Only what has to do with this node.
+             * @default null
+             */
+            node_id?: string | null;
+            /**
+             * @description Make it without letting it begin.
+             * @default false
+             */
+            paused?: boolean;
+            /**
+             * @description Only what belongs to this project; everything when not set.
+             * @default null
+             */
+            project_id?: string | null;
+            /**
+             * @description Only events of tasks of this type.
+             * @default null
+             */
+            task_type?: string | null;
+            /**
+             * @description Where to: `https://…`, or `mailto:…` for the format `email`. A workflow engine's is the one
+             *     that `/workflowInstances/…` is added to.
+             */
+            url: string;
+        };
+        /** WebhookRotation */
+        WebhookRotation: {
+            /**
+             * @description For so long deliveries are signed with the secret before, too.
+             * @default 86400
+             */
+            grace_s?: number;
+        };
+        /**
+         * WebhookTest
+         * @description What a webhook made of a message that was sent to it at once.
+         */
+        WebhookTest: {
+            delivered: boolean;
+            elapsed_s: number;
+            error: string;
+            /** @description What the receiver answered; 0 for no answer. */
+            status: number;
+        };
+        /**
+         * WebhookView
+         * @description A webhook; never its secret.
+         */
+        WebhookView: {
+            /** @description Who put it into this state, or what. */
+            cause: string;
+            created_at: string;
+            description: string;
+            format: string;
+            id: string;
+            /** @description Too much waits for it: nothing more is kept until it is resumed. */
+            is_full: boolean;
+            kinds: string[];
+            name: string;
+            node_id: string | null;
+            project_id: string | null;
+            /** @description `active`, or `paused`: then nothing is sent, and what happens is kept. */
+            status: string;
+            task_type: string | null;
+            updated_at: string;
+            url: string;
+            version: number;
+        };
+        /**
          * Window
          * @description Requests to a key may start from then until then, and so many may be under way.
          */
@@ -5873,6 +6439,9 @@ export type DeadLetter = components['schemas']['DeadLetter'];
 export type DeadLetterPage = components['schemas']['DeadLetterPage'];
 export type DeadLetterRequest = components['schemas']['DeadLetterRequest'];
 export type DeadLetterSelection = components['schemas']['DeadLetterSelection'];
+export type DeliveryDetails = components['schemas']['DeliveryDetails'];
+export type DeliveryPage = components['schemas']['DeliveryPage'];
+export type DeliveryView = components['schemas']['DeliveryView'];
 export type Departure = components['schemas']['Departure'];
 export type DeviceHeartbeat = components['schemas']['DeviceHeartbeat'];
 export type DeviceHeartbeatReply = components['schemas']['DeviceHeartbeatReply'];
@@ -5897,6 +6466,7 @@ export type Finding = components['schemas']['Finding'];
 export type FiringPage = components['schemas']['FiringPage'];
 export type FiringView = components['schemas']['FiringView'];
 export type FleetStatus = components['schemas']['FleetStatus'];
+export type Format = components['schemas']['Format'];
 export type FrontierCall = components['schemas']['FrontierCall'];
 export type FrontierReply = components['schemas']['FrontierReply'];
 export type Gap = components['schemas']['Gap'];
@@ -5932,6 +6502,7 @@ export type LogPage = components['schemas']['LogPage'];
 export type NewJoinToken = components['schemas']['NewJoinToken'];
 export type NewKey = components['schemas']['NewKey'];
 export type NewTask = components['schemas']['NewTask'];
+export type NewWebhook = components['schemas']['NewWebhook'];
 export type NodeChangeRequest = components['schemas']['NodeChangeRequest'];
 export type NodeHistoryView = components['schemas']['NodeHistoryView'];
 export type NodePage = components['schemas']['NodePage'];
@@ -5972,6 +6543,8 @@ export type ReportBatch = components['schemas']['ReportBatch'];
 export type ReportKind = components['schemas']['ReportKind'];
 export type ReportOutcome = components['schemas']['ReportOutcome'];
 export type ReportReply = components['schemas']['ReportReply'];
+export type ResendReply = components['schemas']['ResendReply'];
+export type ResendRequest = components['schemas']['ResendRequest'];
 export type Resources = components['schemas']['Resources'];
 export type RetryPolicy = components['schemas']['RetryPolicy'];
 export type Return = components['schemas']['Return'];
@@ -5986,6 +6559,11 @@ export type SchedulePatch = components['schemas']['SchedulePatch'];
 export type ScheduleReason = components['schemas']['ScheduleReason'];
 export type ScheduleRequest = components['schemas']['ScheduleRequest'];
 export type ScheduleView = components['schemas']['ScheduleView'];
+export type SecretCall = components['schemas']['SecretCall'];
+export type SecretPage = components['schemas']['SecretPage'];
+export type SecretReply = components['schemas']['SecretReply'];
+export type SecretRequest = components['schemas']['SecretRequest'];
+export type SecretView = components['schemas']['SecretView'];
 export type Segment = components['schemas']['Segment'];
 export type SegmentReply = components['schemas']['SegmentReply'];
 export type SegmentUpload = components['schemas']['SegmentUpload'];
@@ -6024,6 +6602,13 @@ export type Usage = components['schemas']['Usage'];
 export type Verdict = components['schemas']['Verdict'];
 export type Visitor = components['schemas']['Visitor'];
 export type Want = components['schemas']['Want'];
+export type WebhookDetails = components['schemas']['WebhookDetails'];
+export type WebhookPage = components['schemas']['WebhookPage'];
+export type WebhookPatch = components['schemas']['WebhookPatch'];
+export type WebhookRequest = components['schemas']['WebhookRequest'];
+export type WebhookRotation = components['schemas']['WebhookRotation'];
+export type WebhookTest = components['schemas']['WebhookTest'];
+export type WebhookView = components['schemas']['WebhookView'];
 export type Window = components['schemas']['Window'];
 export type Response400 = components['responses']['400'];
 export type Response401 = components['responses']['401'];
@@ -9419,6 +10004,56 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    give_secrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the node. */
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "session_id": "sess-1m7f8kvp71s4wsmynr9ptfxab",
+                 *       "execution_id": "exec-1m7f8kvq2c9t0vj5p6x7r8n4e",
+                 *       "token": 7
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecretCall"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "values": {
+                     *         "SHOP_PASSWORD": "correct horse battery staple"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     unregister_node: {
         parameters: {
             query?: never;
@@ -10088,6 +10723,162 @@ export interface operations {
             404: components["responses"]["404"];
             409: components["responses"]["409"];
             412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_secrets: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "SHOP_PASSWORD",
+                     *           "project_id": "shop",
+                     *           "created_at": "2026-11-15T09:29:00.120000Z",
+                     *           "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *           "cause": "set by ann",
+                     *           "version": 2
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    set_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "SHOP_PASSWORD",
+                 *       "value": "correct horse battery staple"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecretRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "SHOP_PASSWORD",
+                     *       "project_id": "shop",
+                     *       "created_at": "2026-11-15T09:29:00.120000Z",
+                     *       "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *       "cause": "set by ann",
+                     *       "version": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    remove_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+                /** @description Of the secret. */
+                secret_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "SHOP_PASSWORD",
+                     *       "project_id": "shop",
+                     *       "created_at": "2026-11-15T09:29:00.120000Z",
+                     *       "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *       "cause": "set by ann",
+                     *       "version": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
@@ -12181,6 +12972,676 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["LogPage"];
                     "text/event-stream": unknown;
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_webhooks: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only those of this name. */
+                name?: string;
+                /** @description Only those of this project. */
+                project_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "hook-1m7f8kvp71s4wsmynr9ptfxab",
+                     *           "name": "shop-failures",
+                     *           "project_id": "shop",
+                     *           "url": "https://hooks.example/crawlfleet",
+                     *           "format": "events",
+                     *           "status": "active",
+                     *           "is_full": false,
+                     *           "cause": "created by ann",
+                     *           "kinds": [
+                     *             "task.failed",
+                     *             "task.timeout"
+                     *           ],
+                     *           "node_id": null,
+                     *           "task_type": "web_crawl",
+                     *           "description": "to the channel of the shop's team",
+                     *           "created_at": "2026-11-15T09:40:10.450000Z",
+                     *           "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    create_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "shop-failures",
+                 *       "url": "https://hooks.example/crawlfleet",
+                 *       "project_id": "shop",
+                 *       "kinds": [
+                 *         "task.failed",
+                 *         "task.timeout"
+                 *       ],
+                 *       "task_type": "web_crawl",
+                 *       "description": "to the channel of the shop's team"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewWebhook"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "webhook": {
+                     *         "id": "hook-1m7f8kvp71s4wsmynr9ptfxab",
+                     *         "name": "shop-failures",
+                     *         "project_id": "shop",
+                     *         "url": "https://hooks.example/crawlfleet",
+                     *         "format": "events",
+                     *         "status": "active",
+                     *         "is_full": false,
+                     *         "cause": "created by ann",
+                     *         "kinds": [
+                     *           "task.failed",
+                     *           "task.timeout"
+                     *         ],
+                     *         "node_id": null,
+                     *         "task_type": "web_crawl",
+                     *         "description": "to the channel of the shop's team",
+                     *         "created_at": "2026-11-15T09:40:10.450000Z",
+                     *         "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *         "version": 1
+                     *       },
+                     *       "secret": "6f1d8a4be0c2975f3ab8de6c1907f254c3e8a1b6d9f07452e81c3ba6d5f09e47"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewWebhook"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An `ETag` from before: answered with 304 when nothing is new. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "hook-1m7f8kvp71s4wsmynr9ptfxab",
+                     *       "name": "shop-failures",
+                     *       "project_id": "shop",
+                     *       "url": "https://hooks.example/crawlfleet",
+                     *       "format": "events",
+                     *       "status": "active",
+                     *       "is_full": false,
+                     *       "cause": "created by ann",
+                     *       "kinds": [
+                     *         "task.failed",
+                     *         "task.timeout"
+                     *       ],
+                     *       "node_id": null,
+                     *       "task_type": "web_crawl",
+                     *       "description": "to the channel of the shop's team",
+                     *       "created_at": "2026-11-15T09:40:10.450000Z",
+                     *       "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *       "version": 1,
+                     *       "waiting": 1,
+                     *       "delivered": 120,
+                     *       "dead": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDetails"];
+                };
+            };
+            /** @description Nothing is new */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    change_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "kinds": [
+                 *         "task."
+                 *       ],
+                 *       "task_type": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "hook-1m7f8kvp71s4wsmynr9ptfxab",
+                     *       "name": "shop-failures",
+                     *       "project_id": "shop",
+                     *       "url": "https://hooks.example/crawlfleet",
+                     *       "format": "events",
+                     *       "status": "active",
+                     *       "is_full": false,
+                     *       "cause": "created by ann",
+                     *       "kinds": [
+                     *         "task.failed",
+                     *         "task.timeout"
+                     *       ],
+                     *       "node_id": null,
+                     *       "task_type": "web_crawl",
+                     *       "description": "to the channel of the shop's team",
+                     *       "created_at": "2026-11-15T09:40:10.450000Z",
+                     *       "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    pause_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    remove_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    resend_deliveries: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "ids": [
+                 *         "dlv-1m7f8kvp71s4wsmynr9ptfxab-000000000004711"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ResendRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "resent": 1,
+                     *       "unchanged": 0,
+                     *       "unknown": [],
+                     *       "more": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ResendReply"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    resume_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    rotate_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "grace_s": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookRotation"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "webhook": {
+                     *         "id": "hook-1m7f8kvp71s4wsmynr9ptfxab",
+                     *         "name": "shop-failures",
+                     *         "project_id": "shop",
+                     *         "url": "https://hooks.example/crawlfleet",
+                     *         "format": "events",
+                     *         "status": "active",
+                     *         "is_full": false,
+                     *         "cause": "created by ann",
+                     *         "kinds": [
+                     *           "task.failed",
+                     *           "task.timeout"
+                     *         ],
+                     *         "node_id": null,
+                     *         "task_type": "web_crawl",
+                     *         "description": "to the channel of the shop's team",
+                     *         "created_at": "2026-11-15T09:40:10.450000Z",
+                     *         "updated_at": "2026-11-15T09:40:10.450000Z",
+                     *         "version": 1
+                     *       },
+                     *       "secret": "6f1d8a4be0c2975f3ab8de6c1907f254c3e8a1b6d9f07452e81c3ba6d5f09e47"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewWebhook"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    test_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "delivered": true,
+                     *       "status": 204,
+                     *       "error": "",
+                     *       "elapsed_s": 0.041
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookTest"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_deliveries: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only those in this state. */
+                status?: "dead" | "delivered" | "waiting";
+            };
+            header?: never;
+            path: {
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "dlv-1m7f8kvp71s4wsmynr9ptfxab-000000000004711",
+                     *           "webhook_id": "hook-1m7f8kvp71s4wsmynr9ptfxab",
+                     *           "kind": "task.failed",
+                     *           "subject": "task-1m7f8kvq2c9t0vj5p6x7r8n4e",
+                     *           "seq": 4711,
+                     *           "status": "waiting",
+                     *           "attempts": 2,
+                     *           "created_at": "2026-11-15T09:40:10.450000Z",
+                     *           "due_at": "2026-11-15T09:40:16.901000Z",
+                     *           "last_at": "2026-11-15T09:40:12.733000Z",
+                     *           "last_status": 502,
+                     *           "last_error": "answered 502",
+                     *           "settled_at": null
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeliveryPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_delivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the delivery. */
+                delivery_id: string;
+                /** @description Of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "dlv-1m7f8kvp71s4wsmynr9ptfxab-000000000004711",
+                     *       "webhook_id": "hook-1m7f8kvp71s4wsmynr9ptfxab",
+                     *       "kind": "task.failed",
+                     *       "subject": "task-1m7f8kvq2c9t0vj5p6x7r8n4e",
+                     *       "seq": 4711,
+                     *       "status": "waiting",
+                     *       "attempts": 2,
+                     *       "created_at": "2026-11-15T09:40:10.450000Z",
+                     *       "due_at": "2026-11-15T09:40:16.901000Z",
+                     *       "last_at": "2026-11-15T09:40:12.733000Z",
+                     *       "last_status": 502,
+                     *       "last_error": "answered 502",
+                     *       "settled_at": null,
+                     *       "path": "",
+                     *       "body": {
+                     *         "id": "dlv-1m7f8kvp71s4wsmynr9ptfxab-000000000004711",
+                     *         "webhook": "shop-failures",
+                     *         "event": {
+                     *           "seq": 4711,
+                     *           "kind": "task.failed",
+                     *           "subject": "task-1m7f8kvq2c9t0vj5p6x7r8n4e",
+                     *           "at": "2026-11-15T09:40:10.450000Z",
+                     *           "cause": "failed 4 times (max_retries 3)",
+                     *           "from_state": "processing",
+                     *           "to_state": "failed",
+                     *           "details": {
+                     *             "node_id": "node-1m7f8kvnq3d8c5r2t9w6y4z1b"
+                     *           },
+                     *           "project_id": "shop"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeliveryDetails"];
                 };
             };
             401: components["responses"]["401"];

@@ -40,6 +40,7 @@ from crawlfleet.api import (
     system,
     tasks,
     watching,
+    webhooks,
     workflows,
 )
 from crawlfleet.api.door import Door, Entrance
@@ -62,6 +63,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *schedules.ROUTES,
     *workflows.ROUTES,
     *runs.ROUTES,
+    *webhooks.ROUTES,
     *nodes.ROUTES,
     *segments.ROUTES,
     *frontiers.ROUTES,

@@ -329,6 +329,10 @@ async def _of_schedule(control: ControlPlane, id: str) -> str:
     return (await control.schedules.find(id)).project_id
 
 
+async def _of_webhook(control: ControlPlane, id: str) -> str | None:
+    return (await control.telling.webhooks.get(id)).project_id
+
+
 async def _of_workflow(control: ControlPlane, id: str) -> str:
     return (await control.workflows.get(id)).project_id
 
@@ -337,10 +341,11 @@ async def _of_run(control: ControlPlane, id: str) -> str:
     return (await control.workflows.run(id)).project_id
 
 
-_PROJECT_OF: Final[dict[str, Callable[[ControlPlane, str], Awaitable[str]]]] = {
+_PROJECT_OF: Final[dict[str, Callable[[ControlPlane, str], Awaitable[str | None]]]] = {
     "task": _of_task,
     "execution": _of_execution,
     "schedule": _of_schedule,
+    "webhook": _of_webhook,
     "workflow": _of_workflow,
     "run": _of_run,
 }

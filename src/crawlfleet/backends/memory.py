@@ -20,6 +20,7 @@ from crawlfleet.backends.memory_code import MemoryCode
 from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.memory_schedules import MemorySchedules
 from crawlfleet.backends.memory_table import Table
+from crawlfleet.backends.memory_webhooks import MemoryWebhooks
 from crawlfleet.backends.memory_workflows import MemoryWorkflows
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.backends.sharing import own, share, share_all
@@ -42,7 +43,7 @@ TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
 
-class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWorkflows):
+class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, MemoryWorkflows):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
@@ -50,6 +51,7 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWorkflows):
         MemorySchedules.__init__(self)
         MemoryCode.__init__(self)
         MemoryWorkflows.__init__(self)
+        MemoryWebhooks.__init__(self)
         self._now = now
         self._opened = False
         self._present = Present()
@@ -76,6 +78,7 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWorkflows):
             self._bundles.put,
             self._secrets.put,
             *self._put_workflows,
+            *(each.put for each in (self._webhooks, self._deliveries, self._alert_rules)),
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()

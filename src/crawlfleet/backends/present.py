@@ -28,6 +28,9 @@ KINDS: Final = (
     "workflow_versions",
     "runs",
     "run_steps",
+    "webhooks",
+    "deliveries",
+    "alert_rules",
 )
 """The fields of a change that hold versioned rows, in the order in which they are checked."""
 

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 import msgspec
 from msgspec.structs import force_setattr
 
+from crawlfleet.model.alert import AlertRule
 from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
@@ -16,6 +17,7 @@ from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
+from crawlfleet.model.webhook import Delivery, Webhook
 from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -46,6 +48,9 @@ STORED: Final = (
     WorkflowVersion,
     Run,
     RunStep,
+    Webhook,
+    Delivery,
+    AlertRule,
     Event,
 )
 DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}

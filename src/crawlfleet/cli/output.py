@@ -59,6 +59,12 @@ STYLES: Final = {
     "skipped": "magenta",
     "missed": "red",
     "refused": "red",
+    "delivered": "green",
+    "dead": "red",
+    "full": "red",
+    "firing": "red",
+    "clearing": "yellow",
+    "quiet": "green",
 }
 """The colour of each state of tasks, executions, nodes and keys."""
 _SPANS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))

@@ -27,6 +27,7 @@ PARTS: Final = {
     "crawls": ("crawls",),
     "workflows": ("workflows",),
     "schedules": ("schedules",),
+    "webhooks": ("webhooks",),
     "hosts": ("hosts",),
     "explain": ("explain",),
     "extract": ("extract",),

@@ -12,6 +12,7 @@ from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
 from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.secrets import SecretCalls
+from crawlfleet.client.webhooks import WebhookCalls
 from crawlfleet.client.workflows import WorkflowCalls
 from crawlfleet.model.attention import AttentionList, Concern
 from crawlfleet.model.statistics import Series, Statistics
@@ -35,6 +36,7 @@ class Client(
     CrawlCalls,
     ScheduleCalls,
     WorkflowCalls,
+    WebhookCalls,
     AdministrationCalls,
     BundleCalls,
     SecretCalls,

@@ -49,6 +49,7 @@ from crawlfleet.control.sign_ins import SignIns
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.suspicion import Suspicion
 from crawlfleet.control.tasks import Tasks
+from crawlfleet.control.telling import Telling
 from crawlfleet.control.terms import Terms
 from crawlfleet.control.timers import Timers
 from crawlfleet.control.vault import Vault
@@ -60,6 +61,7 @@ from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.bundles import BundleStore
 from crawlfleet.ports.bus import EventSink
+from crawlfleet.ports.courier import Courier
 from crawlfleet.ports.frontier_server import FrontierServer
 from crawlfleet.ports.kept_frontier import FrontierShelf
 from crawlfleet.ports.ledger import LedgerBook
@@ -100,15 +102,16 @@ class ControlPlane:
         server: FrontierServer | None = None,
         locks: Locks | None = None,
         ledger: LedgerBook | None = None,
+        courier: Courier | None = None,
         disk_free: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`output` is where crawls' output is kept; without it, crawls need sinks of their own.
         `archives` is where the code of bundles is kept; without it, none is taken. `seal` is what
         makes secrets unreadable in the store; without it, none are kept.
         `shelf` is where their frontiers are; without it, they stay on the nodes. Those that
-        several nodes work for can be on a `server`. `locks` and
-        `ledger` are what executions may ask for; without them they are told so.
-        `disk_free` is the free share of the disk with the master's data."""
+        several nodes work for can be on a `server`. `locks` and `ledger` are what executions may
+        ask for; without them they are told so. `courier` carries what webhooks are told; without
+        one nobody is. `disk_free` is the free share of the disk with the master's data."""
         self._store = store
         self._system = system
         self.settings = settings
@@ -211,12 +214,7 @@ class ControlPlane:
             frontiers=self.frontiers,
             output=output,
         )
-        self.inquiries = Inquiries(
-            state=state,
-            holding=holding,
-            locks=locks,
-            book=ledger,
-        )
+        self.inquiries = Inquiries(state=state, holding=holding, locks=locks, book=ledger)
         self.workforce = Workforce(
             store=store,
             state=state,
@@ -258,10 +256,12 @@ class ControlPlane:
         self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
         self._gathering = Gathering(store=store, state=state, system=system)
-        # Last: what it may raise must not keep the others from hearing.
-        self._outbox = Outbox(
-            store=store, state=state, sinks=[*sinks, self._gathering, self.workflows.advancing]
+        self.telling = Telling(
+            store=store, state=state, system=system, settings=settings, courier=courier
         )
+        # Last: what they may raise must not keep the others from hearing.
+        hearers = [*sinks, self._gathering, self.workflows.advancing, self.telling]
+        self._outbox = Outbox(store=store, state=state, sinks=hearers)
         self.events = Events(
             store=store, broadcast=self._broadcast, position=lambda: state.position.newest
         )
@@ -307,6 +307,7 @@ class ControlPlane:
                     await self.history.write()
                     await self.keys.save()
         finally:
+            await self.telling.close()
             await self.inquiries.close()
             await self._store.close()
         log.info("control plane stopped")
@@ -410,6 +411,7 @@ class ControlPlane:
                 group.create_task(self._log_keeping.run(), name="log keeping")
                 group.create_task(self._alarms.run(), name="alarms")
                 group.create_task(self._outbox.run(), name="outbox")
+                group.create_task(self.telling.run(), name="telling")
                 group.create_task(self._gathering.run(), name="gathering")
                 group.create_task(self.workflows.advancing.run(), name="advancing")
                 group.create_task(self.crawls.run(), name="crawls")

@@ -205,6 +205,10 @@ class Timers:
         if self._retention.runs_days:
             before = now - self._retention.runs_days * DAY_S
             removed = max(removed, await self._store.remove_runs(before=before, limit=step))
+        if self._retention.deliveries_days:
+            before = now - self._retention.deliveries_days * DAY_S
+            removed = max(removed, await self._store.remove_deliveries(before=before, limit=step))
+            removed = max(removed, await self._store.remove_webhooks(before=before, limit=step))
         if self._retention.nodes_days:
             before = now - self._retention.nodes_days * DAY_S
             removed = max(removed, await self._archive_gone(before, step))

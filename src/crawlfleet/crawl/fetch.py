@@ -105,6 +105,7 @@ class Fetcher:
     async def fetch(self, request: FetchRequest) -> Fetched:
         """Ask for one page. Raises nothing that a site, a proxy or the network could cause, but
         `NotSent` when the request's own `may_go` says no."""
+        assert request.method != "POST" or not self._http2, "bodies go over HTTP/1.1 only"
         target = read_target(request.url)
         if target is None:
             return _refused(request, "this is no web address")
@@ -195,7 +196,11 @@ class Fetcher:
             path = f"http://{origin.authority}{path}"
             if secret := proxy.authorization:
                 extra = (*extra, ("Proxy-Authorization", secret))
-        return self._manner.encode(request.method, path, origin.authority, extra)
+        if request.method != "POST":
+            return self._manner.encode(request.method, path, origin.authority, extra)
+        extra = (*extra, ("Content-Length", str(len(request.body))))
+        head = self._manner.encode(request.method, path, origin.authority, extra)
+        return head + request.body
 
     def _taste(self, content_types: tuple[str, ...]) -> _Taste:
         taste = self._tastes.get(content_types)

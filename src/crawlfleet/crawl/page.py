@@ -20,7 +20,9 @@ class FetchRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_body_bytes: int = 10_000_000
     cut: bool = False
     """Whether the beginning of a body that is too large is wanted; else it is empty."""
-    method: Literal["GET", "HEAD"] = "GET"
+    method: Literal["GET", "HEAD", "POST"] = "GET"
+    body: bytes = b""
+    """What a POST says; over HTTP/1.1 only. It may go twice, where a kept connection was dead."""
     proxy: str | None = None
     """Instead of the crawl's own."""
     may_go: Callable[[], bool] | None = None

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.model.alert import AlertRule
 from crawlfleet.model.audit import MOST_SUBJECTS, AuditEntry
 from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
@@ -15,6 +16,7 @@ from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
+from crawlfleet.model.webhook import Delivery, Webhook
 from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 
 NEVER: Final = math.inf
@@ -55,6 +57,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     workflow_versions: tuple[WorkflowVersion, ...] = ()
     runs: tuple[Run, ...] = ()
     run_steps: tuple[RunStep, ...] = ()
+    webhooks: tuple[Webhook, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    alert_rules: tuple[AlertRule, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
     audit: AuditEntry | None = None
@@ -93,6 +98,9 @@ class Signed:
             change.bundles,
             change.secrets,
             change.projects,
+            change.webhooks,
+            change.alert_rules,
+            change.deliveries,
         ):
             if rows:
                 found[2][0] += len(rows)

@@ -28,6 +28,9 @@ LINK: Final = "link"
 SCHEDULE: Final = "sched"
 WORKFLOW: Final = "flow"
 RUN: Final = "run"
+WEBHOOK: Final = "hook"
+SILENCE: Final = "sil"
+RULE: Final = "rule"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""

@@ -13,6 +13,8 @@ from crawlfleet.model.bounds import Count, Days, Delay, Megabytes, Seconds
 from crawlfleet.model.health_settings import HealthSettings as HealthSettings
 from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.sandbox_settings import SandboxSettings as SandboxSettings
+from crawlfleet.model.webhook_settings import MailSettings as MailSettings
+from crawlfleet.model.webhook_settings import WebhookSettings as WebhookSettings
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -204,6 +206,13 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
         Days,
         Meta(description="How long a run of a workflow is kept after its end; 0 for ever."),
     ] = 90.0
+    deliveries_days: Annotated[
+        Days,
+        Meta(
+            description="How long a delivery is kept that has arrived or was given up, and a "
+            "webhook that was removed; 0 for ever."
+        ),
+    ] = 7.0
     step: Annotated[
         Count,
         Meta(description="Remove at most so many at once, so that nobody waits for the broom."),
@@ -435,5 +444,7 @@ class Settings(Section, frozen=True, kw_only=True):
     recovery: RecoverySettings = RecoverySettings()
     health: HealthSettings = HealthSettings()
     retention: RetentionSettings = RetentionSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    mail: MailSettings = MailSettings()
     worker: WorkerSettings = WorkerSettings()
     log: LogSettings = LogSettings()

@@ -129,10 +129,10 @@ class SeveralMasters:
                     if name == other_than or not self.is_running(name):
                         continue
                     with contextlib.suppress(CrawlfleetError, TimeoutError):
-                        async with self.client(name) as client, asyncio.timeout(1.0):
+                        async with self.client(name) as client, asyncio.timeout(5.0):
                             if (await client.status()).leader:
                                 return name
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
 
     async def until_ready(self, name: str, *, nodes: int = 0, within_s: float = 180.0) -> None:
         """Wait until a master answers, and knows so many nodes that are online."""

@@ -147,6 +147,28 @@ def remove_runs(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
+def remove_deliveries(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        limits = {"before": before, "limit": max(limit, 0)}
+        rows = yield statements.of_webhooks.settled_deliveries, limits
+        ids = statements.listed(rows[0][0])
+        yield statements.of_webhooks.remove_deliveries, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
+def remove_webhooks(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        limits = {"before": before, "limit": max(limit, 0)}
+        rows = yield statements.of_webhooks.removed_webhooks, limits
+        ids = statements.listed(rows[0][0])
+        yield statements.of_webhooks.remove_webhooks, {"ids": ids}
+        return len(ids)
+
+    return steps
+
+
 def remove_events(before: float, limit: int) -> Operation[Any]:
     """Also notes the newest number removed, which must not be given again when none is left."""
 

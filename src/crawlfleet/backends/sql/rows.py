@@ -16,6 +16,7 @@ from msgspec.structs import FieldInfo
 from sqlalchemy import Table
 
 from crawlfleet.backends.sql import schema, workflow_schema
+from crawlfleet.model.alert import AlertRule
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
@@ -26,6 +27,7 @@ from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
+from crawlfleet.model.webhook import Delivery, Webhook
 from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 from crawlfleet.ports.store import Claim
 
@@ -170,6 +172,9 @@ WORKFLOW: Final = RowMap(Workflow, workflow_schema.workflows)
 WORKFLOW_VERSION: Final = RowMap(WorkflowVersion, workflow_schema.workflow_versions)
 RUN: Final = RowMap(Run, workflow_schema.runs)
 RUN_STEP: Final = RowMap(RunStep, workflow_schema.run_steps)
+WEBHOOK: Final = RowMap(Webhook, schema.webhooks)
+DELIVERY: Final = RowMap(Delivery, schema.deliveries)
+ALERT_RULE: Final = RowMap(AlertRule, schema.alert_rules)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
@@ -216,5 +221,8 @@ VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     WORKFLOW_VERSION,
     RUN,
     RUN_STEP,
+    WEBHOOK,
+    DELIVERY,
+    ALERT_RULE,
 )
 """In the order of `crawlfleet.backends.present.KINDS`."""

@@ -10,72 +10,25 @@ An index is here because a read of the port needs it; `tests/conformance/test_sq
 holds each of them to its purpose.
 """
 
-from collections.abc import Iterable
-from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Double,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    TextClause,
-    literal_column,
-    text,
-)
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, Table
 
+from crawlfleet.backends.sql.columns import SEQUENCE as SEQUENCE
+from crawlfleet.backends.sql.columns import TEXT as TEXT
+from crawlfleet.backends.sql.columns import among as among
+from crawlfleet.backends.sql.columns import id_column as _id
+from crawlfleet.backends.sql.columns import json_column as _json
+from crawlfleet.backends.sql.columns import metadata as metadata
+from crawlfleet.backends.sql.columns import number_column as _number
+from crawlfleet.backends.sql.columns import partial_index as _partial_index
+from crawlfleet.backends.sql.columns import real_column as _real
+from crawlfleet.backends.sql.columns import text_column as _text
+from crawlfleet.backends.sql.webhook_schema import UNDER_WAY as UNDER_WAY
+from crawlfleet.backends.sql.webhook_schema import alert_rules as alert_rules
+from crawlfleet.backends.sql.webhook_schema import deliveries as deliveries
+from crawlfleet.backends.sql.webhook_schema import webhooks as webhooks
 from crawlfleet.model.task import LIVE_EXECUTION
-
-metadata: Final = MetaData()
-
-TEXT: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
-"""In order of its bytes everywhere, whatever the language of a PostgreSQL is."""
-SEQUENCE: Final = BigInteger().with_variant(Integer(), "sqlite")
-"""SQLite takes only a plain integer for the number of a row, which costs no index."""
-
-
-def _id() -> Column[str]:
-    return Column("id", TEXT, primary_key=True)
-
-
-def _default(value: str | int | None) -> TextClause | None:
-    """What rows from before the column have: it came later than its table."""
-    quoted = f"'{value}'" if isinstance(value, str) else value
-    return None if value is None else text(str(quoted))
-
-
-def _text(
-    name: str, *, null: bool = False, key: str | None = None, default: str | None = None
-) -> Column[str]:
-    return Column(name, TEXT, nullable=null, key=key, server_default=_default(default))
-
-
-def _json(name: str) -> Column[str]:
-    return Column(name, TEXT)
-
-
-def _number(name: str, *, default: int | None = None) -> Column[int]:
-    return Column(name, BigInteger, nullable=False, server_default=_default(default))
-
-
-def _real(name: str, *, null: bool = False, default: int | None = None) -> Column[float]:
-    return Column(name, Double, nullable=null, server_default=_default(default))
-
-
-def among(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
-    """`column IN (…)` with the states written out, as a partial index needs to be recognised."""
-    return column.in_([literal_column(f"'{state}'") for state in sorted(states)])
-
-
-def _partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
-    Index(name, *columns, sqlite_where=where, postgresql_where=where)
-
 
 projects: Final = Table(
     "projects",

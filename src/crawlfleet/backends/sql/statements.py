@@ -41,6 +41,7 @@ from crawlfleet.backends.sql.schema import (
     sessions,
     tasks,
 )
+from crawlfleet.backends.sql.webhook_statements import WebhookStatements
 from crawlfleet.backends.sql.workflow_schema import runs
 from crawlfleet.backends.sql.workflow_statements import WorkflowStatements
 from crawlfleet.model.task import TERMINAL, TaskStatus
@@ -153,6 +154,7 @@ class Statements(Generic[T]):
         )
         self.of_schedules = ScheduleStatements(dialect)
         self.of_workflows = WorkflowStatements(dialect)
+        self.of_webhooks = WebhookStatements(dialect)
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()
         self._removals()

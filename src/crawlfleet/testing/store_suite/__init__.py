@@ -20,6 +20,7 @@ from crawlfleet.testing.store_suite.restarts import DurableStoreTests
 from crawlfleet.testing.store_suite.schedules import ScheduleTests
 from crawlfleet.testing.store_suite.shards import ShardTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
+from crawlfleet.testing.store_suite.webhooks import WebhookTests
 from crawlfleet.testing.store_suite.workflows import WorkflowTests
 
 
@@ -30,6 +31,7 @@ class StoreSuite(
     ShardTests,
     ScheduleTests,
     WorkflowTests,
+    WebhookTests,
     GlanceTests,
     UpkeepTests,
     AuditTests,

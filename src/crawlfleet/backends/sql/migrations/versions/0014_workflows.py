@@ -5,7 +5,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0014"
-down_revision = "0013"
+down_revision = "0012"
 
 TEXT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 

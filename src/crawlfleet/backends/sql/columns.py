@@ -1,0 +1,64 @@
+"""What the tables of a SQL store are made of."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    Text,
+    TextClause,
+    literal_column,
+    text,
+)
+from sqlalchemy.dialects import postgresql
+
+metadata: Final = MetaData()
+
+TEXT: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+"""In order of its bytes everywhere, whatever the language of a PostgreSQL is."""
+SEQUENCE: Final = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite takes only a plain integer for the number of a row, which costs no index."""
+
+
+def id_column() -> Column[str]:
+    return Column("id", TEXT, primary_key=True)
+
+
+def _default(value: str | int | None) -> TextClause | None:
+    """What rows from before the column have: it came later than its table."""
+    quoted = f"'{value}'" if isinstance(value, str) else value
+    return None if value is None else text(str(quoted))
+
+
+def text_column(
+    name: str, *, null: bool = False, key: str | None = None, default: str | None = None
+) -> Column[str]:
+    return Column(name, TEXT, nullable=null, key=key, server_default=_default(default))
+
+
+def json_column(name: str) -> Column[str]:
+    return Column(name, TEXT)
+
+
+def number_column(name: str, *, default: int | None = None) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default=_default(default))
+
+
+def real_column(name: str, *, null: bool = False, default: int | None = None) -> Column[float]:
+    return Column(name, Double, nullable=null, server_default=_default(default))
+
+
+def among(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
+    """`column IN (…)` with the states written out, as a partial index needs to be recognised."""
+    return column.in_([literal_column(f"'{state}'") for state in sorted(states)])
+
+
+def partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
+    Index(name, *columns, sqlite_where=where, postgresql_where=where)

@@ -1,0 +1,221 @@
+"""Sends what webhooks are to be told, for as long as this master leads.
+
+Each delivery goes out until it is answered with 2xx or given up; what is about one thing goes in
+order, each after the end of the one before. The outcome is written after the sending: whoever dies
+in between leaves a delivery that goes again, under the same id.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.leases import demand_lead
+from crawlfleet.control.mailroom import Mailroom, Waiting
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.unfolding import Unfolding
+from crawlfleet.core import deliveries
+from crawlfleet.core.deliveries import Patience
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.parcel import Sent
+from crawlfleet.model.settings import WebhookSettings
+from crawlfleet.model.webhook import Delivery, DeliveryStatus, Webhook
+from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+AT_ONCE: Final = 32
+PER_WEBHOOK: Final = 8
+"""One that is slow leaves room for the others."""
+PORTION: Final = 200
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+LOOK_AGAIN_S: Final = 300.0
+"""Somebody may set the clock while we sleep."""
+
+
+class Post:
+    """Implements `crawlfleet.ports.bus.EventSink`; `run` sends what was published."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        settings: WebhookSettings,
+        courier: Courier,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._courier = courier
+        self._patience = Patience(
+            max_attempts=settings.max_attempts,
+            first_s=settings.first_retry_s,
+            longest_s=settings.longest_retry_s,
+        )
+        self._wake = asyncio.Event()
+        self._loaded = asyncio.Event()
+        self._mailroom = Mailroom()
+        self._unfolding = Unfolding(
+            store=store,
+            state=state,
+            system=system,
+            most_waiting=settings.most_waiting,
+            ready=self._ready,
+        )
+        self._out: Counter[str] = Counter()
+        """How many are under way to each webhook."""
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Unfold events into what is to be sent."""
+        before = self._unfolding.webhooks
+        await self._unfolding.publish(events)
+        if self._unfolding.webhooks or before:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Send, until the lead is lost."""
+        self._mailroom = Mailroom()
+        self._out.clear()
+        try:
+            await self._load()
+            self._loaded.set()
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._wake.clear()
+                    self._begin(group)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._wait_s()):
+                            await self._wake.wait()
+        finally:
+            self._loaded.clear()
+
+    async def _ready(self) -> Mailroom:
+        await self._loaded.wait()
+        return self._mailroom
+
+    async def _load(self) -> None:
+        """Put everything that waits on its shelf."""
+        after: str | None = None
+        while True:
+            try:
+                if after is None:
+                    await self._unfolding.look()
+                portion = await self._store.waiting_deliveries(after=after, limit=PORTION)
+            except StoreUnavailable as error:
+                log.warning("the post waits for the store", error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+                continue
+            for delivery in portion:
+                self._mailroom.put(delivery)
+            if len(portion) < PORTION:
+                return
+            after = portion[-1].id
+
+    def _begin(self, group: asyncio.TaskGroup) -> None:
+        """Let out all that may go."""
+        now = self._system.now()
+        for webhook_id in self._mailroom.webhook_ids():
+            webhook = self._webhook(webhook_id)
+            if webhook is not None and webhook.is_held:
+                continue
+            while self._has_room(webhook_id) and self._out.total() < AT_ONCE:
+                taken = self._mailroom.shelf(webhook_id).take(now)
+                if taken is None:
+                    break
+                self._out[webhook_id] += 1
+                group.create_task(self._deal_with(webhook_id, taken), name=taken.id)
+
+    def _wait_s(self) -> float | None:
+        """How long nothing is due, unless somebody wakes us."""
+        dues = [
+            due
+            for webhook_id in self._mailroom.webhook_ids()
+            if self._has_room(webhook_id)
+            and ((webhook := self._webhook(webhook_id)) is None or not webhook.is_held)
+            and (due := self._mailroom.shelf(webhook_id).next_due()) is not None
+        ]
+        if not dues or self._out.total() >= AT_ONCE:
+            return None
+        return min(max(min(dues) - self._system.now(), 0.0), LOOK_AGAIN_S)
+
+    def _has_room(self, webhook_id: str) -> bool:
+        """Whether one more may go to a webhook; one that fails and fails gets a single one."""
+        failing = deliveries.rest_s(self._mailroom.shelf(webhook_id).failures)
+        return self._out[webhook_id] < (1 if failing else PER_WEBHOOK)
+
+    def _webhook(self, webhook_id: str) -> Webhook | None:
+        return (self._unfolding.webhooks or {}).get(webhook_id)
+
+    async def _deal_with(self, webhook_id: str, taken: Waiting) -> None:
+        again_at: float | None = self._system.now() + PAUSE_AFTER_FAILURE_S
+        try:
+            again_at = await self._send(webhook_id, taken)
+        except StoreUnavailable as error:
+            log.warning("delivery not read", delivery=taken.id, error=str(error))
+        finally:
+            self._mailroom.back(webhook_id, taken, again_at)
+            self._out[webhook_id] -= 1
+            self._wake.set()
+
+    async def _send(self, webhook_id: str, taken: Waiting) -> float | None:
+        """Send one; when it has to go again, if it has to."""
+        delivery = next(iter(await self._store.deliveries_among([taken.id])), None)
+        if delivery is None or delivery.status is not DeliveryStatus.WAITING:
+            return None
+        webhook = self._webhook(webhook_id)
+        if webhook is None or webhook.removed_at is not None:
+            return await self._settle(delivery, _of_nobody(delivery, self._system.now()))
+        parcel = deliveries.parcel_of(webhook, delivery, now=self._system.now())
+        sent = await self._courier.send(parcel)
+        now = self._system.now()
+        self._note(webhook, delivery, sent, now)
+        chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
+        change = deliveries.attempted(delivery, sent, self._patience, now=now, chance=chance)
+        return await self._settle(delivery, change)
+
+    def _note(self, webhook: Webhook, delivery: Delivery, sent: Sent, now: float) -> None:
+        """Leave a receiver alone that fails whatever it is sent."""
+        shelf = self._mailroom.shelf(webhook.id)
+        shelf.failures = 0 if sent.delivered else shelf.failures + 1
+        shelf.rests_until = now + deliveries.rest_s(shelf.failures)
+        if not sent.delivered:
+            log.info(
+                "not delivered",
+                webhook=webhook.name,
+                delivery=delivery.id,
+                attempt=delivery.attempts + 1,
+                error=sent.error,
+            )
+
+    async def _settle(self, delivery: Delivery, change: Change) -> float | None:
+        change = msgspec.structs.replace(change, epoch=self._state.epoch)
+        while True:
+            try:
+                refusals = await self._state.commit([change])
+                break
+            except StoreUnavailable as error:
+                # Not sent once more for that: only its outcome has to be written.
+                log.warning("delivery not settled", delivery=delivery.id, error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+        demand_lead(refusals)
+        if refusals[0] is not None:
+            # Somebody else has changed it, or it is written: it is looked at anew.
+            return self._system.now()
+        after = change.deliveries[0]
+        return after.due_at if after.status is DeliveryStatus.WAITING else None
+
+
+def _of_nobody(delivery: Delivery, now: float) -> Change:
+    tried = msgspec.structs.replace(
+        delivery, version=delivery.version + 1, last_error="the webhook was removed"
+    )
+    return deliveries.given_up(tried, now=now, cause="the webhook was removed")

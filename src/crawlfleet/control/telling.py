@@ -1,0 +1,59 @@
+"""All that tells people and programs outside of the fleet what happens in it."""
+
+from collections.abc import Sequence
+
+from crawlfleet.control.post import Post
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.webhooks import Webhooks
+from crawlfleet.model.event import Event
+from crawlfleet.model.parcel import Parcel, Sent
+from crawlfleet.model.settings import Settings
+from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+
+
+class Telling:
+    """Implements `crawlfleet.ports.bus.EventSink`, for the master that leads."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        settings: Settings,
+        courier: Courier | None,
+    ) -> None:
+        self._courier = courier or _Nobody()
+        self.webhooks = Webhooks(store=store, state=state, system=system, courier=self._courier)
+        self._post = Post(
+            store=store,
+            state=state,
+            system=system,
+            settings=settings.webhooks,
+            courier=self._courier,
+        )
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Hear what happened. Raises `LeadershipLost` or `StoreUnavailable`: then it has to come
+        again."""
+        await self._post.publish(events)
+
+    async def run(self) -> None:
+        """Tell, until the lead is lost."""
+        await self._post.run()
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._courier.close()
+
+
+class _Nobody:
+    """The courier of a control plane that has none, such as one of a simulation."""
+
+    async def send(self, parcel: Parcel) -> Sent:
+        return Sent(error=f"this master has no courier for {parcel.id}", is_final=True)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""

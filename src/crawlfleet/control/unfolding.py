@@ -1,0 +1,156 @@
+"""Unfolds events into deliveries, one for each webhook that wants to hear of one.
+
+It hears of every event at least once and in order, like all that the outbox feeds; the outbox's
+cursor is durable, so that no event is missed whoever dies. The id of a delivery follows from the
+webhook and the event: one that is unfolded twice is refused by its version the second time.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.leases import demand_lead
+from crawlfleet.control.mailroom import Mailroom
+from crawlfleet.control.state import FleetState
+from crawlfleet.core import deliveries, webhooks
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.task import Task
+from crawlfleet.model.webhook import Delivery, DeliveryStatus, Webhook
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+AT_ONCE: Final = 200
+"""Deliveries in one commit: each may be 64 kB."""
+TASKS_AT_ONCE: Final = 16
+"""Tasks that are read at once: each may have a result of a megabyte."""
+REMEMBERED: Final = 10_000
+"""Tasks that are known not to concern anybody: most events are about one that was met before."""
+OF_WEBHOOKS: Final = "webhook."
+RESENT: Final = "delivery.resent"
+
+
+class Unfolding:
+    """Implements `crawlfleet.ports.bus.EventSink`, for the master that leads."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        most_waiting: int,
+        ready: Callable[[], Awaitable[Mailroom]],
+    ) -> None:
+        """`ready` waits until what was unfolded before is in the mailroom."""
+        self._store = store
+        self._state = state
+        self._system = system
+        self._most_waiting = most_waiting
+        self._ready = ready
+        self.webhooks: dict[str, Webhook] | None = None
+        """As of the newest event that was unfolded; not known before the first."""
+        self._nobodys: OrderedDict[str, None] = OrderedDict()
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Unfold these events. Raises `LeadershipLost` or `StoreUnavailable`: then they have to
+        come again."""
+        known = self.webhooks
+        if known is None or any(event.kind.startswith(OF_WEBHOOKS) for event in events):
+            known = await self.look()
+        if not known:
+            return
+        mailroom = await self._ready()
+        if again := [event.subject for event in events if event.kind == RESENT]:
+            await self._put_waiting(again, mailroom)
+        heard = [each for each in known.values() if each.is_heard]
+        wanted = [
+            (webhook, event)
+            for event in events
+            for webhook in heard
+            if webhooks.may_want(webhook, event)
+        ]
+        for first in range(0, len(wanted), AT_ONCE):
+            await self._unfold(wanted[first : first + AT_ONCE], mailroom)
+
+    async def look(self) -> dict[str, Webhook]:
+        """All webhooks, as they are now."""
+        self.webhooks = {each.id: each for each in await self._store.webhooks()}
+        self._nobodys.clear()
+        return self.webhooks
+
+    async def _unfold(self, wanted: Sequence[tuple[Webhook, Event]], mailroom: Mailroom) -> None:
+        tasks = await self._tasks(wanted)
+        now = self._system.now()
+        made: list[Delivery] = []
+        for webhook, event in wanted:
+            task = tasks.get(event.subject)
+            if webhooks.wants(webhook, task):
+                made.append(deliveries.delivery_of(webhook, event, task, now=now))
+        # One change each: of those that come again, some may be there.
+        changes = [Change(deliveries=(each,), epoch=self._state.epoch) for each in made]
+        refusals = await self._state.commit(changes)
+        demand_lead(refusals)
+        there: list[str] = []
+        for delivery, refusal in zip(made, refusals, strict=True):
+            if refusal is None:
+                mailroom.put(delivery)
+            else:
+                there.append(delivery.id)
+        # Perhaps by a commit of ours that got no answer: then nobody else has put them there.
+        await self._put_waiting(there, mailroom)
+        for webhook in {webhook.id: webhook for webhook, _ in wanted}.values():
+            if mailroom.waiting(webhook.id) >= self._most_waiting:
+                await self._stop(webhook)
+
+    async def _put_waiting(self, ids: Sequence[str], mailroom: Mailroom) -> None:
+        """Put those that wait on their shelves. One that is settled meanwhile is found to be."""
+        for delivery in await self._store.deliveries_among(ids) if ids else ():
+            if delivery.status is DeliveryStatus.WAITING:
+                mailroom.put(delivery)
+
+    async def _tasks(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Task]:
+        """What the events are about, where it matters."""
+        ids = dict.fromkeys(
+            event.subject
+            for webhook, event in wanted
+            if webhooks.asks_for_task(webhook) and event.subject not in self._nobodys
+        )
+        # All of them: what concerns none of those that want these may concern another later.
+        asking = [each for each in (self.webhooks or {}).values() if webhooks.asks_for_task(each)]
+        found: dict[str, Task] = {}
+        unknown = [*ids]
+        for first in range(0, len(unknown), TASKS_AT_ONCE):
+            for task in await self._store.tasks(unknown[first : first + TASKS_AT_ONCE]):
+                if any(webhooks.wants(webhook, task) for webhook in asking):
+                    found[task.id] = task
+                else:
+                    self._nobodys[task.id] = None
+        while len(self._nobodys) > REMEMBERED:
+            self._nobodys.popitem(last=False)
+        return found
+
+    async def _stop(self, webhook: Webhook) -> None:
+        """Keep nothing more for a webhook for which too much waits."""
+        cause = (
+            f"{self._most_waiting} deliveries wait for it (`webhooks.most_waiting`); mend the "
+            "receiver, then resume it"
+        )
+        change = webhooks.changed_webhook(
+            webhook,
+            msgspec.structs.replace(webhook, is_full=True),
+            what="overflowed",
+            now=self._system.now(),
+            cause=cause,
+        )
+        assert change is not None, "nobody hears who is full"
+        refusals = await self._state.commit(
+            [msgspec.structs.replace(change, epoch=self._state.epoch)]
+        )
+        demand_lead(refusals)
+        log.warning("webhook overflowed", webhook=webhook.name, waiting=self._most_waiting)
+        await self.look()

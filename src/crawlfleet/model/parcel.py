@@ -1,0 +1,29 @@
+"""What is handed to a courier, and what it brings back."""
+
+import msgspec
+
+
+class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to be sent to somebody outside of the fleet."""
+
+    id: str
+    url: str
+    """`http:`, `https:` or `mailto:`."""
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    title: str = ""
+    """What a letter is about, in a line."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a parcel."""
+
+    delivered: bool = False
+    status: int = 0
+    """What the receiver answered; 0 for no answer."""
+    error: str = ""
+    is_final: bool = False
+    """Whether trying again cannot help."""
+    retry_after_s: float | None = None
+    """When the receiver wants to be asked again."""
+    elapsed_s: float = 0.0

@@ -1,0 +1,1 @@
+"""Services beside the fleet: those that it tells what happens."""

@@ -1,0 +1,87 @@
+"""Carries deliveries to web addresses, through the guard that fetches pages go through.
+
+One request for each: no redirect is followed, no cookie kept, and of the answer only its status
+and its Retry-After matter.
+"""
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.page import Fetched, FetchRequest
+from crawlfleet.model.crawl import Fetching, Limits, Outcome
+from crawlfleet.model.parcel import Parcel, Sent
+
+MOST_ANSWER_BYTES: Final = 4_096
+CONNECTIONS: Final = 64
+PER_HOST: Final = 16
+READ: Final = frozenset({Outcome.OK, Outcome.TOO_LARGE, Outcome.BAD_CONTENT})
+"""The answer is there, whatever stands in it."""
+
+
+class HttpCourier:
+    """Implements `crawlfleet.ports.courier.Courier` for `http:` and `https:`."""
+
+    def __init__(self, *, allow_private: bool, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._fetcher = Fetcher(
+            limits=Limits(
+                connect_s=timeout_s, first_byte_s=timeout_s, idle_s=timeout_s, total_s=timeout_s
+            ),
+            fetching=Fetching(http2=False),
+            allow_private=allow_private,
+            connections=CONNECTIONS,
+            per_host=PER_HOST,
+        )
+
+    async def send(self, parcel: Parcel) -> Sent:
+        answer = await self._fetcher.fetch(
+            FetchRequest(
+                url=parcel.url,
+                method="POST",
+                headers=parcel.headers,
+                body=parcel.body,
+                max_body_bytes=MOST_ANSWER_BYTES,
+                cut=True,
+            )
+        )
+        if 200 <= answer.status < 300 and answer.outcome in READ:
+            return Sent(delivered=True, status=answer.status, elapsed_s=answer.elapsed_s)
+        return Sent(
+            status=answer.status,
+            error=self._reason(answer),
+            is_final=answer.outcome is Outcome.REFUSED,
+            retry_after_s=_retry_after_s(answer),
+            elapsed_s=answer.elapsed_s,
+        )
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+
+    def _reason(self, answer: Fetched) -> str:
+        match answer.outcome:
+            case Outcome.REFUSED:
+                return (
+                    f"not connected: {answer.reason}; if webhooks may reach such addresses, set "
+                    "`webhooks.allow_private`"
+                )
+            case Outcome.REDIRECT:
+                return f"answered {answer.status}; redirects are not followed, change the URL"
+            case Outcome.TIMEOUT:
+                return f"no whole answer within {self._timeout_s:g} s"
+        if answer.status >= 300:
+            return f"answered {answer.status}"
+        return answer.reason or f"ended as {answer.outcome}"
+
+
+def _retry_after_s(answer: Fetched) -> float | None:
+    given = (answer.header("retry-after") or "").strip()
+    if given.isascii() and given.isdigit():
+        return float(given[:9])
+    try:
+        at = parsedate_to_datetime(given)
+    except (ValueError, IndexError):
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max((at - datetime.now(UTC)).total_seconds(), 0.0)

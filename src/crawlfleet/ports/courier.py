@@ -1,0 +1,20 @@
+"""Who carries what is told to others out of the fleet."""
+
+from typing import Protocol
+
+from crawlfleet.model.parcel import Parcel, Sent
+
+
+class Courier(Protocol):
+    """Brings a parcel to where its URL leads, once, within bounds of time and size."""
+
+    async def send(self, parcel: Parcel) -> Sent:
+        """What became of it. Raises nothing that the receiver or the network could cause.
+
+        One that was not delivered may all the same have arrived.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections. May be called twice."""
+        ...

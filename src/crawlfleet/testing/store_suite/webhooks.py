@@ -1,0 +1,124 @@
+"""Webhooks, what is on its way to them, and rules for alerts."""
+
+from msgspec.structs import replace
+
+from crawlfleet.model.webhook import DeliveryStatus
+from crawlfleet.ports.store import Change, RefusalKind, Store
+from crawlfleet.testing.store_suite.harness import (
+    Harness,
+    commit_one,
+    is_refused,
+    must,
+    on_store,
+    take_lead,
+)
+from crawlfleet.testing.store_suite.samples import NOW
+from crawlfleet.testing.store_suite.webhook_samples import (
+    FULL_DELIVERY,
+    FULL_RULE,
+    FULL_WEBHOOK,
+    make_delivery,
+    make_webhook,
+)
+
+
+class WebhookTests(Harness):
+    @on_store
+    async def test_webhooks_deliveries_and_rules_come_back_as_they_were(self, store: Store) -> None:
+        plain = make_webhook(2)
+        await must(
+            store,
+            Change(
+                webhooks=(plain, FULL_WEBHOOK),
+                deliveries=(FULL_DELIVERY,),
+                alert_rules=(FULL_RULE,),
+            ),
+        )
+        assert await store.webhooks() == [FULL_WEBHOOK, plain]
+        assert await store.webhook(plain.id) == plain
+        assert await store.webhook("hook-none") is None
+        assert await store.deliveries_among([FULL_DELIVERY.id, "x"]) == [FULL_DELIVERY]
+        assert await store.alert_rules() == [FULL_RULE]
+        assert await store.alert_rule(FULL_RULE.id) == FULL_RULE
+        assert await store.alert_rule("rule-none") is None
+        changed = replace(FULL_RULE, is_on=True, version=2)
+        await must(store, Change(alert_rules=(changed,)))
+        assert await store.alert_rules() == [changed]
+
+    @on_store
+    async def test_a_delivery_is_made_once_and_settled_by_its_version(self, store: Store) -> None:
+        epoch = await take_lead(store, "one")
+        made = make_delivery()
+        await must(store, Change(deliveries=(made,), epoch=epoch))
+        again = await commit_one(store, Change(deliveries=(made,), epoch=epoch))
+        assert is_refused(again, RefusalKind.VERSION, made.id)
+        done = replace(made, status=DeliveryStatus.DELIVERED, settled_at=NOW + 1, version=2)
+        await must(store, Change(deliveries=(done,), epoch=epoch))
+        assert await store.deliveries_among([made.id]) == [done]
+        late = replace(made, attempts=1, version=2)
+        refused = await commit_one(store, Change(deliveries=(late,), epoch=epoch))
+        assert is_refused(refused, RefusalKind.VERSION, made.id)
+        other = await take_lead(store, "another")
+        refused = await commit_one(store, Change(deliveries=(make_delivery(2),), epoch=epoch))
+        assert is_refused(refused, RefusalKind.EPOCH, str(other))
+
+    @on_store
+    async def test_deliveries_are_listed_newest_event_first(self, store: Store) -> None:
+        waiting = [make_delivery(seq) for seq in (1, 3, 5)]
+        dead = [
+            make_delivery(seq, status=DeliveryStatus.DEAD, settled_at=NOW + seq) for seq in (2, 4)
+        ]
+        other = make_delivery(9, "hook-0002")
+        await must(store, Change(deliveries=(*waiting, *dead, other)))
+        newest = sorted([*waiting, *dead], key=lambda each: each.seq, reverse=True)
+
+        async def find(status: DeliveryStatus | None, after: str | None, limit: int) -> list[int]:
+            found = await store.find_deliveries("hook-0001", status, after=after, limit=limit)
+            return [each.seq for each in found]
+
+        assert await find(None, None, 9) == [5, 4, 3, 2, 1]
+        assert await find(None, None, 2) == [5, 4]
+        assert await find(None, newest[1].id, 2) == [3, 2]
+        assert await find(None, None, 0) == []
+        assert await find(DeliveryStatus.DEAD, None, 9) == [4, 2]
+        assert await find(DeliveryStatus.DEAD, newest[1].id, 9) == [2]
+        assert await find(DeliveryStatus.DELIVERED, None, 9) == []
+        assert await store.count_deliveries("hook-0001") == {
+            DeliveryStatus.WAITING: 3,
+            DeliveryStatus.DEAD: 2,
+        }
+        assert await store.count_deliveries("hook-none") == {}
+
+    @on_store
+    async def test_what_waits_is_listed_in_order_of_id(self, store: Store) -> None:
+        waiting = [make_delivery(seq, f"hook-{hook:04}") for hook in (2, 1) for seq in (1, 2)]
+        done = make_delivery(3, status=DeliveryStatus.DELIVERED, settled_at=NOW)
+        await must(store, Change(deliveries=(*waiting, done)))
+        ordered = sorted(waiting, key=lambda each: each.id)
+        assert await store.waiting_deliveries(after=None, limit=9) == ordered
+        assert await store.waiting_deliveries(after=None, limit=2) == ordered[:2]
+        assert await store.waiting_deliveries(after=ordered[1].id, limit=9) == ordered[2:]
+        assert await store.waiting_deliveries(after=None, limit=0) == []
+
+    @on_store
+    async def test_settled_deliveries_and_removed_webhooks_go_oldest_first(
+        self, store: Store
+    ) -> None:
+        waits = make_delivery(9)
+        settled = [
+            make_delivery(seq, status=DeliveryStatus.DELIVERED, settled_at=NOW + seq)
+            for seq in range(5)
+        ]
+        kept, gone = make_webhook(1), make_webhook(2, removed_at=NOW)
+        await must(store, Change(deliveries=(waits, *settled), webhooks=(kept, gone)))
+        assert await store.remove_deliveries(before=NOW + 4, limit=0) == 0
+        assert await store.remove_deliveries(before=NOW + 4, limit=3) == 3
+        assert await store.remove_deliveries(before=NOW + 4, limit=3) == 1
+        assert await store.remove_deliveries(before=NOW + 4, limit=3) == 0
+        left = await store.find_deliveries("hook-0001", None, after=None, limit=9)
+        assert left == [waits, settled[4]]
+        assert await store.remove_webhooks(before=NOW, limit=9) == 0
+        assert await store.remove_webhooks(before=NOW + 1, limit=9) == 1
+        assert await store.webhooks() == [kept]
+        # What is gone is new again.
+        await must(store, Change(deliveries=(settled[0],), webhooks=(gone,)))
