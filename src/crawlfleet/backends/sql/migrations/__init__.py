@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from crawlfleet.backends.sql.workflow_schema import metadata
+from crawlfleet.backends.sql.schema import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
