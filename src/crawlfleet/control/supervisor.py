@@ -196,9 +196,11 @@ class ControlPlane:
         self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
         self.orders = Orders(store=store, state=state, system=system)
-        self._placing = Placing(
-            store=store, state=state, system=system, shelf=shelf, server=server, output=output
-        )
+        self._placing = None
+        if shelf is not None:
+            self._placing = Placing(
+                store=store, state=state, system=system, shelf=shelf, server=server, output=output
+            )
         self.frontiers = Frontiers(state=state, holding=holding, shelf=shelf, placing=self._placing)
         self.crawls = Crawls(
             store=store,
@@ -417,7 +419,8 @@ class ControlPlane:
                 group.create_task(self.crawls.run(), name="crawls")
                 group.create_task(self.bundles.run(), name="bundles")
                 group.create_task(self.frontiers.run(), name="frontiers")
-                group.create_task(self._placing.run(), name="placing")
+                if self._placing is not None:
+                    group.create_task(self._placing.run(), name="placing")
                 group.create_task(self.inquiries.run(), name="inquiries")
                 if self._probing is not None:
                     group.create_task(self._probing.run(), name="probing")
