@@ -22,7 +22,7 @@ from tests.fleet.test_shared_frontier import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 AT_ONCE = 8
-SITE = SiteSpec(pages=400, hosts=1, links=12, page_bytes=1500, latency_ms=90, least_latency_ms=50)
+SITE = SiteSpec(pages=300, hosts=1, links=12, page_bytes=1500, latency_ms=90, least_latency_ms=50)
 
 
 def one_host(site: ServedSite, **more: Any) -> dict[str, Any]:
