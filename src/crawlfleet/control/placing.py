@@ -285,3 +285,20 @@ class Placing:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def placing_on(
+    shelf: FrontierShelf | None,
+    *,
+    store: Store,
+    state: FleetState,
+    system: System,
+    server: FrontierServer | None,
+    output: OutputStore | None,
+) -> Placing | None:
+    """Who answers for frontiers whose checkpoints are on that shelf; nobody where there is none."""
+    if shelf is None:
+        return None
+    return Placing(
+        store=store, state=state, system=system, shelf=shelf, server=server, output=output
+    )
