@@ -24,6 +24,7 @@ from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.backends.sealing import KeySeal
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.core import dividing
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import LABEL, choose
@@ -127,7 +128,11 @@ def control_plane(
         system=Machine(),
         settings=settings,
         rules=rules,
-        admission=AdmissionRules(strategies=rules.strategies, parameter_types=_parameter_types()),
+        admission=AdmissionRules(
+            strategies=rules.strategies,
+            parameter_types=_parameter_types(),
+            divisions=dividing.WITHOUT_LEDGER if settings.ledger == "off" else dividing.RULES,
+        ),
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),
         archives=BundleFolder(config.output_dir(settings) / BUNDLES),

@@ -15,8 +15,10 @@ from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
 from crawlfleet.backends.frontier.redis.server import RedisFrontiers
 from crawlfleet.backends.frontier.shelf import CHECKPOINT, FolderShelf
 from crawlfleet.backends.output_folder import OutputFolder
+from crawlfleet.control import placed_crawls
 from crawlfleet.control import placing as placing_module
 from crawlfleet.control.frontiers import Frontiers
+from crawlfleet.control.placed_crawl import PlacedCrawl
 from crawlfleet.control.placing import Placing
 from crawlfleet.core import talk
 from crawlfleet.core.attempts import Lease
@@ -76,6 +78,12 @@ class Fleet:
             server=RedisFrontiers(self.url) if self.url else None,
             output=self.output,
         )
+
+    @property
+    def crawl(self) -> PlacedCrawl:
+        found = self.placing._crawls.get(self.task.id)
+        assert found is not None
+        return found
 
     async def task_states(self, ids: list[str]) -> dict[str, TaskStatus]:
         return dict.fromkeys(ids, self.status)
@@ -155,7 +163,7 @@ def test_one_that_was_about_to_begin_begins_under_the_same_epoch(
             with monkeypatch.context() as broken:
                 broken.setattr(RedisFrontier, "open", fail)
                 assert (await fleet.placing.place(fleet.task)).wait == "not now"
-            crawl = fleet.placing._crawls[fleet.task.id]
+            crawl = fleet.crawl
             assert crawl.place.state is PlaceState.BEGINNING
             epoch = crawl.place.epoch
             assert (await fleet.placing.place(fleet.task)).epoch == epoch
@@ -235,12 +243,10 @@ def test_a_lost_frontier_is_restored_and_its_output_cut(redis: RedisServer, tmp_
             assert not await commit(frontier, one, done, receipts=receipt(1), worker=mine)
 
             async def is_saved() -> bool:
-                return "exec-1" in str(
-                    await fleet.placing._crawls[fleet.task.id].checkpoint.receipts()
-                )
+                return "exec-1" in str(await fleet.crawl.checkpoint.receipts())
 
             await until(is_saved)
-            fleet.placing._crawls[fleet.task.id].not_before = float("inf")  # saves no more
+            fleet.crawl.not_before = float("inf")  # saves no more
             await put(2)
             assert not await commit(frontier, one, visit("b"), receipts=receipt(2), worker=mine)
             redis.execute("FLUSHALL")
@@ -308,6 +314,34 @@ def test_a_crawl_that_has_ended_is_taken_off_redis_and_can_be_tried_again(
     asyncio.run(scene())
 
 
+def test_who_reads_what_became_of_urls_holds_up_nobody(redis: RedisServer, tmp_path: Path) -> None:
+    async def scene() -> None:
+        fleet = Fleet(tmp_path, redis.url())
+        fleet.begin("exec-1")
+        async with fleet.leading():
+            frontier = await fleet.open(await fleet.placing.place(fleet.task))
+            await frontier.add(links("abc"), NOW)
+            await frontier.close()
+            async with asyncio.timeout(20), fleet.placing.reading(fleet.task):
+                assert (await fleet.placing.place(fleet.task)).url
+                await fleet.placing.lost(fleet.task, "of another beginning", "not this one")
+            fleet.leases.clear()
+            fleet.status = TaskStatus.COMPLETED
+
+            async def is_stored() -> bool:
+                return redis.execute("KEYS", f"crawlfleet:{{{fleet.task.id}*") == "*0"
+
+            async with fleet.placing.reading(fleet.task):
+                await until(is_stored)
+                # It goes when it is not read any more, and was not closed meanwhile.
+                async with fleet.placing.reading(fleet.task) as knowing:
+                    await asyncio.sleep(0.2)
+                    assert await knowing.record(link("a").id) is not None
+            assert len(fleet.placing._turns) <= 1, "nothing is kept of crawls that nobody asks for"
+
+    asyncio.run(scene())
+
+
 def test_a_restore_that_nobody_waited_for_ends_all_the_same(
     redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,11 +356,11 @@ def test_a_restore_that_nobody_waited_for_ends_all_the_same(
         fleet.begin("exec-1")
         async with fleet.leading():
             placed = await fleet.placing.place(fleet.task)
-            crawl = fleet.placing._crawls[fleet.task.id]
+            crawl = fleet.crawl
             await fleet.placing.lost(fleet.task, placed.epoch, "emptied")
             monkeypatch.setattr(RedisFrontier, "restore", slowly)
-            monkeypatch.setattr(placing_module, "ANSWER_S", 0.01)
-            assert (await fleet.placing.place(fleet.task)).wait == placing_module.RESTORING
+            monkeypatch.setattr(placed_crawls, "ANSWER_S", 0.01)
+            assert (await fleet.placing.place(fleet.task)).wait == placed_crawls.RESTORING
             restoring = crawl.restoring
             assert restoring is not None
             await asyncio.wait([restoring])
@@ -353,7 +387,7 @@ def test_a_crawl_that_is_discarded_while_another_is_attended_to_ends_nothing_els
         async with fleet.leading():
             for task in (fleet.task, other.task):
                 assert (await fleet.placing.place(task)).epoch
-            first = fleet.placing._crawls[fleet.task.id]
+            first = fleet.crawl
             frontier = first.frontier
             assert frontier is not None
             counts, asked = frontier.counts, asyncio.Event()
@@ -392,7 +426,7 @@ def test_a_crawl_is_restored_with_the_partitions_that_it_was_begun_with(
             await frontier.close()
 
             async def is_saved() -> bool:
-                checkpoint = fleet.placing._crawls[fleet.task.id].checkpoint
+                checkpoint = fleet.crawl.checkpoint
                 found = [await checkpoint.record(seed.id) for seed in seeds]
                 return None not in found
 
@@ -439,7 +473,7 @@ def test_one_that_is_seen_to_be_lost_is_told_to_nobody_meanwhile(
         fleet.begin("exec-1")
         async with fleet.leading():
             placed = await fleet.placing.place(fleet.task)
-            crawl = fleet.placing._crawls[fleet.task.id]
+            crawl = fleet.crawl
             assert crawl.frontier is not None
             asked, told = asyncio.Event(), asyncio.Event()
 

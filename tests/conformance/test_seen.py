@@ -160,3 +160,13 @@ def test_depth_is_compared_without_taking_it_apart() -> None:
         assert (depth_of(known), place_of(known)) == (depth, 2**31 - 1)
         for other in (0, 1, 6, 7, 8, 1001):
             assert (known >= deeper_than(other)) == (depth > other)
+
+
+def test_a_filter_says_once_of_each_stage_that_it_is_nearly_full() -> None:
+    seen = BloomSeen(1000)
+    said = []
+    for number, id in enumerate(fingerprints(5, 4000), 1):
+        seen.add([id])
+        if seen.is_nearly_full():
+            said.append(number)
+    assert said == [900, 1000 + 1800]

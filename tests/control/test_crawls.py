@@ -9,9 +9,9 @@ import pytest
 from crawlfleet.control import errands
 from crawlfleet.control.crawls import CrawlVerb
 from crawlfleet.core.orders import Verb
-from crawlfleet.errors import Busy, Conflict, NotFound, OutputUnavailable
+from crawlfleet.errors import Busy, Conflict, NotFound, OutputUnavailable, RunEnded
 from crawlfleet.model.messages import Assignment, Note, NoteBatch, OrderAnswer, ReportKind
-from crawlfleet.model.output import Segment, SegmentUpload, Verdict
+from crawlfleet.model.output import Segment, SegmentReply, SegmentUpload, Verdict
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.task import Task
 from crawlfleet.testing.simulation.clock import run_simulated
@@ -58,13 +58,19 @@ async def answer(on: Stage, node: PlayedNode, work: Assignment, **fields: Any) -
 
 
 async def keep(on: Stage, node: PlayedNode, work: Assignment, sequence: int = 1) -> Verdict:
+    return (await kept_reply(on, node, work, sequence)).verdict
+
+
+async def kept_reply(
+    on: Stage, node: PlayedNode, work: Assignment, sequence: int = 1
+) -> SegmentReply:
     upload = SegmentUpload(
         session_id=node.session_id,
         execution_id=work.execution_id,
         token=work.token,
         segment=Segment(sequence=sequence, first=sequence, counted=sequence - 1),
     )
-    return (await on.control.crawls.keep(node.id, upload)).verdict
+    return await on.control.crawls.keep(node.id, upload)
 
 
 def test_an_order_wakes_the_node_and_its_answer_whoever_gave_it() -> None:
@@ -190,6 +196,23 @@ def test_a_node_that_lost_the_crawl_cannot_write() -> None:
                 (work.token, 1),
                 (again.token, 1),
             ]
+
+    run_simulated(scene())
+
+
+def test_whoever_writes_to_a_run_that_others_ended_hears_that_it_is_no_fault_of_its_own() -> None:
+    class Ended(Kept):
+        async def append(self, task_id: str, token: int, *rest: Any) -> bool:
+            raise RunEnded("the run was cut")
+
+    async def scene() -> None:
+        async with stage(output=Ended()) as on:
+            node, work, _ = await crawling(on)
+            reply = await kept_reply(on, node, work)
+            assert (reply.verdict, reply.is_ended) == (Verdict.STALE, True)
+            await node.report(work, ReportKind.SUCCEEDED)
+            reply = await kept_reply(on, node, work)
+            assert (reply.verdict, reply.is_ended) == (Verdict.STALE, False)
 
     run_simulated(scene())
 

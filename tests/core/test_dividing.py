@@ -73,3 +73,26 @@ def test_a_crawl_is_split_among_workers_that_know_how_many_they_are() -> None:
 )
 def test_a_crawl_whose_books_or_output_are_on_a_node_stays_there(fields: dict[str, Any]) -> None:
     assert divided("web_crawl", url="https://a.example/", workers=3, **fields) == []
+
+
+FAST = {"delay_s": 0, "concurrency": 6}
+
+
+def test_how_many_parts_a_host_has_is_settled_for_all_shards() -> None:
+    whole = {"url": "https://a.example/", "workers": 3, "politeness": FAST}
+    assert divided("web_crawl", **whole) == [{**whole, "split_hosts": 6}] * 3
+    assert divided("web_crawl", **whole, split_hosts=2) == [{**whole, "split_hosts": 2}] * 3
+    assert divided("web_crawl", **whole, split_hosts=1) == [{**whole, "split_hosts": 1}] * 3
+    spread = {**whole, "scope": {"within": "any"}}
+    assert divided("web_crawl", **spread) == [spread] * 3
+    assert divided("web_crawl", **spread, split_hosts=9) == [{**spread, "split_hosts": 6}] * 3
+    # What the crawl may not do is not left to the shards to find out.
+    slow = {**whole, "politeness": {"concurrency": 6}}
+    assert divided("web_crawl", **slow, split_hosts=4) == [{**slow, "split_hosts": 1}] * 3
+
+
+def test_without_a_ledger_no_host_is_split() -> None:
+    whole = {"url": "https://a.example/", "workers": 3, "politeness": FAST, "split_hosts": 4}
+    raw = msgspec.Raw(msgspec.json.encode(whole))
+    parts = dividing.divide("web_crawl", raw, dividing.WITHOUT_LEDGER)
+    assert [msgspec.json.decode(part)["split_hosts"] for part in parts] == [1, 1, 1]

@@ -134,6 +134,27 @@ def test_key_without_a_delay_is_shared_by_its_permits() -> None:
     assert window(ask(book, "a", 110.2, FAST)).permits == 4
 
 
+def test_those_who_share_a_host_take_what_they_have_use_for() -> None:
+    book: Book = {}
+    some = Terms("host:a", 0.0, 8, most=3)
+    assert window(ask(book, "a", 100.0, some)).permits == 3
+    assert window(ask(book, "b", 100.1, some)).permits == 3
+    assert window(ask(book, "c", 100.2, some)).permits == 2
+    # One of them has left something to others, who get it at once.
+    assert window(ask(book, "a", 100.3, Terms("host:a", 0.0, 8, most=1))).permits == 1
+    assert window(ask(book, "c", 100.4, Terms("host:a", 0.0, 8, most=4))).permits == 4
+    assert ask(book, "d", 100.5, some).refusals
+
+
+def test_window_that_is_made_longer_keeps_the_permits_that_may_be_in_use() -> None:
+    book: Book = {}
+    assert window(ask(book, "a", 100.0, FAST)).permits == 8
+    assert ask(book, "b", 100.5, FAST).refusals
+    # It gave up waiting, but is remembered as one who visits.
+    assert window(ask(book, "a", 106.0, FAST)).permits == 8
+    assert ask(book, "b", 107.0, FAST).refusals
+
+
 def test_most_careful_of_those_who_visit_decides() -> None:
     book: Book = {}
     window(ask(book, "a", 100.0, Terms("host:a", 1.0, 4)))

@@ -144,3 +144,15 @@ def test_nothing_that_a_site_sets_breaks_a_request_or_the_saved_text(lines: list
 
     assert copy.header(URL, NOW) == sent
     assert sent is None or header_problem([("Cookie", sent)]) is None
+
+
+def test_two_sessions_of_one_host_are_not_mixed() -> None:
+    mine, other = CookieJar(), CookieJar()
+    mine.take("https://a.example/", [("set-cookie", "id=mine")], NOW)
+    other.take("https://a.example/", [("set-cookie", "id=other"), ("set-cookie", "x=1")], NOW)
+    text = other.dump("a.example", NOW)
+    mine.load("a.example", text, NOW, unless_known=True)
+    assert mine.header("https://a.example/", NOW) == "id=mine"
+    fresh = CookieJar()
+    fresh.load("a.example", text, NOW, unless_known=True)
+    assert fresh.header("https://a.example/", NOW) == "id=other; x=1"

@@ -1,6 +1,6 @@
 """A host while it is visited: how much of it is leased at once, and for how long it is kept."""
 
-from crawlfleet.crawl.hosts import MOST_PORTION, VisitedHost, wishes
+from crawlfleet.crawl.hosts import MOST_PORTION, Sites, VisitedHost, wishes
 from crawlfleet.model.crawl import Politeness
 from crawlfleet.model.frontier import HostLease, HostState, Waiting
 
@@ -14,7 +14,7 @@ def urls(count: int) -> list[Waiting]:
 
 def host(portion: int = 32) -> VisitedHost:
     lease = HostLease(host=NAME, token=1, urls=urls(portion), state=HostState())
-    return VisitedHost(lease, Politeness(), NOW, portion=portion)
+    return VisitedHost(lease, Sites(Politeness(), began=NOW).enter(lease), portion=portion)
 
 
 def use_up(visited: VisitedHost, at: float) -> None:

@@ -62,6 +62,22 @@ def test_words_are_there_for_fields_that_there_are() -> None:
     assert not stale
 
 
+def test_every_choice_has_words() -> None:
+    unsaid = {
+        f"{path}: {choice}"
+        for path, field in fields().items()
+        if ENGLISH.get(path, {}).get("choices")
+        for choice in choices(field)
+        if choice not in ENGLISH[path]["choices"]
+    }
+    assert not unsaid
+
+
+def choices(field: dict[str, Any]) -> list[str]:
+    kinds = (field, *field.get("anyOf", ()))
+    return [each for kind in kinds for each in kind.get("enum", ()) if each is not None]
+
+
 def test_what_english_explains_is_explained_in_chinese() -> None:
     unsaid = [
         path

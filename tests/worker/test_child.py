@@ -4,12 +4,18 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
+from crawlfleet.errors import SinkUnusable
+from crawlfleet.model.output import Segment
+from crawlfleet.model.task import ErrorClass
+from crawlfleet.ports.execution import RunCutOff
 from crawlfleet.worker import pipe
-from crawlfleet.worker.child import Host
+from crawlfleet.worker.child import ChildContext, Host
 from crawlfleet.worker.waiting import Replies
 
 USER_CODE = """
@@ -123,3 +129,22 @@ def test_a_result_is_sent_though_the_one_behind_it_is_cancelled_before_its_first
         assert await process.said(2) == ["started c", "result c"]
 
     with_process(scene)
+
+
+@pytest.mark.parametrize(("is_ended", "error"), [(False, SinkUnusable), (True, RunCutOff)])
+def test_who_writes_to_a_run_that_others_ended_is_lost(
+    is_ended: bool, error: type[Exception]
+) -> None:
+    async def scene() -> None:
+        said: Any = SimpleNamespace(send=lambda reply: None)
+        context = ChildContext(start("e", "number"), said, takes=[pipe.SEGMENTS])
+        keeping = asyncio.create_task(context.keep("items", Segment(sequence=1, first=1), b""))
+        await asyncio.sleep(0)
+        context.hear(
+            pipe.Kept(execution_id="e", stream="items", sequence=1, refusal="no", is_ended=is_ended)
+        )
+        with pytest.raises(error, match="no"):
+            await keeping
+
+    asyncio.run(scene())
+    assert RunCutOff.error_class is ErrorClass.LOST

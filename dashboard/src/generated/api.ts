@@ -5363,6 +5363,12 @@ export interface components {
          * @description The master's answer to a segment.
          */
         SegmentReply: {
+            /**
+             * @description With `stale`: whether the run was ended by others, who have settled what counts of it. The
+             *     execution did nothing wrong, and the next one goes on.
+             * @default false
+             */
+            is_ended?: boolean;
             /** @default  */
             message?: string;
             verdict: components["schemas"]["Verdict"];
@@ -5975,6 +5981,12 @@ export interface components {
             /** @description Between the starts of two requests. */
             delay_s: number;
             key: string;
+            /**
+             * @description Of these, so many are of use to the one who asks: others of its crawl make the rest. 0 is all
+             *     of them.
+             * @default 0
+             */
+            most?: number;
         };
         /**
          * Throughput

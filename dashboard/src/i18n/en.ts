@@ -444,6 +444,7 @@ export const en = {
   "crawls.emptyText":
     "A crawl begins with one address and follows its links, politely, as far as you let it. Type this, or",
   "crawl.task": "Its task",
+  "crawl.allAttempts": "All attempts",
   "crawl.figures": "Live",
   "crawl.lookUp": "Look up a URL",
   "crawl.requests": "{n} request|{n} requests",

@@ -431,6 +431,7 @@ export const zh: Dictionary = {
   "crawls.emptyTitle": "还没有抓取",
   "crawls.emptyText": "抓取从一个地址开始，按您允许的范围礼貌地跟随链接。输入下面的命令，或",
   "crawl.task": "对应任务",
+  "crawl.allAttempts": "所有尝试",
   "crawl.figures": "实时",
   "crawl.lookUp": "查询 URL",
   "crawl.requests": "{n} 次请求",

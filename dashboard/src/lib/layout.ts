@@ -24,7 +24,7 @@ const LAYOUTS: Record<string, Layout> = {
       ],
       ["fetching", ["fetching.user_agent", "fetching.contact", "fetching.headers", "fetching"]],
       ["output", ["sinks", "structured"]],
-      ["fleet", ["workers", "frontier"]],
+      ["fleet", ["workers", "split_hosts", "frontier"]],
       ["canonical", ["canonical", "dedup", "dedup_capacity"]],
     ],
   },

@@ -120,7 +120,7 @@ class Crawls:
                 upload.data,
             )
         except RunEnded as error:
-            return SegmentReply(verdict=Verdict.STALE, message=str(error))
+            return SegmentReply(verdict=Verdict.STALE, message=str(error), is_ended=True)
         except OutputUnavailable as error:
             log.error("output not kept", task_id=execution.task_id, error=str(error))
             return SegmentReply(verdict=Verdict.FULL, message=str(error))

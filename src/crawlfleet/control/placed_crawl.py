@@ -1,4 +1,4 @@
-"""One crawl on a server, as the master that answers for it knows it; see `control.placing`."""
+"""One crawl on a server, as the master that answers for it knows it."""
 
 import asyncio
 
@@ -28,6 +28,8 @@ class PlacedCrawl:
         self.asked: set[str] = set()
         """Executions that asked this master where it is: none of them works elsewhere."""
         self.waits_to_move = False
+        self.readers = 0
+        """Of people's questions that are being answered: it is not closed under them."""
         self.saved_at = 0.0
         self.not_before = 0.0
 

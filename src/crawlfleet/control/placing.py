@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
-import msgspec
-
 from crawlfleet.control.placed_crawl import PlacedCrawl, parameters_of
+from crawlfleet.control.placed_crawls import RESTORING, TO_SET, PlacedCrawls
 from crawlfleet.control.state import FleetState
-from crawlfleet.core.shared_crawl import at_work, counted_in, crawl_of, rules_of, wants_server
+from crawlfleet.control.turns import Turns
+from crawlfleet.core.shared_crawl import at_work, crawl_of, wants_server
 from crawlfleet.errors import (
     Busy,
     ConfigError,
@@ -27,7 +27,7 @@ from crawlfleet.errors import (
     StoreUnavailable,
 )
 from crawlfleet.model.frontier import FrontierCounts
-from crawlfleet.model.frontier_place import FrontierPlace, PlaceState
+from crawlfleet.model.frontier_place import PlaceState
 from crawlfleet.model.frontier_talk import Placed
 from crawlfleet.model.task import TERMINAL, Task
 from crawlfleet.ports.frontier import Knowing
@@ -47,10 +47,6 @@ SAVE_EVERY_S: Final = 2.0
 TRY_AGAIN_S: Final = 10.0
 LOOK_FOR_OTHERS_S: Final = 60.0
 """How often to look for crawls that ended while no master could reach their server."""
-ANSWER_S: Final = 3.0
-EPOCH_BYTES: Final = 16
-RESTORING: Final = "the frontier of this crawl is being restored from its checkpoint"
-TO_SET: Final = "set `frontier` at the masters to the URL of a Redis, such as redis://host:6379/0"
 
 
 class Placing:
@@ -62,19 +58,19 @@ class Placing:
         store: Store,
         state: FleetState,
         system: System,
-        shelf: FrontierShelf | None,
+        shelf: FrontierShelf,
         server: FrontierServer | None,
         output: OutputStore | None,
     ) -> None:
         self._store = store
         self._state = state
-        self._system = system
         self._shelf = shelf
         self._server = server
-        self._output = output
         self._leads = False
-        self._crawls: dict[str, PlacedCrawl] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._crawls = PlacedCrawls(
+            state=state, system=system, shelf=shelf, server=server, output=output
+        )
+        self._turns = Turns()
         self._stored: set[str] = set()
         """Those that have ended, as far as is known: there is nothing to look after."""
 
@@ -82,7 +78,7 @@ class Placing:
         """Where the frontier of a task's crawl is, for an execution of it. Raises `Busy` while
         another master leads."""
         crawl_id = crawl_of(task)
-        if self._shelf is None or task.task_type != CRAWL:
+        if task.task_type != CRAWL:
             return Placed()
         if not await self._shelf.has_checkpoint(crawl_id):
             parameters = parameters_of(task)
@@ -100,8 +96,9 @@ class Placing:
             )
         self._check_lead()
         try:
-            async with self._turn(crawl_id):
-                crawl = await self._opened(crawl_id, task, execution_id)
+            async with self._turns.of(crawl_id):
+                self._stored.discard(crawl_id)
+                crawl = await self._crawls.opened(crawl_id, task, execution_id)
                 place = crawl.place
         except ConfigError as error:
             return Placed(refusal=f"`frontier`: {error}")
@@ -113,31 +110,31 @@ class Placing:
         """Somebody who works for the crawl has seen that the server lost it."""
         self._check_lead()
         crawl_id = crawl_of(task)
-        async with self._turn(crawl_id):
-            crawl = await self._checkpoint(crawl_id)
+        async with self._turns.of(crawl_id):
+            crawl = await self._crawls.known(crawl_id)
             if crawl is not None and crawl.place.epoch == epoch:
                 log.error("a frontier is lost on its server", task_id=crawl_id, error=why)
                 await crawl.give_up(why)
 
     async def has(self, crawl_id: str) -> bool:
         """Whether the frontier of a crawl is, or was, on the server."""
-        return self._shelf is not None and await self._shelf.has_checkpoint(crawl_id)
+        return await self._shelf.has_checkpoint(crawl_id)
 
     async def discard(self, crawl_id: str) -> None:
         """Nothing came of the crawl, or it is gone: forget it, on the server too."""
-        if self._shelf is None or not await self._shelf.has_checkpoint(crawl_id):
+        if not await self._shelf.has_checkpoint(crawl_id):
             return
         self._check_lead()
-        async with self._turn(crawl_id):
-            crawl = await self._checkpoint(crawl_id)
+        async with self._turns.of(crawl_id):
+            crawl = await self._crawls.known(crawl_id)
             if crawl is not None and crawl.is_restoring():
                 raise StoreUnavailable(RESTORING)
             if crawl is not None and crawl.place.state is not PlaceState.STORED:
                 try:
-                    await self._take_off(crawl_id, crawl)
+                    await self._crawls.take_off(crawl)
                 except ConfigError as error:
                     raise StoreUnavailable(str(error)) from error
-            await self._close(crawl_id)
+            await self._crawls.close(crawl_id)
 
     def opened(self, crawl_id: str) -> RemoteFrontier | None:
         """The frontier of a crawl, while this master is connected to it."""
@@ -152,24 +149,27 @@ class Placing:
     @asynccontextmanager
     async def reading(self, task: Task) -> AsyncIterator[Knowing]:
         """What tells of the URLs of a crawl: the frontier, or once it was taken off the server,
-        its checkpoint. Raises `NotFound`, `Busy`, and `StoreUnavailable`."""
+        its checkpoint. Whoever works for the crawl is answered meanwhile. Raises `NotFound`,
+        `Busy`, and `StoreUnavailable`, also when the crawl is taken away while it is read."""
         crawl_id = crawl_of(task)
-        if self._shelf is None or not await self._shelf.has_checkpoint(crawl_id):
+        if not await self._shelf.has_checkpoint(crawl_id):
             raise NotFound("frontier", crawl_id)
         self._check_lead()
-        async with self._turn(crawl_id):
-            crawl = await self._checkpoint(crawl_id)
+        async with self._turns.of(crawl_id):
+            crawl = await self._crawls.known(crawl_id)
             if crawl is None:
                 raise NotFound("frontier", crawl_id)
             if crawl.place.state is PlaceState.BEGUN and self._server is not None:
                 with suppress(StoreUnavailable, ConfigError):
-                    crawl = await self._opened(crawl_id, task)
+                    crawl = await self._crawls.opened(crawl_id, task)
+            crawl.readers += 1
+        try:
             yield crawl.frontier or crawl.checkpoint
+        finally:
+            crawl.readers -= 1
 
     async def run(self) -> None:
         """Look after all of them, for as long as this master leads."""
-        if self._shelf is None:
-            return
         self._leads = True
         self._stored.clear()  # another master may have led meanwhile
         others_at = 0.0
@@ -178,25 +178,24 @@ class Placing:
                 if self._now() >= others_at:
                     others_at = self._now() + LOOK_FOR_OTHERS_S
                     await self._look_for_others()
-                for crawl_id in [*self._crawls]:
+                for crawl_id in self._crawls:
                     await self._attend(crawl_id)
                 await asyncio.sleep(LOOK_EVERY_S)
         finally:
             self._leads = False
             async with AsyncExitStack() as stack:
                 for crawl_id in self._crawls:
-                    stack.push_async_callback(self._close, crawl_id)
+                    stack.push_async_callback(self._crawls.close, crawl_id)
 
     async def _look_for_others(self) -> None:
         """Know of those that were begun before this master led."""
-        assert self._shelf is not None
         try:
             tasks = await self._shelf.tasks()
         except CrawlfleetError as error:
             log.warning("frontiers on the server cannot be looked for", error=str(error))
             return
         for crawl_id in tasks:
-            if crawl_id in self._crawls or crawl_id in self._stored:
+            if self._crawls.get(crawl_id) is not None or crawl_id in self._stored:
                 continue
             try:
                 await self._look_at(crawl_id)
@@ -208,13 +207,13 @@ class Placing:
                 )
 
     async def _look_at(self, crawl_id: str) -> None:
-        assert self._shelf is not None
         if await self._shelf.has_checkpoint(crawl_id):
-            async with self._turn(crawl_id):
-                crawl = await self._checkpoint(crawl_id)
+            async with self._turns.of(crawl_id):
+                crawl = await self._crawls.known(crawl_id)
                 if crawl is not None and crawl.place.state is PlaceState.STORED:
                     self._stored.add(crawl_id)
-                    await self._close(crawl_id)
+                    if not crawl.readers:
+                        await self._crawls.close(crawl_id)
 
     async def _attend(self, crawl_id: str) -> None:
         """End the leases of those who are gone, save, and end what has ended."""
@@ -222,7 +221,7 @@ class Placing:
         if crawl is None or self._now() < crawl.not_before or crawl.is_restoring():
             return
         try:
-            async with self._turn(crawl_id):
+            async with self._turns.of(crawl_id):
                 if self._crawls.get(crawl_id) is not crawl or crawl.is_restoring():
                     return
                 try:
@@ -242,15 +241,16 @@ class Placing:
             )
 
     async def _look_after(self, crawl_id: str, crawl: PlacedCrawl) -> None:
-        living = self._living(crawl_id)
+        living = at_work(self._state.leases, crawl_id)
         if not living and await self._has_ended(crawl_id):
             if crawl.place.state is not PlaceState.STORED:
                 await self._store_away(crawl_id, crawl)
-            await self._close(crawl_id)
+            if not crawl.readers:  # else the next time
+                await self._crawls.close(crawl_id)
             return
         if crawl.place.state is not PlaceState.BEGUN:
             return
-        frontier = await self._connected(crawl_id, crawl)
+        frontier = await self._crawls.connected(crawl)
         for worker in await frontier.workers():
             if worker.partition("/")[0] not in living:
                 await frontier.forget(worker)
@@ -264,181 +264,41 @@ class Placing:
         tries it again has it restored."""
         if crawl.place.state is PlaceState.BEGUN:
             try:
-                frontier = await self._connected(crawl_id, crawl)
+                frontier = await self._crawls.connected(crawl)
                 while await frontier.save(crawl.checkpoint):
                     pass
                 crawl.counts = await frontier.counts()
             except FrontierLost as error:
                 log.warning("a frontier was lost at the end", task_id=crawl_id, error=str(error))
-        await self._take_off(crawl_id, crawl)
+        await self._crawls.take_off(crawl)
         await crawl.put(PlaceState.STORED)
         self._stored.add(crawl_id)
         log.info("frontier taken off its server", task_id=crawl_id)
-
-    async def _take_off(self, crawl_id: str, crawl: PlacedCrawl) -> None:
-        """Remove it from the server, whatever is there of it."""
-        if self._server is None:
-            raise ConfigError(f"the frontier of {crawl_id} is in Redis; {TO_SET}")
-        await crawl.disconnect()
-        place = crawl.place
-        frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch)
-        await frontier.discard()
-
-    async def _opened(self, crawl_id: str, task: Task, execution_id: str = "") -> PlacedCrawl:
-        """The crawl, with its frontier on the server: begun, connected to, or restored."""
-        crawl = await self._checkpoint(crawl_id) or await self._begin(crawl_id, task)
-        crawl.asked.add(execution_id)
-        if crawl.is_restoring():
-            await self._restored(crawl_id, crawl)
-        if crawl.place.state is PlaceState.BEGINNING:
-            await self._make(crawl_id, crawl)
-        if crawl.place.state is PlaceState.BEGUN:
-            try:
-                frontier = await self._connected(crawl_id, crawl)
-                await frontier.open()  # it may have been lost since
-                return crawl
-            except FrontierLost as error:
-                await crawl.give_up(str(error))
-        assert self._server is not None
-        crawl.check_move(self._server.name, self._living(crawl_id))
-        await self._restored(crawl_id, crawl)
-        return crawl
-
-    async def _restored(self, crawl_id: str, crawl: PlacedCrawl) -> None:
-        """Have it restored; raises `StoreUnavailable` while that takes longer than one should
-        wait for an answer."""
-        restoring = crawl.restoring
-        if restoring is None:
-            work = self._restore(crawl_id, crawl)
-            restoring = crawl.restoring = asyncio.create_task(work, name=f"restore {crawl_id}")
-        await asyncio.wait([restoring], timeout=ANSWER_S)
-        if not restoring.done():
-            raise StoreUnavailable(RESTORING)
-        crawl.restoring = None
-        restoring.result()
-
-    async def _begin(self, crawl_id: str, task: Task) -> PlacedCrawl:
-        assert self._shelf is not None
-        assert self._server is not None
-        checkpoint = self._shelf.checkpoint(crawl_id)
-        await checkpoint.open()
-        place = FrontierPlace(
-            server=self._server.name,
-            epoch=self._new_epoch(),
-            state=PlaceState.BEGINNING,
-            rules=rules_of(parameters_of(task)),
-        )
-        await checkpoint.put(place)
-        crawl = self._crawls[crawl_id] = PlacedCrawl(crawl_id, checkpoint)
-        return crawl
-
-    async def _make(self, crawl_id: str, crawl: PlacedCrawl) -> None:
-        """Begin it on the server. Nobody was told of its epoch so far, so that whatever went wrong
-        before, it can be done again."""
-        assert self._server is not None
-        place = crawl.place
-        frontier = self._server.frontier(crawl_id, place.rules, epoch=place.epoch, anew=True)
-        await frontier.open()
-        crawl.frontier = frontier
-        await crawl.put(PlaceState.BEGUN, partitions=frontier.partitions)
-        log.info("frontier begun", task_id=crawl_id, server=self._server.name)
-
-    async def _connected(self, crawl_id: str, crawl: PlacedCrawl) -> RemoteFrontier:
-        if crawl.frontier is None:
-            if self._server is None:
-                raise ConfigError(f"the frontier of {crawl_id} is in Redis; {TO_SET}")
-            place = crawl.place
-            frontier = self._server.frontier(
-                crawl_id,
-                place.rules,
-                epoch=place.epoch,
-                versions=await crawl.checkpoint.versions(),
-                partitions=place.partitions,
-            )
-            await frontier.open()
-            crawl.frontier = frontier
-            if place.partitions is None:  # begun by an earlier version, which did not write it
-                await crawl.put(place.state, partitions=frontier.partitions)
-        return crawl.frontier
-
-    async def _restore(self, crawl_id: str, crawl: PlacedCrawl) -> None:
-        """Put the crawl on the server as the checkpoint has it. First the output is cut to what
-        the checkpoint says to be committed: what came later will be fetched again. Whoever worked
-        under the epoch before has ended with it, and its run as well."""
-        assert self._server is not None
-        server = self._server
-        log.warning(
-            "frontier is restored from its checkpoint",
-            task_id=crawl_id,
-            server=server.name,
-            why=crawl.place.why or "the crawl was stored away",
-        )
-        self._stored.discard(crawl_id)
-        await self._take_off(crawl_id, crawl)
-        await self._cut_output(crawl_id, crawl)
-        # Under an epoch of its own each time: a half of it is of no use to anybody.
-        place = msgspec.structs.replace(crawl.place, epoch=self._new_epoch(), server=server.name)
-        await crawl.checkpoint.put(msgspec.structs.replace(place, state=PlaceState.LOST))
-        frontier = server.frontier(
-            crawl_id, place.rules, epoch=place.epoch, anew=True, partitions=place.partitions
-        )
-        await frontier.open()
-        try:
-            await frontier.restore(crawl.checkpoint)
-        except BaseException:
-            await frontier.close()
-            raise
-        crawl.frontier = frontier
-        await crawl.put(PlaceState.BEGUN, partitions=frontier.partitions)
-        log.info("frontier restored", task_id=crawl_id, server=server.name)
-
-    async def _cut_output(self, crawl_id: str, crawl: PlacedCrawl) -> None:
-        if self._output is None:
-            return
-        # A run that is not there yet needs none: nobody can commit under the old epoch any more,
-        # so that nothing of it will ever count.
-        await self._output.cut(crawl_id, counted_in(await crawl.checkpoint.receipts()))
-
-    async def _checkpoint(self, crawl_id: str) -> PlacedCrawl | None:
-        """What is written down of a crawl; `None` when nothing is."""
-        assert self._shelf is not None
-        crawl = self._crawls.get(crawl_id)
-        if crawl is not None or not await self._shelf.has_checkpoint(crawl_id):
-            return crawl
-        checkpoint = self._shelf.checkpoint(crawl_id)
-        await checkpoint.open()
-        if checkpoint.place is None:  # died before it was written
-            await checkpoint.close()
-            return None
-        crawl = self._crawls[crawl_id] = PlacedCrawl(crawl_id, checkpoint)
-        return crawl
 
     async def _has_ended(self, crawl_id: str) -> bool:
         status = (await self._store.task_states([crawl_id])).get(crawl_id)
         return status is None or status in TERMINAL
 
-    def _living(self, crawl_id: str) -> set[str]:
-        return at_work(self._state.leases, crawl_id)
-
-    async def _close(self, crawl_id: str) -> None:
-        crawl = self._crawls.pop(crawl_id, None)
-        if crawl is not None:
-            if crawl.restoring is not None:
-                crawl.restoring.cancel()
-                await asyncio.wait([crawl.restoring])
-            with suppress(CrawlfleetError):
-                await crawl.disconnect()
-            await crawl.checkpoint.close()
-
-    def _turn(self, crawl_id: str) -> asyncio.Lock:
-        return self._turns.setdefault(crawl_id, asyncio.Lock())
-
     def _check_lead(self) -> None:
         if not self._leads:
             raise Busy("another master leads, and answers for the frontiers; ask that one")
 
-    def _new_epoch(self) -> str:
-        return self._system.entropy(EPOCH_BYTES).hex()
-
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def placing_on(
+    shelf: FrontierShelf | None,
+    *,
+    store: Store,
+    state: FleetState,
+    system: System,
+    server: FrontierServer | None,
+    output: OutputStore | None,
+) -> Placing | None:
+    """Who answers for frontiers whose checkpoints are on that shelf; nobody where there is none."""
+    if shelf is None:
+        return None
+    return Placing(
+        store=store, state=state, system=system, shelf=shelf, server=server, output=output
+    )

@@ -38,7 +38,7 @@ from crawlfleet.control.node_tokens import NodeTokens
 from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
-from crawlfleet.control.placing import Placing
+from crawlfleet.control.placing import placing_on
 from crawlfleet.control.probing import Probing
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
@@ -200,8 +200,8 @@ class ControlPlane:
         self.workflows = Workflows(
             store=store, state=state, system=system, tasks=self.tasks, orders=self.orders
         )
-        self._placing = Placing(
-            store=store, state=state, system=system, shelf=shelf, server=server, output=output
+        self._placing = placing_on(
+            shelf, store=store, state=state, system=system, server=server, output=output
         )
         self.frontiers = Frontiers(state=state, holding=holding, shelf=shelf, placing=self._placing)
         self.crawls = Crawls(
@@ -417,10 +417,10 @@ class ControlPlane:
                 group.create_task(self.crawls.run(), name="crawls")
                 group.create_task(self.bundles.run(), name="bundles")
                 group.create_task(self.frontiers.run(), name="frontiers")
-                group.create_task(self._placing.run(), name="placing")
                 group.create_task(self.inquiries.run(), name="inquiries")
-                if self._probing is not None:
-                    group.create_task(self._probing.run(), name="probing")
+                for name, optional in (("placing", self._placing), ("probing", self._probing)):
+                    if optional is not None:
+                        group.create_task(optional.run(), name=name)
         except* (LeadershipLost, StoreUnavailable) as trouble:
             log.warning("leads no longer", error=str(trouble.exceptions[0]))
         finally:

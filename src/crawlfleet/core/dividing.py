@@ -5,12 +5,15 @@ out of those of the whole. Everything else about a shard is as it is of its pare
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from crawlfleet.core.sharding import MAX_SHARDS, split_by_host
+from crawlfleet.core.splitting import parts_for
+from crawlfleet.model.crawl import Limits, Politeness, Scope
 
 MAX_SHARDS_AT_ONCE: Final = 10_000
 """In one submission, however many tasks it has: all of them are made in one commit."""
@@ -34,9 +37,27 @@ class _Sink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Crawl(msgspec.Struct, frozen=True, kw_only=True):
+    url: str | None = None
+    urls: tuple[str, ...] = ()
+    scope: Scope = Scope()
+    limits: Limits = Limits()
+    politeness: Politeness = Politeness()
     workers: int = 1
+    split_hosts: int | None = None
     frontier: str | None = None
     sinks: tuple[_Sink, ...] = ()
+
+    @property
+    def parts(self) -> int:
+        """Of each host."""
+        return parts_for(
+            seeds=(*((self.url,) if self.url else ()), *self.urls),
+            within=self.scope.within,
+            workers=self.workers,
+            politeness=self.politeness,
+            max_per_host=self.limits.max_per_host,
+            most=self.split_hosts,
+        )
 
     @property
     def is_shared(self) -> bool:
@@ -75,15 +96,21 @@ def _divide_fetches(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
     return tuple(_with(rest, urls=urls) for urls in lists)
 
 
-def _divide_crawl(parameters: msgspec.Raw) -> tuple[msgspec.Raw, ...]:
+def _divide_crawl(parameters: msgspec.Raw, *, has_ledger: bool) -> tuple[msgspec.Raw, ...]:
     """All shards have one frontier: each of them is the whole crawl, done by one worker, which
-    knows how many they are since they share what a domain allows. One that keeps its books or its
-    output on a node stays there, with as many processes."""
+    knows how many they are since they share what a domain allows, and into how many parts hosts are
+    split: decided here, once for the life of the crawl. One that keeps its books or its output on a
+    node stays there, with as many processes."""
     if b'"workers"' not in memoryview(parameters).tobytes():
         return ()
     wanted = msgspec.json.decode(parameters, type=_Crawl)
-    workers = wanted.workers if wanted.is_shared else 1
-    return (parameters,) * workers if workers > 1 else ()
+    if wanted.workers < 2 or not wanted.is_shared:
+        return ()
+    parts = wanted.parts if has_ledger else 1
+    if parts != (wanted.split_hosts or 1):
+        rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
+        parameters = _with(rest, split_hosts=parts)
+    return (parameters,) * wanted.workers
 
 
 def _with(rest: Mapping[str, msgspec.Raw], **changed: object) -> msgspec.Raw:
@@ -91,5 +118,9 @@ def _with(rest: Mapping[str, msgspec.Raw], **changed: object) -> msgspec.Raw:
 
 
 RULES: Final[Mapping[str, Divide]] = MappingProxyType(
-    {"http_fetch": _divide_fetches, "web_crawl": _divide_crawl}
+    {"http_fetch": _divide_fetches, "web_crawl": partial(_divide_crawl, has_ledger=True)}
 )
+WITHOUT_LEDGER: Final[Mapping[str, Divide]] = MappingProxyType(
+    {**RULES, "web_crawl": partial(_divide_crawl, has_ledger=False)}
+)
+"""Where each sees to its own politeness, no two of them may visit one host."""

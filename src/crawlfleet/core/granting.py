@@ -142,7 +142,7 @@ def _grant(
     for terms in want.keys:
         user = User(name, now, terms.delay_s, terms.concurrency)
         entry = book[terms.key] = _tidied(book[terms.key], user, now, living)
-        offer = _offer(entry, name, want.host, now)
+        offer = _offer(entry, name, want.host, now, terms.most)
         if isinstance(offer, _No):
             # Of several, the one that lasts longest says when to come back.
             again_in_s = max(offer.again_at - now, 0.05)
@@ -200,8 +200,8 @@ def _tidied(entry: Entry, user: User, now: float, living: Living) -> Entry:
     return msgspec.structs.replace(entry, holds=tuple(kept), queue=queue, next_at=next_at)
 
 
-def _offer(entry: Entry, name: str, host: str, now: float) -> _Offer | _No:
-    """What a key has to give to one who asks now."""
+def _offer(entry: Entry, name: str, host: str, now: float, most: int) -> _Offer | _No:
+    """What a key has to give to one who asks now, and has use for so many permits at `most`."""
     if entry.paused_until > now:
         return _No(entry.paused_until, entry.pause, is_pause=True)
     mine = next((hold for hold in entry.holds if hold.name == name and hold.until > now), None)
@@ -221,16 +221,18 @@ def _offer(entry: Entry, name: str, host: str, now: float) -> _Offer | _No:
     first = next((turn for turn in entry.queue if turn.name != name), None)
     if mine is not None and first is not None:
         # No longer than that: others wait.
-        return _Offer(start, mine.until, min(mine.permits, free))
+        return _Offer(start, mine.until, min(mine.permits, free, most or free))
     mine_too = next((turn for turn in entry.queue if _is(turn, name, host)), None)
     if first is not None and (mine_too is None or _place(first) < _place(mine_too)):
         return _No(now + LOOK_AGAIN_S, f"{first.name} is before it")
     if start - now > AHEAD_S:
         return _No(start - AHEAD_S / 2, "it was asked a moment ago")
     length_s = max(SHARED_S, ALONE_S / len(entry.users))
-    permits = free
-    if delay_s == 0.0 and len(entry.users) > 1:
-        permits = min(free, max(1, entry.concurrency // len(entry.users)))
+    permits = min(free, most or free)
+    if delay_s == 0.0 and len(entry.users) > 1 and not most:
+        fair = max(1, entry.concurrency // len(entry.users))
+        # As many as it has may be under way: only it can say that it has use for fewer.
+        permits = min(free, max(fair, mine.permits if mine else 0))
     return _Offer(start, start + length_s, permits)
 
 

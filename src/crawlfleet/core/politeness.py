@@ -82,6 +82,7 @@ class HostClock:
         "_penalty",
         "_politeness",
         "_sent_at",
+        "concurrency",
         "delay_s",
         "failures",
         "in_flight",
@@ -96,6 +97,8 @@ class HostClock:
         self._began = 0.0
         """When the last pause began; what started before has no more to say."""
         self._sent_at = 0.0
+        self.concurrency = politeness.concurrency
+        """Requests that may be under way at once, as far as this owner's part goes."""
         self.in_flight = 0
         self.next_at = 0.0
         self.failures = 0
@@ -116,7 +119,7 @@ class HostClock:
         """
         if want <= 0 or now < self.next_at:
             return 0
-        free = self._politeness.concurrency - self.in_flight
+        free = self.concurrency - self.in_flight
         if free <= 0:
             return 0
         if self.delay_s > 0.0:

@@ -1,19 +1,20 @@
 """Whether a host lets us in: its robots.txt, asked for at the host's own pace."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
 from crawlfleet.core.politeness import HostClock
 from crawlfleet.core.robots_rules import FIRST_RETRY_S
 from crawlfleet.crawl.desk import Pausing
-from crawlfleet.crawl.hosts import VisitedHost
+from crawlfleet.crawl.hosts import Site, Sites
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.robots import Robots
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl import Outcome, Politeness
+from crawlfleet.model.task import ErrorClass
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.WORKER)
@@ -27,6 +28,12 @@ Ask = Callable[[str, HostClock, FetchRequest], Awaitable[Fetched]]
 
 class LeftAlone(CrawlfleetError):
     """The fleet leaves the host alone for a while; its clock knows until when."""
+
+
+class NoLedger(CrawlfleetError):
+    """Nobody would keep several workers together within the limits of a host."""
+
+    error_class: ClassVar = ErrorClass.INVALID
 
 
 class Closed(NamedTuple):
@@ -45,30 +52,30 @@ class Admittance:
         *,
         ask: Ask,
         tell: Callable[[Pausing], None],
-        hosts: Mapping[str, VisitedHost],
+        sites: Sites,
         product: str,
         now: Callable[[], float],
     ) -> None:
-        """`hosts` are those that are leased now; `product` is how robots.txt calls us."""
+        """`sites` are those that are leased now; `product` is how robots.txt calls us."""
         self._politeness = politeness
         self._ask = ask
         self._tell = tell
-        self._hosts = hosts
+        self._sites = sites
         self._now = now
         self._robots = Robots(self._fetch, product=product)
         self._guests: dict[str, HostClock] = {}
         """Of hosts that are not leased: the robots.txt of another one has led there."""
 
-    def welcome(self, host: VisitedHost) -> None:
+    def welcome(self, site: Site) -> None:
         """A host was leased that may have been asked before, for the sake of another."""
-        if guest := self._guests.pop(host.name, None):
-            host.clock.next_at = max(host.clock.next_at, guest.next_at)
+        if guest := self._guests.pop(site.key, None):
+            site.clock.next_at = max(site.clock.next_at, guest.next_at)
 
-    def is_due(self, host: VisitedHost, now: float) -> bool:
+    def is_due(self, site: Site, now: float) -> bool:
         """Whether its robots.txt must be fetched before the next visit."""
-        return self._politeness.obey_robots and now >= host.known.robots_until
+        return self._politeness.obey_robots and now >= site.known.robots_until
 
-    async def refresh(self, host: VisitedHost) -> Closed | None:
+    async def refresh(self, site: Site) -> Closed | None:
         """Know the host's rules; `None` when its URLs can be judged by them."""
         if not self._politeness.obey_robots:
             return None
@@ -79,32 +86,32 @@ class Admittance:
             return last[-1]
 
         try:
-            state = await self._robots.refreshed(host.name, host.known, self._now(), fetch=fetch)
+            state = await self._robots.refreshed(site.key, site.known, self._now(), fetch=fetch)
         except LeftAlone:
             return Closed(None)
-        host.learn(state)
+        site.known = state
         now = self._now()
-        host.rules = self._robots.rules(host.name, state, now)
-        if told := host.clock.crawl_delay(host.rules.crawl_delay_s):
-            log.info("robots.txt", host=host.name, note=told)
-        if not (state.robots_failed_at and host.rules.closed):
+        site.rules = self._robots.rules(site.key, state, now)
+        if told := site.clock.crawl_delay(site.rules.crawl_delay_s):
+            log.info("robots.txt", host=site.key, note=told)
+        if not (state.robots_failed_at and site.rules.closed):
             return None
         if last and not last[-1].status:
             # Not the file but the host cannot be had: ask anew when it is its turn again.
-            host.learn(msgspec.structs.replace(state, robots_until=now))
+            site.known = msgspec.structs.replace(state, robots_until=now)
             return Closed(last[-1])
         if now - state.robots_failed_at >= self._politeness.retries * FIRST_RETRY_S:
             return None  # long enough: nothing is allowed
-        host.clock.next_at = max(host.clock.next_at, state.robots_until)
-        why = f"{host.rules.reason} allowed"
-        self._tell(Pausing(host.name, host.clock.next_at - now, why, host.clock.next_at))
+        site.clock.next_at = max(site.clock.next_at, state.robots_until)
+        why = f"{site.rules.reason} allowed"
+        self._tell(Pausing(site.key, site.clock.next_at - now, why, site.clock.next_at))
         return Closed(None)
 
     async def _fetch(self, request: FetchRequest) -> Fetched:
         """With a slot of the host that it goes to, which may be another one after a redirect."""
         name = request.url[: request.url.index("/", 8)]
-        host = self._hosts.get(name)
-        clock = host.clock if host else self._guest(name)
+        site = self._sites.get(name)
+        clock = site.clock if site else self._guest(name)
         while not clock.grant(now := self._now()):
             pause_s = clock.next_at - now
             if pause_s > LONG_PAUSE_S:

@@ -8,6 +8,7 @@ from crawlfleet.core.canonical import Canonicaliser, fingerprint, host_key
 from crawlfleet.core.scope import Territory
 from crawlfleet.core.scope import problems as scope_problems
 from crawlfleet.core.selectors import make_plan
+from crawlfleet.core.splitting import queue_of
 from crawlfleet.core.traps import Variants
 from crawlfleet.crawl.careful import reader_of
 from crawlfleet.crawl.desk import Desk
@@ -26,8 +27,9 @@ from crawlfleet.model.frontier import Link
 from crawlfleet.ports.ledger import Ledger
 
 
-def checked(parameters: CrawlParameters) -> tuple[list[Link], Plan]:
-    """The first links and the plan of a crawl; raises `InvalidRequest` with all that is wrong."""
+def checked(parameters: CrawlParameters, *, parts: int = 1) -> tuple[list[Link], Plan]:
+    """The first links and the plan of a crawl whose hosts have so many parts; raises
+    `InvalidRequest` with all that is wrong."""
     wrong = scope_problems(parameters.scope)
     plan = Plan()
     try:
@@ -49,7 +51,8 @@ def checked(parameters: CrawlParameters) -> tuple[list[Link], Plan]:
                 )
             )
         else:
-            seeds[fingerprint(url)] = Link(fingerprint(url), url, host_key(url))
+            id = fingerprint(url)
+            seeds[id] = Link(id, url, queue_of(host_key(url), id, parts))
     if not parameters.seeds:
         wrong.append(FieldProblem(field="url", message="is missing", remedy="name where to begin"))
     if wrong:
@@ -57,8 +60,8 @@ def checked(parameters: CrawlParameters) -> tuple[list[Link], Plan]:
     return [*seeds.values()], plan
 
 
-def links_of(parameters: CrawlParameters, *, now: float) -> Links:
-    """What decides which links belong to a crawl."""
+def links_of(parameters: CrawlParameters, *, now: float, parts: int = 1) -> Links:
+    """What decides which links belong to a crawl, and to which part of their host."""
     seeds, _ = checked(parameters)
     territory = Territory(
         parameters.scope,
@@ -68,7 +71,8 @@ def links_of(parameters: CrawlParameters, *, now: float) -> Links:
         suffixes=bundled() if parameters.scope.within == "domain" else None,
     )
     canonical = Canonicaliser(parameters.canonical)
-    return Links(canonical, territory, Variants(parameters.scope.max_query_variants))
+    variants = Variants(parameters.scope.max_query_variants)
+    return Links(canonical, territory, variants, parts=parts)
 
 
 def engine_of(
@@ -81,8 +85,10 @@ def engine_of(
     now: Callable[[], float],
     ledger: Ledger | None = None,
     name: str = "",
+    parts: int = 1,
 ) -> Engine:
-    """An engine that works for a desk; with a `ledger`, under that name."""
+    """An engine that works for a desk; with a `ledger`, under that name. `parts` are those of each
+    host, which need one."""
     _, plan = checked(parameters)
     granted = None
     if ledger is not None:
@@ -95,8 +101,9 @@ def engine_of(
             longest_s=parameters.limits.connect_s + parameters.limits.total_s,
             suffixes=bundled,
             engine=name,
+            is_needed=parts > 1,
         )
-    links = links_of(parameters, now=now())
+    links = links_of(parameters, now=now(), parts=parts)
     return Engine(
         parameters,
         desk=desk,
@@ -120,6 +127,7 @@ def engine_of(
         granted=granted,
         product=product_of(user_agent(parameters.fetching)),
         now=now,
+        parts=parts,
     )
 
 

@@ -96,8 +96,12 @@ class CookieJar:
             for cookie in self._known(host, now)
         )
 
-    def load(self, host: str, text: str, now: float) -> None:
-        """Take in what `dump` wrote for a host, here or elsewhere; other text is passed over."""
+    def load(self, host: str, text: str, now: float, *, unless_known: bool = False) -> None:
+        """Take in what `dump` wrote for a host, here or elsewhere; other text is passed over. With
+        `unless_known`, only where nothing is known of the host: of two sessions one is kept
+        whole."""
+        if unless_known and any(True for _ in self._known(host, now)):
+            return
         for line in text.split("\n") if text else ():
             fields = line.split("\t")
             if len(fields) != 6 or (fields[2] and not fields[2].isdigit()):

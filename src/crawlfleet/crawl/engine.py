@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from crawlfleet.core.politeness import HostClock
 from crawlfleet.core.refetch import may_pass
 from crawlfleet.crawl.admittance import LONG_PAUSE_S, Admittance, LeftAlone
+from crawlfleet.crawl.asking import Asking
 from crawlfleet.crawl.cookies import CookieJar
-from crawlfleet.crawl.desk import Desk, Handed, HostMeasure, Leased, Pausing
+from crawlfleet.crawl.desk import Desk, Handed, Leased
 from crawlfleet.crawl.fetch import Fetcher
-from crawlfleet.crawl.hosts import VisitedHost, fullest, name_of, wishes
+from crawlfleet.crawl.hosts import Sites, VisitedHost, fullest, name_of, wishes
 from crawlfleet.crawl.judgement import Judge, Judged, asked_to_wait, disallowed, wanted_types
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.neighbourhood import Neighbourhood
@@ -65,20 +66,21 @@ class Engine:
         granted: "Granted | None" = None,
         product: str,
         now: Callable[[], float],
+        parts: int = 1,
     ) -> None:
         """With `granted`, hosts are asked when the fleet's ledger says so, instead of the
-        neighbourhood. `product` is how robots.txt calls us; `now` is the wall clock."""
+        neighbourhood. `product` is how robots.txt calls us; `now` is the wall clock; `parts` are
+        those of each host."""
         self._parameters = parameters
         self._politeness = parameters.politeness
         self._limits = parameters.limits
         self._desk = desk
-        self._fetcher = fetcher
         self._judge = judge
         self._links = links
-        self._neighbourhood = neighbourhood
-        self._granted = granted
         self._now = now
-        self._began = now()
+        self._asking = Asking(
+            fetcher=fetcher, neighbourhood=neighbourhood, granted=granted, now=now
+        )
         self._content_types = wanted_types(parameters)
         self._cookies = CookieJar()
         self._use_cookies = parameters.fetching.cookies
@@ -86,18 +88,17 @@ class Engine:
         eager = not self._politeness.delay_s
         self._portion = self._politeness.concurrency * 8 if eager else PORTION
         self._hosts: dict[str, VisitedHost] = {}
+        self._sites = Sites(parameters.politeness, began=now(), parts=parts)
         self._admittance = Admittance(
             parameters.politeness,
-            ask=self._ask,
-            tell=self._tell,
-            hosts=self._hosts,
+            ask=self._asking.ask,
+            tell=self._asking.tell,
+            sites=self._sites,
             product=product,
             now=now,
         )
         self._releasing: list[VisitedHost] = []
         self._pages: list[PageRecord] = []
-        self._measures: dict[str, HostMeasure] = {}
-        self._pauses: list[Pausing] = []
         self._seeds: list[Link] = []
         self._widened: list[str] = []
         self._widenings = 0
@@ -107,7 +108,7 @@ class Engine:
         self._room = asyncio.Event()
         self._room.set()
         self._hungry = asyncio.Event()
-        self._asking: asyncio.TimerHandle | None = None
+        self._soon: asyncio.TimerHandle | None = None
         self._to_hand_in = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
@@ -127,8 +128,7 @@ class Engine:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            if self._granted is not None:
-                await self._granted.close()
+            await self._asking.close()
             # This one ends by itself: what it has begun to hand in counts.
             self._stopping = True
             self._to_hand_in.set()
@@ -150,9 +150,9 @@ class Engine:
                 async with asyncio.timeout(IDLE_ASK_S):
                     await self._hungry.wait()
             self._hungry.clear()
-            if self._asking is not None:
-                self._asking.cancel()
-                self._asking = None
+            if self._soon is not None:
+                self._soon.cancel()
+                self._soon = None
             self._release_idle()
             held = wishes(self._hosts.values())
             leased = await self._desk.lease(
@@ -170,9 +170,9 @@ class Engine:
             await asyncio.sleep(ASK_EVERY_S)
 
     def _ask_soon(self) -> None:
-        if self._asking is None:
+        if self._soon is None:
             loop = asyncio.get_running_loop()
-            self._asking = loop.call_later(GATHER_S, self._hungry.set)
+            self._soon = loop.call_later(GATHER_S, self._hungry.set)
 
     def _widen(self, leased: Leased) -> None:
         for url in leased.widened[self._widenings :]:
@@ -187,12 +187,17 @@ class Engine:
         if host is None and lease.state is None:
             return  # more of a host that was released meanwhile: with that it waits again
         if host is None:
-            self._hosts[lease.host] = host = VisitedHost(
-                lease, self._politeness, self._began, portion=self._portion
-            )
-            self._admittance.welcome(host)
+            site = self._sites.enter(lease)
+            self._hosts[lease.host] = host = VisitedHost(lease, site, portion=self._portion)
+            self._admittance.welcome(site)
             if lease.state and lease.state.cookies:
-                self._cookies.load(name_of(lease.host), lease.state.cookies, self._now())
+                # Of a part: others visit the host as well, and each goes on with its own session.
+                self._cookies.load(
+                    name_of(site.key),
+                    lease.state.cookies,
+                    self._now(),
+                    unless_known=site.key != lease.host,
+                )
             self._spawn(self._prepare(host))
             return
         host.fill(lease.urls, self._now())
@@ -201,7 +206,7 @@ class Engine:
 
     def _employ(self, host: VisitedHost) -> None:
         """As many visitors as have something to do, up to what the host allows."""
-        while host.visitors < min(self._politeness.concurrency, len(host.queue)):
+        while host.visitors < min(host.at_once, len(host.queue)):
             host.visitors += 1
             self._spawn(self._visit_host(host))
 
@@ -225,13 +230,15 @@ class Engine:
     def _release(self, host: VisitedHost) -> None:
         if self._hosts.pop(host.name, None) is None:
             return
+        self._sites.leave(host)
         host.give_back()
         self._releasing.append(host)
         self._to_hand_in.set()
 
     async def _prepare(self, host: VisitedHost) -> None:
         """Know robots.txt, then begin; or give the host back for now."""
-        closed = await self._admittance.refresh(host)
+        async with host.site.door:
+            closed = await self._admittance.refresh(host.site)
         if closed is None:
             self._take_sitemaps(host)
             host.ready = True
@@ -252,14 +259,14 @@ class Engine:
 
     def _take_sitemaps(self, host: VisitedHost) -> None:
         if self._parameters.scope.sitemaps:
-            found = (self._links.seed(url) for url in host.rules.sitemaps)
+            found = (self._links.seed(url) for url in host.site.rules.sitemaps)
             self._seeds += [link for link in found if isinstance(link, Link)]
 
     async def _visit_host(self, host: VisitedHost) -> None:
-        queue, rules, clock = host.queue, host.rules, host.clock
+        queue, rules, clock = host.queue, host.site.rules, host.clock
         try:
             while queue and host.ready:
-                if self._admittance.is_due(host, self._now()):
+                if self._admittance.is_due(host.site, self._now()):
                     host.ready = False
                     self._spawn(self._prepare(host))
                     break
@@ -313,7 +320,7 @@ class Engine:
             max_body_bytes=self._limits.max_body_bytes,
         )
         try:
-            fetched = await self._ask(host.name, host.clock, request)
+            fetched = await self._asking.ask(host.site.key, host.clock, request)
         except BaseException:
             host.returned.append(waiting.id)
             raise
@@ -339,31 +346,6 @@ class Engine:
             host.retries.append(judged.retry)
             self._count_held()
 
-    async def _ask(self, name: str, clock: HostClock, request: FetchRequest) -> Fetched:
-        """Fetch with a slot of the clock of that host, and tell the clock how it went."""
-        try:
-            if self._granted is not None:
-                fetched = await self._granted.fetch(name, clock, request)
-            else:
-                async with self._neighbourhood.turn(name):
-                    fetched = await self._fetcher.fetch(request)
-        except BaseException:
-            clock.release()
-            raise
-        now = self._now()
-        clock.sent(now - fetched.elapsed_s + fetched.sent_s)
-        wait_s = asked_to_wait(fetched, now)
-        pause = clock.observe(fetched.outcome, fetched.status, fetched.elapsed_s, wait_s, now)
-        if (measure := self._measures.get(name)) is None:
-            measure = self._measures[name] = HostMeasure()
-        measure.requests += 1
-        measure.seconds += fetched.elapsed_s
-        measure.bytes += fetched.wire_bytes
-        if pause is not None:
-            self._tell(Pausing(name, pause.until - now, pause.reason, pause.until))
-            measure.failures += 1
-        return fetched
-
     def _headers(self, waiting: Waiting) -> tuple[tuple[str, str], ...]:
         headers: tuple[tuple[str, str], ...] = ()
         if self._use_cookies and (cookie := self._cookies.header(waiting.url, self._now())):
@@ -372,13 +354,6 @@ class Engine:
             name = "if-none-match" if '"' in waiting.validator else "if-modified-since"
             headers += ((name, waiting.validator),)
         return headers
-
-    def _tell(self, pausing: Pausing) -> None:
-        self._pauses.append(pausing)
-        if self._granted is not None:
-            self._granted.pause(pausing.host, pausing.seconds, pausing.why)
-        seconds = round(pausing.seconds, 1)
-        log.info("host left alone", host=pausing.host, seconds=seconds, why=pausing.why)
 
     # Results go out
 
@@ -417,21 +392,22 @@ class Engine:
         news = [self._news(host, release=not host.visitors) for host in released]
         self._releasing += [host for host in released if host.visitors]
         news += [self._news(host) for host in self._hosts.values()]
+        hosts = [each for each in news if each is not None]
+        if not (hosts or self._pages or self._seeds):
+            return False
+        measures, pauses = self._asking.take()
         handed = Handed(
             at=self._now(),
-            hosts=[each for each in news if each is not None],
+            hosts=hosts,
             pages=self._pages,
             seeds=self._seeds,
-            measures=self._measures,
+            measures=measures,
             rejected=dict(self._links.refused),
-            pauses=self._pauses,
+            pauses=pauses,
             widened=self._widened,
         )
-        if not (handed.hosts or handed.pages or handed.seeds):
-            return False
         self._links.refused = Counter()
         self._pages, self._seeds, self._widened, self._held = [], [], [], 0
-        self._measures, self._pauses = {}, []
         refused = await self._desk.hand_in(handed)
         if refused:
             self._forget(refused)
@@ -439,11 +415,12 @@ class Engine:
         return True
 
     def _news(self, host: VisitedHost, *, release: bool = False) -> HostCommit | None:
-        return host.news(self._cookies.dump(name_of(host.name), self._now()), release=release)
+        return host.news(self._cookies.dump(name_of(host.site.key), self._now()), release=release)
 
     def _forget(self, lost: Sequence[str]) -> None:
         """Their leases are not ours any more."""
         log.warning("leases were lost", hosts=len(lost))
         for name in lost:
             if host := self._hosts.pop(name, None):
+                self._sites.leave(host)
                 host.queue.clear()

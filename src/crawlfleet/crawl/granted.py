@@ -18,7 +18,7 @@ import msgspec
 
 from crawlfleet.core.politeness import HostClock, share_of
 from crawlfleet.core.suffixes import Suffixes
-from crawlfleet.crawl.admittance import LONG_PAUSE_S, LeftAlone
+from crawlfleet.crawl.admittance import LONG_PAUSE_S, LeftAlone, NoLedger
 from crawlfleet.crawl.fetch import Fetcher, NotSent
 from crawlfleet.crawl.hosts import name_of
 from crawlfleet.crawl.names import MIN_TTL_S
@@ -91,11 +91,14 @@ class Granted:
         longest_s: float,
         suffixes: Callable[[], Suffixes],
         engine: str = "",
+        is_needed: bool = False,
         clock: Callable[[], float] = awake,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`longest_s` is how long a request may be under way; `engine` tells several of one
-        execution apart."""
+        execution apart; `is_needed`, where only the ledger keeps several of them together within
+        the limits of a host: then `NoLedger` is raised when there turns out to be none."""
+        self._is_needed = is_needed
         self._politeness = politeness
         self._domain_share = share_of(politeness, politeness.per_domain, 1)
         self._address_share = share_of(politeness, politeness.per_address, 1)
@@ -128,6 +131,8 @@ class Granted:
         if host is None or self._clock() >= host.known_until:
             host = await self._host(name)
         host.delay_s = clock.delay_s
+        if self._is_needed:
+            host.room = clock.concurrency
         granted = msgspec.structs.replace(request, may_go=partial(self._may_go, host))
         while True:
             # Every page goes through here, and hardly any has to wait.
@@ -186,12 +191,18 @@ class Granted:
                 if wait_s is None and host.ask_at <= now:
                     self._news.set()
                 await host.changed(wait_s)
+            if self._is_off and self._is_needed:
+                raise NoLedger(
+                    "the fleet has no ledger any more, which this crawl needs since several "
+                    "workers visit one host: set `ledger` at the masters"
+                )
             host.enter(self._clock())
         finally:
             host.waiters -= 1
 
     def _may_go(self, host: GrantedHost) -> bool:
-        return self._is_off or host.go(self._clock(), self._wall())
+        is_free = self._is_off and not self._is_needed
+        return is_free or host.go(self._clock(), self._wall())
 
     async def _host(self, name: str) -> GrantedHost:
         now = self._clock()

@@ -1,5 +1,10 @@
-"""A host while this process visits it: its queue, its clock, its rules, and what happened."""
+"""A host while this process visits it: its queue, its clock, its rules, and what happened.
 
+Of a host that is split several parts may be visited here, each by a lease of its own; what belongs
+to the host as a whole (`Site`) they have in common.
+"""
+
+import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
@@ -8,6 +13,7 @@ import msgspec
 
 from crawlfleet.core.politeness import HostClock
 from crawlfleet.core.robots_rules import ALL_ALLOWED, Rules
+from crawlfleet.core.splitting import at_once, host_of
 from crawlfleet.model.crawl import Politeness
 from crawlfleet.model.frontier import HostCommit, HostLease, HostState, Retry, Visit, Waiting
 
@@ -26,13 +32,78 @@ def name_of(host_key: str) -> str:
     return name if port.isdigit() else authority
 
 
+class Site:
+    """What all parts of a host have in common that are visited here; of a whole host, of one."""
+
+    __slots__ = ("clock", "door", "key", "known", "rules", "visited")
+
+    def __init__(self, key: str, clock: HostClock) -> None:
+        self.key = key
+        """The host key."""
+        self.clock = clock
+        self.visited: dict[str, int] = {}
+        """Of its parts those that are visited here, and how many requests each may have."""
+        self.known = FRESH
+        """What the last owner knew, and what was learned of robots.txt since."""
+        self.rules: Rules = ALL_ALLOWED
+        self.door = asyncio.Lock()
+        """Who asks for robots.txt; the others wait, and know it then."""
+
+    def join(self, part: str, at_once: int, known: HostState) -> None:
+        """One more part, with what its last owner knew of the host."""
+        self.clock.next_at = max(self.clock.next_at, known.next_at)
+        if not self.visited or known.robots_until > self.known.robots_until:
+            self.known = known
+        self.visited[part] = at_once
+        self.clock.concurrency = sum(self.visited.values())
+
+    def part(self, part: str) -> None:
+        """One less."""
+        del self.visited[part]
+        self.clock.concurrency = sum(self.visited.values())
+
+
+class Sites:
+    """The hosts that are visited here, by their keys."""
+
+    def __init__(self, politeness: Politeness, *, began: float, parts: int = 1) -> None:
+        """`began` is when this process began to visit: an earlier one may have been killed right
+        after a request of which nothing was written down. `parts` are those of each host."""
+        self._politeness = politeness
+        self._began = began
+        self._parts = parts
+        self._sites: dict[str, Site] = {}
+
+    def get(self, key: str) -> Site | None:
+        return self._sites.get(key)
+
+    def enter(self, lease: HostLease) -> Site:
+        """A host was leased, or a part of one."""
+        key, known = host_of(lease.host), lease.state or FRESH
+        site = self._sites.get(key)
+        if site is None:
+            clock = HostClock(self._politeness, known)
+            if known.delay_s:
+                clock.next_at = max(clock.next_at, self._began + known.delay_s)
+            site = self._sites[key] = Site(key, clock)
+        site.join(lease.host, at_once(lease.host, self._politeness.concurrency, self._parts), known)
+        return site
+
+    def leave(self, host: "VisitedHost") -> None:
+        """A lease is over."""
+        site = host.site
+        site.part(host.name)
+        if not site.visited:
+            del self._sites[site.key]
+
+
 class VisitedHost:
     """One lease, from the first portion to its release."""
 
     __slots__ = (
-        "_began",
         "_filled_at",
         "_idle_since",
+        "at_once",
         "clock",
         "name",
         "portion",
@@ -40,29 +111,25 @@ class VisitedHost:
         "ready",
         "retries",
         "returned",
-        "rules",
+        "site",
         "token",
         "visitors",
         "visits",
         "wanted",
     )
 
-    def __init__(
-        self, lease: HostLease, politeness: Politeness, life_began: float, *, portion: int
-    ) -> None:
-        """`life_began` is when this process began to visit: an earlier one may have been killed
-        right after a request of which nothing was written down. `portion` is how many URLs are
-        leased at once to begin with."""
-        self._began = lease.state or FRESH
+    def __init__(self, lease: HostLease, site: Site, *, portion: int) -> None:
+        """`portion` is how many URLs are leased at once to begin with."""
+        self.site = site
         self.name = lease.host
+        """That of the queue: the host key, or what a part of it is called."""
         self.token = lease.token
         self.queue: deque[Waiting] = deque(lease.urls)
         self.portion = portion
         self._filled_at = 0.0
-        self.clock = HostClock(politeness, self._began)
-        if self._began.delay_s:
-            self.clock.next_at = max(self.clock.next_at, life_began + self._began.delay_s)
-        self.rules: Rules = ALL_ALLOWED
+        self.clock = site.clock
+        self.at_once = site.visited[lease.host]
+        """So many visitors it may have."""
         self.ready = False
         """Whether its robots.txt is known."""
         self.visitors = 0
@@ -96,15 +163,6 @@ class VisitedHost:
             self._idle_since = now
         return self._idle_since is not None and now - self._idle_since > LINGER_S
 
-    @property
-    def known(self) -> HostState:
-        """What the last owner knew, and what was learned of robots.txt since."""
-        return self._began
-
-    def learn(self, state: HostState) -> None:
-        """Take over what was learned of robots.txt."""
-        self._began = state
-
     def give_back(self) -> None:
         """Nothing of the queue will be visited under this lease."""
         self.returned += [waiting.id for waiting in self.queue]
@@ -120,7 +178,7 @@ class VisitedHost:
             visits=self.visits,
             retries=self.retries,
             returned=self.returned,
-            state=self.clock.state(msgspec.structs.replace(self._began, cookies=cookies)),
+            state=self.clock.state(msgspec.structs.replace(self.site.known, cookies=cookies)),
             release=release,
         )
         self.visits, self.retries, self.returned = [], [], []

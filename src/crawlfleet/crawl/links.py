@@ -21,6 +21,7 @@ from crawlfleet.core.scope import (
     Refusal,
     Territory,
 )
+from crawlfleet.core.splitting import queue_of
 from crawlfleet.core.traps import Variants
 from crawlfleet.model.frontier import Link
 
@@ -58,8 +59,11 @@ class Links:
         territory: Territory,
         variants: Variants,
         *,
+        parts: int = 1,
         remembered: int = REMEMBERED,
     ) -> None:
+        """`parts` are those of each host."""
+        self._parts = parts
         self._canonical = canonical
         self._territory = territory
         self._variants = variants
@@ -81,7 +85,8 @@ class Links:
         canonical = self._canonical.canonical(url)
         if canonical is None:
             return NOT_OF_THE_WEB
-        return Link(fingerprint(canonical), canonical, host_key(canonical))
+        id = fingerprint(canonical)
+        return Link(id, canonical, queue_of(host_key(canonical), id, self._parts))
 
     def resolve(self, base_url: str, raw_hrefs: Iterable[str]) -> list[Link]:
         """The links of the page at `base_url` that belong to the crawl, each once, in order."""
@@ -204,6 +209,8 @@ class Links:
         id = fingerprint(url)
         if "?" in url and not self._variants.admits(url.partition("?")[0], id):
             return TOO_MANY_VARIANTS
+        if self._parts > 1:
+            host = queue_of(host, id, self._parts)
         return _new(Link, (id, url, host, 0))
 
     def _forget(self) -> None:

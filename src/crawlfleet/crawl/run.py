@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.core.scope import Refusal
+from crawlfleet.crawl.admittance import NoLedger
 from crawlfleet.crawl.assembly import checked, engine_of, fetcher_of, links_of
 from crawlfleet.crawl.crew import Crew
 from crawlfleet.crawl.desk import Figures
@@ -117,7 +118,16 @@ class Crawl:
         self._hosts_at_end: Sequence[HostFigures] | None = None
         self._asked_others = 0.0
         self._parameters = parameters
-        self._seeds, _ = checked(parameters)
+        self._parts = (parameters.split_hosts or 1) if self._is_shard else 1
+        """Of each host; of a shard, as it was decided when the crawl was divided."""
+        if self._parts > 1 and ledger is None:
+            raise NoLedger(
+                "this crawl was begun with hosts that several workers visit at once "
+                f"(`split_hosts`: {self._parts}), which only the fleet's ledger can keep within "
+                "their limits, and there is none: set `ledger` at the masters, or submit the crawl "
+                "anew with `split_hosts: 1`"
+            )
+        self._seeds, _ = checked(parameters, parts=self._parts)
         self._frontier = frontier
         self._sinks = sinks
         self._now = now
@@ -248,6 +258,7 @@ class Crawl:
             revisiting=self._round > 1,
             now=self._now,
             ledger=self._ledger,
+            parts=self._parts,
         )
         try:
             with crawling():

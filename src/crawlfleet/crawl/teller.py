@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.core.splitting import host_of
 from crawlfleet.crawl.desk import Figures, HostMeasure, Pausing
 from crawlfleet.crawl.run import Progress, Summary
 from crawlfleet.model.crawl import FETCHED, Outcome
@@ -124,7 +125,7 @@ class Teller:
         self, books: Sequence[HostFigures], measures: Mapping[str, HostMeasure], now: float
     ) -> tuple[HostReport, ...]:
         """Those that are in the way: resting ones first, then those with errors, then slow ones."""
-        known = {each.host: each for each in books}
+        known = _whole(books)
         slowest = sorted(measures, key=lambda host: -_latency_ms(measures[host]))[:MOST_HOSTS]
         names = [*known, *(host for host in slowest if host not in known)]
         reports = [self._host(name, known.get(name), measures.get(name), now) for name in names]
@@ -146,6 +147,23 @@ class Teller:
             rests_until=rests,
             why=pause.why[:LONGEST_TEXT] if pause and rests else "",
         )
+
+
+def _whole(books: Sequence[HostFigures]) -> dict[str, HostFigures]:
+    """The hosts of a frontier, those that are split put together again."""
+    whole: dict[str, HostFigures] = {}
+    for each in books:
+        host = host_of(each.host)
+        if (other := whole.get(host)) is not None:
+            each = msgspec.structs.replace(
+                each,
+                waiting=each.waiting + other.waiting,
+                leased=each.leased + other.leased,
+                done=each.done + other.done,
+                next_at=max(each.next_at, other.next_at),
+            )
+        whole[host] = each
+    return whole
 
 
 def _latency_ms(measure: HostMeasure) -> float:

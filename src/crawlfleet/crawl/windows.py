@@ -29,6 +29,7 @@ class GrantedKey:
         "_end_wall",
         "_entered_at",
         "_last_start",
+        "_most",
         "_permits",
         "_start",
         "hosts",
@@ -52,6 +53,7 @@ class GrantedKey:
         self.end()
         self._delay_s = 0.0
         self._permits = 0
+        self._most = 0
 
     @property
     def is_held(self) -> bool:
@@ -87,9 +89,21 @@ class GrantedKey:
         at = max(self._start, max(self._last_start, self._entered_at) + self._delay_s)
         return None if at >= self._end else at - now
 
+    def need(self, permits: int) -> None:
+        """There is use for so many, those that are taken included; 0 is any number."""
+        self._most = max(permits, self.in_flight) if permits else 0
+
+    def terms(self, terms: Terms) -> Terms:
+        """As they are asked for now. What is not asked for any more is not used any more."""
+        if self._most:
+            self._permits = min(self._permits, self._most)
+            terms = Terms(terms.key, terms.delay_s, terms.concurrency, self._most)
+        return terms
+
     def needs_window(self, now: float) -> bool:
-        """Whether a window must be asked for now, so that there is one in time."""
-        if now >= self._end:
+        """Whether a window must be asked for now: so that there is one in time, with all the
+        permits that there is use for, or since others could use some of them."""
+        if now >= self._end or (self._most and self._most != self._permits):
             return True
         renew_at = self._begun_at + (self._end - self._begun_at) * RENEW_AT
         resting = max(self._last_start, self._entered_at) + self._delay_s >= self._end
@@ -151,6 +165,7 @@ class GrantedHost:
         "known_until",
         "name",
         "paused_until",
+        "room",
         "waiters",
     )
 
@@ -158,6 +173,8 @@ class GrantedHost:
         self.name = name
         self.delay_s = terms[0].delay_s
         """Of the host's own clock, now."""
+        self.room = 0
+        """Requests at once that there is use for, where others visit parts of the host; else 0."""
         self.waiters = 0
         self.ask_at = -math.inf
         self.paused_until = -math.inf
@@ -232,6 +249,9 @@ class GrantedHost:
         """Whether windows are to be asked for."""
         if now < self.ask_at or now < self.paused_until:
             return False
+        for key in self._keys:
+            # Those of a domain or an address serve all of its hosts that are visited here.
+            key.need(self.room * key.hosts)
         key = self._keys[0]
         busy = self.waiters or key.in_flight or (key.is_held and key.is_used(now))
         return bool(busy) and any(key.needs_window(now) for key in self._keys)
@@ -240,8 +260,9 @@ class GrantedHost:
         self.ask_at = now + ASK_EVERY_S
         own = self._terms[0]
         delay_s = max(own.delay_s, self.delay_s)
-        first = Terms(own.key, delay_s, own.concurrency)
-        return Want(host=self.name, keys=(first, *self._terms[1:]), waiting=max(self.waiters, 1))
+        asked = (Terms(own.key, delay_s, own.concurrency), *self._terms[1:])
+        keys = tuple(key.terms(each) for key, each in zip(self._keys, asked, strict=True))
+        return Want(host=self.name, keys=keys, waiting=max(self.waiters, 1))
 
     def refuse(self, refusal: Refused, now: float) -> None:
         """Not now."""

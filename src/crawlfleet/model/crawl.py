@@ -235,6 +235,11 @@ class CrawlParameters(Part, frozen=True, kw_only=True):
     """Where items go; on a fleet to the master's storage when none is named."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     """So many workers share the crawl."""
+    split_hosts: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    """Into how many parts, at most, the URLs of a host are divided on a fleet, so that several
+    workers visit it at once, together within its limits; 1 leaves each host to one worker at a
+    time. By itself a host is divided where it may be asked for several pages at once and without a
+    delay, if the crawl begins on fewer hosts than it has `workers`."""
     frontier: Literal["master", "node", "redis"] | None = None
     """Where a crawl on a fleet keeps its books: at the master, so that it goes on elsewhere when
     its node is gone, in the fleet's Redis, where many nodes reach them by themselves, or on the

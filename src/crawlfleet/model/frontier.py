@@ -5,11 +5,14 @@ Tuples where there are many of them: a page has dozens of links. The id of a URL
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from crawlfleet.model.crawl import Outcome
+
+PART: Final = "#"
+"""Between a host key and the number of one of its parts, in the name of a queue."""
 
 
 class Link(NamedTuple):
@@ -18,7 +21,8 @@ class Link(NamedTuple):
     id: int
     url: str
     host: str
-    """The host key: what one queue and one politeness clock is for (`https://shop.example`)."""
+    """The queue that it waits in: its host key (`https://shop.example`), or a part of that where
+    the crawl splits hosts (`https://shop.example#3`). Of a frontier's methods, `host` is this."""
     priority: int = 0
     """Higher goes first within a host; equal ones in order of discovery. From -128 to 127; what
     lies beyond is cut to that."""

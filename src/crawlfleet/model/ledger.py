@@ -13,7 +13,7 @@ DOMAIN: Final = "domain:"
 ADDRESS: Final = "address:"
 
 
-class Terms(msgspec.Struct, frozen=True, gc=False):
+class Terms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How a crawl would treat a key, were it alone."""
 
     key: str
@@ -21,6 +21,9 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     """Between the starts of two requests."""
     concurrency: int
     """Requests at once."""
+    most: int = 0
+    """Of these, so many are of use to the one who asks: others of its crawl make the rest. 0 is all
+    of them."""
 
 
 class Want(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -95,6 +95,9 @@ class SegmentReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     verdict: Verdict
     message: str = ""
+    is_ended: bool = False
+    """With `stale`: whether the run was ended by others, who have settled what counts of it. The
+    execution did nothing wrong, and the next one goes on."""
 
 
 class OutputSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.bundle import BundleCall, BundleReply
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
@@ -27,7 +28,7 @@ from crawlfleet.model.messages import (
 )
 from crawlfleet.model.output import Segment, SegmentReply, SegmentUpload, Stream
 from crawlfleet.model.secret import SecretCall, SecretReply
-from crawlfleet.model.task import TaskError
+from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.lock import Lock
 
@@ -53,6 +54,13 @@ class Context(Protocol):
         of the project. It is renewed while the block runs, and free when it ends, or `lease_s`
         after the process died. Who will not wait longer than `wait_s` gets `LockBusy`."""
         ...
+
+
+class RunCutOff(CrawlfleetError):
+    """Others have settled what counts of this execution's output, and no more is taken: the next
+    attempt goes on from there. That this one came to nothing is not its fault."""
+
+    error_class: ClassVar = ErrorClass.LOST
 
 
 Obey = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
@@ -81,7 +89,8 @@ class CrawlContext(Context, Protocol):
 
     async def keep(self, stream: Stream, segment: Segment, data: bytes) -> None:
         """Have a piece of output kept by the master; durable there when this returns, however
-        long that takes. Raises `SinkUnusable` when it is not taken."""
+        long that takes. Raises `SinkUnusable` when it is not taken, and `RunCutOff` when nothing
+        of this execution is any more."""
         ...
 
     keeps_frontiers: bool
@@ -212,8 +221,17 @@ class ExecutorPool(Protocol):
         """Pass on an order to what runs; whether there is anybody who could obey."""
         ...
 
-    def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
-        """Say that a segment is kept, or why it is not taken; nobody may be there to hear it."""
+    def confirm(
+        self,
+        execution_id: str,
+        stream: Stream,
+        sequence: int,
+        refusal: str = "",
+        *,
+        is_ended: bool = False,
+    ) -> None:
+        """Say that a segment is kept, or why it is not taken: for this once, or since the run
+        `is_ended`. Nobody may be there to hear it."""
         ...
 
     def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:

@@ -113,7 +113,15 @@ class SleepingPool:
     def order(self, order: ExecutionOrder) -> bool:
         return False
 
-    def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
+    def confirm(
+        self,
+        execution_id: str,
+        stream: Stream,
+        sequence: int,
+        refusal: str = "",
+        *,
+        is_ended: bool = False,
+    ) -> None:
         """Nothing here has output."""
 
     def answer(self, execution_id: str, number: int, data: bytes, refusal: str = "") -> None:

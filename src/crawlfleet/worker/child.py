@@ -26,7 +26,7 @@ from crawlfleet.model.lock import LONGEST_LEASE_S, SHORTEST_LEASE_S
 from crawlfleet.model.output import Segment, Stream
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.ports.execution import Executor, Measured, Obey
+from crawlfleet.ports.execution import Executor, Measured, Obey, RunCutOff
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.worker import leash, pipe
 from crawlfleet.worker.inquiring import Inquirer, ServedLedger, ServedLocks
@@ -83,7 +83,7 @@ class ChildContext:
         self._reported_at = float("-inf")
         self._obey: Obey = _refuse_orders
         self._obeyed: set[int] = set()
-        self._kept: dict[tuple[Stream, int], asyncio.Future[str]] = {}
+        self._kept: dict[tuple[Stream, int], asyncio.Future[pipe.Kept]] = {}
         self._asked: dict[int, asyncio.Future[pipe.Told]] = {}
         self._questions = 0
         self.inquirer = Inquirer(start.execution_id, replies, takes)
@@ -138,17 +138,17 @@ class ChildContext:
                     execution_id=self._execution_id, stream=stream, segment=segment, data=data
                 )
             )
-            refusal = await answer
+            kept = await answer
         finally:
             del self._kept[key]
-        if refusal:
-            raise SinkUnusable(refusal)
+        if kept.refusal:
+            raise (RunCutOff if kept.is_ended else SinkUnusable)(kept.refusal)
 
     def hear(self, kept: pipe.Kept) -> None:
         """What became of a segment."""
         answer = self._kept.get((kept.stream, kept.sequence))
         if answer is not None and not answer.done():
-            answer.set_result(kept.refusal)
+            answer.set_result(kept)
 
     async def ask_frontier(self, data: bytes) -> bytes:
         if not self.keeps_frontiers:

@@ -155,7 +155,13 @@ class Conversation:
             partial(self._keep, upload), heard, "the crawl waits to hand over its output"
         )
         sequence = upload.segment.sequence
-        self._pool.confirm(upload.execution_id, upload.stream, sequence, answer.refusal)
+        self._pool.confirm(
+            upload.execution_id,
+            upload.stream,
+            sequence,
+            answer.refusal,
+            is_ended=answer.is_ended,
+        )
 
     async def _ask(self, call: FrontierCall, heard: Heard, number: int) -> None:
         answer = await self._insist(
@@ -168,7 +174,8 @@ class Conversation:
         if reply.verdict is Verdict.KEPT:
             return _Answer()
         if reply.verdict is Verdict.STALE:
-            return _Answer(refusal=f"the master does not take output: {reply.message}")
+            refusal = f"the master does not take output: {reply.message}"
+            return _Answer(refusal=refusal, is_ended=reply.is_ended)
         return reply.message
 
     async def _frontier(self, call: FrontierCall) -> "_Answer | str":
@@ -207,3 +214,4 @@ class _Answer(NamedTuple):
 
     data: bytes = b""
     refusal: str = ""
+    is_ended: bool = False

@@ -105,6 +105,9 @@ class Kept(Order, frozen=True, kw_only=True):
     stream: Stream
     sequence: int
     refusal: str = ""
+    is_ended: bool = False
+    """Of a refusal: whether others have settled what counts of this run, so that the execution may
+    as well end, with `lost`; the next attempt goes on from there."""
 
 
 class Told(Order, frozen=True, kw_only=True):

@@ -237,7 +237,15 @@ class ProcessPool:
             )
         )
 
-    def confirm(self, execution_id: str, stream: Stream, sequence: int, refusal: str = "") -> None:
+    def confirm(
+        self,
+        execution_id: str,
+        stream: Stream,
+        sequence: int,
+        refusal: str = "",
+        *,
+        is_ended: bool = False,
+    ) -> None:
         child = self._at_work.get(execution_id)
         if child is not None:
             child.tell(
@@ -246,6 +254,7 @@ class ProcessPool:
                     stream=stream,
                     sequence=sequence,
                     refusal=refusal,
+                    is_ended=is_ended,
                 )
             )
 

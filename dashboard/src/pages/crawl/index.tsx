@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { call } from "../../api/client";
-import { crawl as crawlQuery, executions, isOver, queryClient } from "../../api/queries";
+import { crawl as crawlQuery, crawlWork, executions, isOver, queryClient } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { CrawlView } from "../../generated/api";
 import { useT } from "../../i18n";
@@ -135,12 +135,50 @@ function Tiles({ crawl }: { crawl: CrawlView }) {
   );
 }
 
-function Log({ id }: { id: string }) {
+function LastLog({ id }: { id: string }) {
   const attempts = useQuery({ ...executions(id), refetchInterval: 5000 });
   return (
+    <Loaded of={attempts}>
+      {({ items }) => <LogView executionId={items.at(-1)?.id ?? null} />}
+    </Loaded>
+  );
+}
+
+/** The log of the crawl; of one that several share, that of each shard. */
+function Log({ crawl }: { crawl: CrawlView }) {
+  const t = useT();
+  const [search, change] = useSearch();
+  const work = useQuery(crawlWork(crawl.task_id, crawl.state));
+  return (
     <Card>
-      <Loaded of={attempts}>
-        {({ items }) => <LogView executionId={items.at(-1)?.id ?? null} />}
+      <Loaded of={work}>
+        {({ shards = [] }) => {
+          const asked = search.get("shard");
+          const chosen = shards.find((each) => String(each.shard) === asked) ?? shards[0];
+          if (shards.length < 2 || !chosen) return <LastLog id={crawl.task_id} />;
+          return (
+            <div className="stack tight">
+              <div className="row wrap">
+                <select
+                  className="select auto"
+                  aria-label={t("work.shard")}
+                  value={String(chosen.shard)}
+                  onChange={(event) => change({ shard: event.target.value })}
+                >
+                  {shards.map((each) => (
+                    <option key={each.task_id} value={String(each.shard)}>
+                      {t("work.shardNumber", { n: each.shard })} · {each.state}
+                    </option>
+                  ))}
+                </select>
+                <Link to={`/tasks/${encodeURIComponent(chosen.task_id)}?tab=log`}>
+                  {t("crawl.allAttempts")}
+                </Link>
+              </div>
+              <LastLog key={chosen.task_id} id={chosen.task_id} />
+            </div>
+          );
+        }}
       </Loaded>
     </Card>
   );
@@ -186,7 +224,7 @@ function Shown({ crawl }: { crawl: CrawlView }) {
           ) : tab === "url" ? (
             <UrlLookUp id={crawl.task_id} />
           ) : tab === "log" ? (
-            <Log id={crawl.task_id} />
+            <Log crawl={crawl} />
           ) : crawl.figures ? (
             <Figures figures={crawl.figures} />
           ) : (

@@ -30,9 +30,12 @@ from crawlfleet.model.frontier import (
     UrlRecord,
     Waiting,
 )
+from crawlfleet.telemetry import Component, logger
 
 if TYPE_CHECKING:
     from crawlfleet.backends.frontier.table import ExactSeen
+
+log = logger(Component.DEDUP)
 
 PORTION: Final = 64
 """URLs of a host that are read at once, or as many as are asked for."""
@@ -312,6 +315,12 @@ class Books:
         self._hosts |= intake.new_hosts
         self._next_place += len(intake.found)
         self._seen.update(intake.known)
+        if isinstance(self._seen, BloomSeen) and self._seen.is_nearly_full():
+            log.warning(
+                "dedup filter is nearly full; a further stage of twice its size is added",
+                frontier=self._tables.name,
+                urls=len(self._seen),
+            )
         if isinstance(self._seen, FewSeen) and len(self._seen) > FEW:
             few, self._seen = self._seen, _empty(len(self._seen))
             self._seen.update(few)
@@ -392,6 +401,7 @@ class Books:
         else:
             bloom = self._seen = BloomSeen(self._rules.dedup_capacity, tables.stages())
             bloom.add(id for (id,) in tables.ids_after(self._filtered))
+            bloom.is_nearly_full()  # that was told in an earlier life
             for number, count in tables.url_counts().items():
                 numbered[number].done = count
         for host in numbered:

@@ -20,6 +20,8 @@ FIRST_ERROR: Final = 4e-5
 """Of the first stage; each further one has half of that, so that all together stay below 8e-5."""
 GROWTH: Final = 2
 """Each stage holds so many times what the one before holds."""
+NEARLY_FULL: Final = 0.9
+"""Of a stage: from then on people may want to know that a larger one is added."""
 LEAST: Final = 1000
 spread: Final = 0x1E37_79B9_7F4A_7C15.__mul__
 """The 64 bits of a fingerprint as a number of 125, which is what rbloom wants for a hash. A method
@@ -73,6 +75,8 @@ class BloomSeen:
     """
 
     def __init__(self, capacity: int, saved: Iterable[tuple[int, int, bytes]] = ()) -> None:
+        self.told_of = 0
+        """How many stages people were told of, since they were nearly full."""
         self._first = max(capacity, LEAST)
         self.stages: list[Stage] = []
         for room, held, bits in saved:
@@ -111,6 +115,13 @@ class BloomSeen:
 
     def __len__(self) -> int:
         return sum(stage.held for stage in self.stages)
+
+    def is_nearly_full(self) -> bool:
+        """Whether the last stage has come so far; said once of each."""
+        last = self.stages[-1]
+        reached = len(self.stages) - (last.held < NEARLY_FULL * last.capacity)
+        is_news, self.told_of = reached > self.told_of, max(reached, self.told_of)
+        return is_news
 
     @property
     def error(self) -> float:

@@ -115,12 +115,15 @@ class Tables:
         self._connection = connection
         self._queued = QUEUED
         self.execute = connection.execute
+        self.name = ""
+        """What messages call the file."""
 
     def prepare(self, rules: FrontierRules, name: str) -> None:
         """Create the tables, or see that those which are there can go on by these rules.
 
-        Raises `ConfigError`; `name` is what the message calls the file.
+        Raises `ConfigError`; `name` is what messages call the file.
         """
+        self.name = name
         (mark,) = self.execute("PRAGMA application_id").fetchone()
         (version,) = self.execute("PRAGMA user_version").fetchone()
         if not self.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:

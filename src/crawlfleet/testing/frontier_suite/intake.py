@@ -1,6 +1,7 @@
 """What is taken in, in which order it comes, and what is said of it."""
 
 from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.frontier import PART
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.testing.frontier_suite.harness import (
     NOW,
@@ -183,3 +184,20 @@ class IntakeTests(Harness):
         (one,) = (await lease(frontier)).values()
         assert one.host == f"https://{awkward}"
         assert paths(one) == [awkward]
+
+    @on_frontier()
+    async def test_parts_of_a_host_are_queues_of_their_own(self, frontier: Frontier) -> None:
+        parts = [f"{A}{PART}{number}" for number in range(3)]
+        found = [link(f"{n}")._replace(host=parts[n % 3]) for n in range(9)]
+        assert await frontier.add(found, NOW) == 9
+        assert await frontier.add(found, NOW) == 0
+        given = await lease(frontier)
+        assert {*given} == {*parts}
+        for number, part in enumerate(parts):
+            urls = [waiting.url for waiting in given[part].urls]
+            assert urls == [f"{A}/{n}" for n in range(number, 9, 3)]
+            await commit(frontier, given[part], *(visit(url.rpartition("/")[2]) for url in urls))
+        record = await frontier.record(link("4").id)
+        assert record is not None
+        assert (record.url, record.status) == (f"{A}/4", "done")
+        assert (await frontier.counts()).outstanding == 0

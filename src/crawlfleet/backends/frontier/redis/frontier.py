@@ -250,7 +250,8 @@ class RedisFrontier:
         if warned:
             self._warn(partition)
         if outgoing and not refused:
-            await hand_over(partitions, partition, self._told)
+            pages = {id_bytes(visit.id) for part in commit.hosts for visit in part.visits}
+            await hand_over(partitions, partition, self._told, pages)
         return [host.decode() for host in refused]
 
     async def forget(self, worker: str) -> None:

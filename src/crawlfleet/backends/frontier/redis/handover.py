@@ -6,7 +6,7 @@ too.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -45,9 +45,13 @@ async def taken_in(
 
 
 async def hand_over(
-    partitions: Sequence[Partition], first: Partition, told: "Told | None" = None
+    partitions: Sequence[Partition],
+    first: Partition,
+    told: "Told | None" = None,
+    pages: Collection[bytes] = (),
 ) -> None:
-    """Hand over all messages of a partition, and what comes of that."""
+    """Hand over all messages of a partition, and what comes of that. Of the links of these pages
+    it is noted that they were `told`."""
     waiting = [first]
     while waiting:
         partition = waiting.pop()
@@ -64,7 +68,7 @@ async def hand_over(
                     waiting.append(partitions[number])
             if told is not None:
                 for message in messages:
-                    told.note(message)
+                    told.note(message, pages)
             gone, messages, count = await partition.outgoing(
                 handed=gone + len(messages), most=AT_ONCE
             )
@@ -95,9 +99,24 @@ def _number(message: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(message[at + 1 : end]), end
 
 
+def _after(message: bytes, at: int) -> int:
+    """Where a text of msgpack ends."""
+    kind = message[at]
+    if 0xA0 <= kind < 0xC0:
+        return at + 1 + kind - 0xA0
+    head = {0xD9: 1, 0xDA: 2, 0xDB: 4}[kind]
+    return at + 1 + head + int.from_bytes(message[at + 1 : at + 1 + head])
+
+
 class Told:
-    """Which links other partitions were told of, and at what depth: most are met again and again,
-    and need not be told again unless they are nearer. Bounded: what is forgotten is told again."""
+    """Which links other partitions were told of by this writer, and at what depth: most are met
+    again and again, and need not be told again unless they are nearer. Bounded: what is forgotten
+    is told again.
+
+    Only by this writer: what another one has told is gone with its steps when the crawl is restored
+    from a checkpoint in which they do not count, and steps of this one that do count would lack
+    it.
+    """
 
     MOST: Final = 100_000
 
@@ -105,13 +124,18 @@ class Told:
         self._depths: dict[int, int] = {}
         self.depth_of = self._depths.get
 
-    def note(self, message: bytes) -> None:
-        """That partition has it now."""
+    def note(self, message: bytes, pages: Collection[bytes]) -> None:
+        """That partition has it now; it counts if the link is of one of these pages."""
         if message[0] == PACKED:
             return
         _, kind = _number(message, 1)
         if message[kind : kind + 2] == LINK:
             depth, id = _number(message, kind + 2)
+            at = _after(message, _after(message, id + 9))  # behind the URL and its host
+            for _ in ("rank", "hops", "partition"):
+                _, at = _number(message, at)
+            if message[at + 1 : at + 9] not in pages:
+                return
             if len(self._depths) >= self.MOST:
                 self._depths.clear()
             # An id is a string of 8 bytes behind its head.

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.model.frontier import HostFigures, Link, UrlRecord, Waiting
+from crawlfleet.model.frontier import PART, HostFigures, Link, UrlRecord, Waiting
 
 HEAD: Final = struct.Struct("<BHBBH5sIdH8sB3s")
 TAIL: Final = struct.Struct("<ddHB")
@@ -79,7 +79,7 @@ class Kept(NamedTuple):
     note: str = ""
 
     def url(self, host: str) -> str:
-        return host + self.tail if self.is_tail else self.tail
+        return _whole(host, self.tail) if self.is_tail else self.tail
 
     def shown(self, id: int, host: str, found_on: str | None) -> UrlRecord:
         """As people are told of it; `found_on` is the page that led here."""
@@ -132,12 +132,17 @@ def waiting(host: str, given: Sequence[bytes | None]) -> Waiting:
     text = record[HEAD.size : HEAD.size + int.from_bytes(length, "little")].decode()
     return Waiting(
         id_of(id),
-        host + text if left_out else text,
+        _whole(host, text) if left_out else text,
         depth,
         attempts + 1,
         hops,
         None if validator is None else validator.decode(),
     )
+
+
+def _whole(queue: str, tail: str) -> str:
+    """The URL with this tail, of the host that a queue is of."""
+    return queue.partition(PART)[0] + tail
 
 
 def host_figures(name: str, packed: bytes) -> HostFigures:

@@ -57,8 +57,9 @@ end
 local function take_in(link, depth, hops, from, page, at)
   local id, url, name, rank = link[1], link[2], link[3], link[4]
   local host = host_of(name, true)
-  local left_out = string.sub(url, 1, #name) == name
-  local text = left_out and string.sub(url, #name + 1) or url
+  local length = (string.find(name, '#', 1, true) or #name + 1) - 1 -- of the host without its part
+  local left_out = string.sub(url, 1, length) == string.sub(name, 1, length)
+  local text = left_out and string.sub(url, length + 1) or url
   bump('place', 1)
   put(id, struct.pack('<BHBBHI5I4dHc8BI3', WAITING, math.min(depth, 65535), rank,
     math.min(hops, 255), 0, num('place'), host.number, at, from, page, left_out and 1 or 0, #text) .. text)
