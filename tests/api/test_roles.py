@@ -136,12 +136,14 @@ def allowed(method: str, path: str) -> set[str]:
         return operators | nodes | {"shop's operator", "another project's operator"}
     if path.endswith((":unregister", ":drain", "{device_id}/status")):
         return operators | {"node token"}
-    readers = {"viewer"} if method == "GET" else set()
+    # What only looks at what it is sent changes nothing either.
+    reads = method == "GET" or path.endswith(":validate")
+    readers = {"viewer"} if reads else set()
     if (method, path) == ("GET", "/api/v1/nodes/{node_id}"):
         readers.add("node token")
     if not is_fleet_wide(method, path):
         operators |= {"shop's operator", "another project's operator"}
-        readers |= {"shop's viewer", "another project's viewer"} if method == "GET" else set()
+        readers |= {"shop's viewer", "another project's viewer"} if reads else set()
     return operators | readers
 
 

@@ -1,6 +1,6 @@
 """/api/v1/runs"""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
@@ -27,7 +27,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Only those of this project."""
     workflow_id: str | None = None
     """Only those of this workflow."""
-    status: Literal["running", "cancelling", "completed", "failed", "cancelled"] | None = None
+    status: str | None = None
     """Only those in this state."""
     cursor: str | None = None
     """The `next_cursor` of the page before."""
@@ -56,13 +56,21 @@ async def find(call: Call) -> RunPage:
     wanted = RunFilter(
         project_id=own if own is not None else query.project_id,
         workflow_id=query.workflow_id,
-        status=None if query.status is None else RunStatus(query.status),
+        status=_state(query.status),
     )
     found = await call.control.workflows.find_runs(wanted, after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return RunPage(
         items=[present_run(each) for each in page],
         next_cursor=page[-1].id if len(found) > len(page) else None,
+    )
+
+
+def _state(text: str | None) -> RunStatus | None:
+    if text is None or text in {*RunStatus}:
+        return None if text is None else RunStatus(text)
+    raise invalid(
+        "status", "is not a state of runs", f"use one of {', '.join(RunStatus)}", text[:40]
     )
 
 

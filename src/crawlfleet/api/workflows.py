@@ -25,8 +25,6 @@ from crawlfleet.model.workflow_views import (
     WorkflowView,
 )
 
-Number = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
-
 
 class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filters, and which page."""
@@ -42,8 +40,8 @@ class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class VersionQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    version: Number | None = None
-    """Which version; the newest when not set."""
+    version: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
+    """Which version; 0 is the newest."""
 
 
 class VersionsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,7 +137,7 @@ async def get(call: Call) -> WorkflowView:
 
 async def document(call: Call) -> VersionView:
     query: VersionQuery = call.query
-    version = await call.control.workflows.version(_id(call), query.version)
+    version = await call.control.workflows.version(_id(call), query.version or None)
     return present_version(version, whole=True)
 
 
