@@ -16,10 +16,10 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from crawlfleet.model.task import ErrorClass
-from crawlfleet.worker.process import command_line
+from crawlfleet.ports.installing import InstallFailed
 
 PASSED_ON: Final = re.compile(
     r"PATH|HOME|LANG|LC_\w+|TMPDIR|TZ|NETRC|XDG_\w+|SSL_CERT_\w+|UV_\w+"
@@ -42,40 +42,26 @@ _WRONG: Final = re.compile(
 )
 
 
-class InstallFailed(Exception):
-    """The packages are not there; `error_class` says whether trying again can help."""
-
-    def __init__(self, message: str, error_class: ErrorClass, details: str = "") -> None:
-        super().__init__(message)
-        self.error_class = error_class
-        self.details = details
-
-
-class Install(Protocol):
-    """Makes a virtual environment with packages."""
-
-    async def __call__(
-        self, requirements: Sequence[str], venv: Path, tell: Callable[[str], None]
-    ) -> None:
-        """Raises `InstallFailed`; when cancelled, nothing of it runs any more."""
-        ...
-
-
 def find_uv() -> str | None:
     """The program, beside this Python or on the path."""
     beside = Path(sys.executable).with_name("uv")
     return str(beside) if beside.is_file() else shutil.which("uv")
 
 
-class UvInstall:
-    """Implements `Install`."""
+Leash = Callable[[Sequence[str]], Sequence[str]]
+"""A command line as one that dies with this process."""
 
-    def __init__(self, *, uv: str | None, timeout_s: float) -> None:
+
+class UvInstall:
+    """Implements `crawlfleet.ports.installing.Install`."""
+
+    def __init__(self, *, uv: str | None, timeout_s: float, leash: Leash = tuple) -> None:
         self._uv = uv
         self._timeout_s = timeout_s
+        self._leash = leash
 
     async def __call__(
-        self, requirements: Sequence[str], venv: Path, tell: Callable[[str], None]
+        self, requirements: Sequence[str], venv: str, tell: Callable[[str], None]
     ) -> None:
         if self._uv is None:
             raise InstallFailed(
@@ -84,7 +70,7 @@ class UvInstall:
             )
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._make(self._uv, requirements, venv, tell)
+                await self._make(self._uv, requirements, Path(venv), tell)
         except TimeoutError:
             raise InstallFailed(
                 f"it took longer than {self._timeout_s:g} s (`worker.install_timeout_s`)",
@@ -96,24 +82,21 @@ class UvInstall:
     ) -> None:
         # Relocatable, since it is made under another name than it has later.
         made = (uv, "venv", "--quiet", "--relocatable", "--python", sys.executable, str(venv))
-        await _run(made, venv.parent, tell)
+        await _run(self._leash(made), venv.parent, tell)
         if not requirements:
             return
         wanted = venv.parent / "requirements.txt"
         wanted.write_text("".join(f"{each}\n" for each in requirements))
         tell(f"installing {', '.join(requirements)}"[:500])
-        await _run(
-            (
-                *(uv, "pip", "install", "--python", str(venv / "bin" / "python")),
-                # Copies: whoever spoils a file spoils nobody else's.
-                *("--no-build", "--link-mode", "copy", "--no-progress"),
-                # Also where a `uv.toml` of the machine says otherwise.
-                "--no-compile-bytecode",
-                *("--color", "never", "-r", str(wanted)),
-            ),
-            venv.parent,
-            tell,
+        installed = (
+            *(uv, "pip", "install", "--python", str(venv / "bin" / "python")),
+            # Copies: whoever spoils a file spoils nobody else's.
+            *("--no-build", "--link-mode", "copy", "--no-progress"),
+            # Also where a `uv.toml` of the machine says otherwise.
+            "--no-compile-bytecode",
+            *("--color", "never", "-r", str(wanted)),
         )
+        await _run(self._leash(installed), venv.parent, tell)
 
 
 def variables(parent: Mapping[str, str]) -> dict[str, str]:
@@ -127,7 +110,7 @@ async def _run(command: Sequence[str], folder: Path, tell: Callable[[str], None]
     """Run it to its end, and pass on what it says. Raises `InstallFailed`."""
     try:
         child = await asyncio.create_subprocess_exec(
-            *command_line(command),  # it dies with this agent
+            *command,
             cwd=folder,
             env=variables(os.environ),
             stdin=asyncio.subprocess.DEVNULL,
@@ -136,7 +119,7 @@ async def _run(command: Sequence[str], folder: Path, tell: Callable[[str], None]
             start_new_session=True,
         )
     except OSError as error:
-        raise InstallFailed(f"{command[0]}: {error.strerror}", ErrorClass.ERROR) from None
+        raise InstallFailed(f"uv: {error.strerror}", ErrorClass.ERROR) from None
     lines: list[str] = []
     try:
         assert child.stdout is not None, "it was asked for"
