@@ -63,25 +63,27 @@ class Group:
         self._portions = portions
         self._is_live = is_live
 
-    def take(self, number: int) -> list[str]:
-        """The ids of the first tasks, in order; the queue keeps them until they are discarded."""
+    def take(self, number: int, *, beyond: int = 0) -> list[str]:
+        """The ids of the first tasks beyond so many, in order; the queue keeps them until they are
+        discarded."""
+        until = beyond + number
         if len(self._portions) == 1:
             lane, start, stop, _ = self._portions[0]
-            until = min(start + number, stop)
-            return [entry[1] for entry in lane.first(until, self._is_live)[start:]]
+            entries = lane.first(min(start + until, stop), self._is_live)
+            return [entry[1] for entry in entries[start + beyond :]]
         turns = []
         for lane, start, stop, served in self._portions:
-            until = min(start + number, stop)
-            entries = lane.first(until, self._is_live)[start:]
+            entries = lane.first(min(start + until, stop), self._is_live)[start:]
             turns += [(served + place, entry) for place, entry in enumerate(entries)]
         turns.sort()
-        return [entry[1] for _, entry in turns[:number]]
+        return [entry[1] for _, entry in turns[beyond:until]]
 
 
 class ReadyQueue:
-    """Tasks that wait for a node, in the order in which they should be placed."""
+    """Tasks of a project that wait for a node, in the order in which they should be placed."""
 
-    def __init__(self) -> None:
+    def __init__(self, project_id: str = "") -> None:
+        self.project_id = project_id
         self._ageing_s = USUAL_AGEING_S
         self._tasks: dict[str, _Waiting] = {}
         self._backlogs: dict[Requirement, Backlog] = {}
@@ -162,10 +164,9 @@ class ReadyQueue:
         lanes = backlog.bands[backlog.order[0]].values()
         return min(lane.first(1, self._is_live)[0] for lane in lanes)[1]
 
-    def longest_ready(self) -> float | None:
-        """When the task was made that has been in the queue for the longest time."""
-        first = next(iter(self._tasks.values()), None)
-        return None if first is None else first.created_at
+    def made_at(self, task_id: str) -> float:
+        """When a task that waits here was made."""
+        return self._tasks[task_id].created_at
 
     def groups(self, closed: set[int], *, ageing_s: float = USUAL_AGEING_S) -> Iterator[Group]:
         """What to place, first things first; nothing is removed from the queue.
