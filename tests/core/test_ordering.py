@@ -42,6 +42,18 @@ def test_equal_priorities_are_served_in_order_of_arrival_and_then_of_id() -> Non
     assert everything(queue) == ["b", "a", "c", "d"]
 
 
+def test_of_one_priority_the_nearest_deadline_comes_first() -> None:
+    queue = ReadyQueue()
+    queue.add("without", A, priority=5, created_at=NOW)
+    queue.add("far", A, priority=5, created_at=NOW + 1, deadline=NOW + 9000)
+    queue.add("soon", A, priority=5, created_at=NOW + 2, deadline=NOW + 300)
+    queue.add("now", A, priority=5, created_at=NOW + 3, deadline=NOW + 60)
+    queue.add("urgent", A, priority=6, created_at=NOW + 4)
+    queue.add("calm", A, priority=4, created_at=NOW, deadline=NOW + 1)
+    assert everything(queue) == ["urgent", "now", "soon", "without", "calm", "far"]
+    assert everything(queue, ageing_s=0)[:4] == ["urgent", "now", "soon", "far"]
+
+
 def test_waiting_for_the_ageing_time_is_worth_one_priority() -> None:
     queue = ReadyQueue()
     queue.add("patient", A, priority=5, created_at=NOW - 700)

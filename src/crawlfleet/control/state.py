@@ -445,5 +445,6 @@ class FleetState:
             created_at=task.created_at,
             category=task.categories[0] if task.categories else "",
             project_id=task.project_id,
+            deadline=task.deadline,
         )
         self.signals.dispatch.set()

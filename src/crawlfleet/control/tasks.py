@@ -188,6 +188,8 @@ class Tasks:
             if hasattr(task, name) and name not in {"idempotency_key", "dedup_key"}
         }
         fields["idempotency_key"] = request.idempotency_key
+        left = None if task.deadline is None else task.deadline - task.created_at
+        fields["deadline"] = left
         fields["bundle"] = None if task.bundle is None else str(task.bundle)
         if request.parameters != JSON_NULL:
             fields["parameters"] = request.parameters

@@ -38,13 +38,21 @@ class Lines:
         created_at: float,
         category: str = "",
         project_id: str = DEFAULT_PROJECT,
+        deadline: float | None = None,
     ) -> None:
         """Let a task wait; one that waits already is placed anew (its priority may differ)."""
         self._homes.pop(task_id, None)
         line = self._lines.get(project_id)
         if line is None:
             line = self._lines[project_id] = ReadyQueue(project_id)
-        line.add(task_id, requirement, priority=priority, created_at=created_at, category=category)
+        line.add(
+            task_id,
+            requirement,
+            priority=priority,
+            created_at=created_at,
+            category=category,
+            deadline=deadline,
+        )
         self._homes[task_id] = line
 
     def discard(self, task_id: str) -> None:

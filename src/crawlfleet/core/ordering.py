@@ -5,6 +5,10 @@ is worth one step of priority, and since all wait alike the rank never changes. 
 the same band (a tenth of `ageing_s`, at most a minute) count as equal: within a band tasks that
 ask for the same are placed together, and the categories take turns by how much each was served.
 Between bands, and among tasks of one band that ask for the same in one category, order is strict.
+
+A deadline counts as if the task had been made `ageing_s` before it: of two with a deadline the one
+comes first whose deadline does, both come before those that have none and are as young, and none
+gains more than a step of priority.
 """
 
 import heapq
@@ -33,6 +37,7 @@ class _Waiting(NamedTuple):
     category: str
     priority: int
     created_at: float
+    deadline: float | None
 
 
 class _Portion(NamedTuple):
@@ -104,6 +109,7 @@ class ReadyQueue:
         priority: int,
         created_at: float,
         category: str = "",
+        deadline: float | None = None,
     ) -> None:
         """Let a task wait; one that waits already is placed anew (its priority may differ)."""
         self.discard(task_id)
@@ -112,7 +118,8 @@ class ReadyQueue:
         if backlog is None:
             backlog = Backlog(requirement, self._additions)
             self._backlogs[requirement] = backlog
-        rank = created_at - priority * self._ageing_s
+        since = created_at if deadline is None else min(created_at, deadline - self._ageing_s)
+        rank = since - priority * self._ageing_s
         band = floor(rank / min(self._ageing_s / 10, WIDEST_BAND_S))
         backlog.lane(band, category).add((rank, task_id, self._additions))
         backlog.live += 1
@@ -120,7 +127,7 @@ class ReadyQueue:
             self._bands[band] = Band()
         self._bands[band].enter(category)
         self._tasks[task_id] = _Waiting(
-            self._additions, backlog, band, category, priority, created_at
+            self._additions, backlog, band, category, priority, created_at, deadline
         )
 
     def discard(self, task_id: str) -> None:
@@ -275,4 +282,5 @@ class ReadyQueue:
                 priority=task.priority,
                 created_at=task.created_at,
                 category=task.category,
+                deadline=task.deadline,
             )

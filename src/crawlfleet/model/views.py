@@ -57,6 +57,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content_features: dict[str, Any] = {}
     categories: tuple[str, ...] = ()
     timeout: float | None = None
+    deadline: datetime | None = None
+    """By when it should be done."""
     retry_policy: RetryPolicy | None = None
     """Only where it differs from the default."""
     idempotency_key: str | None = None
