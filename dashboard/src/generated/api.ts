@@ -1500,6 +1500,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/projects/{project_id}/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The quotas of a project, and what it has of them now
+         * @description What is used is what the live leases of the project hold; `waiting` is what waits for a node or for its time. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_quotas"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the quotas of a project, or its share of the fleet
+         * @description What is left out stays as it is, and `null` takes a limit away. A key that is bound to a project cannot change them. What runs goes on, also beyond a new limit. Role: **operator** or **admin**.
+         */
+        patch: operations["change_quotas"];
+        trace?: never;
+    };
     "/api/v1/projects/{project_id}/secrets": {
         parameters: {
             query?: never;
@@ -1538,6 +1562,26 @@ export interface paths {
          * @description What declares it and begins afterwards fails, and says so. Role: **operator** or **admin**.
          */
         post: operations["remove_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the quotas and shares of projects, in order of id
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_quotas"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4620,6 +4664,12 @@ export interface components {
             items: number;
         };
         /**
+         * Over
+         * @description What becomes of a task that is more than its project may have now.
+         * @enum {unknown}
+         */
+        Over: "queue" | "reject";
+        /**
          * Overlap
          * @description What happens at a due instant when as many tasks as may be are still at work.
          * @enum {unknown}
@@ -4793,6 +4843,78 @@ export interface components {
             /** @description Tasks that it must not go on with. */
             stop_tasks: string[];
             tasks: components["schemas"]["PulledTask"][];
+        };
+        /**
+         * QuotaHold
+         * @description A quota that holds a task back.
+         */
+        QuotaHold: {
+            limit: number;
+            /** @description What the task would add. */
+            needs: number;
+            quota: string;
+            use: number;
+        };
+        /**
+         * QuotaLine
+         * @description One quota of a project, and how much of it is used.
+         */
+        QuotaLine: {
+            /** @description `null` when there is no limit; never below zero. */
+            left: number | null;
+            /** @description `null` when there is none. */
+            limit: number | null;
+            /** @description `waiting`, `running`, `cpu_cores` or `memory_mb`. */
+            name: string;
+            use: number;
+        };
+        /** QuotaPage */
+        QuotaPage: {
+            items: components["schemas"]["QuotaView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * QuotaPatch
+         * @description What is to be changed; `null` takes a limit away, the rest stays.
+         */
+        QuotaPatch: {
+            /** @description Reserved for all of them together. */
+            cpu_cores?: number | null;
+            /** @description Reserved for all of them together. */
+            memory_mb?: number | null;
+            /** @description Nodes that have all of these labels are kept for this project; none when `null` or empty. */
+            nodes?: {
+                [key: string]: string;
+            } | null;
+            /** @description `queue`: what is more than the quotas allow waits; `reject`: it is refused. */
+            over?: components["schemas"]["Over"];
+            /** @description Executions that hold a node's resources. */
+            running?: number | null;
+            /** @description Tasks that wait for a node or for their time. */
+            waiting?: number | null;
+            /** @description Its share beside other projects that have work: twice the weight is twice as much. */
+            weight?: number;
+        };
+        /**
+         * QuotaView
+         * @description The quotas of a project and its share of the fleet, and what it has of them now.
+         */
+        QuotaView: {
+            /** @description The part that is its own by weight, beside the projects that have work now. */
+            due: number;
+            /** @description The labels of nodes that are kept for it. */
+            nodes: {
+                [key: string]: string;
+            };
+            /** @description `queue` or `reject`. */
+            over: string;
+            project_id: string;
+            quotas: components["schemas"]["QuotaLine"][];
+            /** @description The part of the fleet that it holds: of the resource of which it has most. */
+            share: number;
+            /** @description Of the project. */
+            version: number;
+            weight: number;
         };
         /**
          * Rate
@@ -5609,6 +5731,11 @@ export interface components {
             /** @default null */
             placement?: components["schemas"]["Explanation"] | null;
             /**
+             * @description The quotas of its project that hold it back.
+             * @default []
+             */
+            quotas?: components["schemas"]["QuotaHold"][];
+            /**
              * @description When it will be, in seconds since 1970, if it has to wait first.
              * @default null
              */
@@ -5692,6 +5819,12 @@ export interface components {
              * @default {}
              */
             content_features?: Record<string, unknown>;
+            /**
+             * @description Seconds after its submission by which it should be done: sooner ones of a priority go first,
+             *     and no attempt is begun again after it.
+             * @default null
+             */
+            deadline?: number | null;
             /**
              * @description The same work: while such a task lives, no second one is made.
              * @default null
@@ -5889,6 +6022,11 @@ export interface components {
             created_at: string;
             /** @default null */
             dead_reason?: string | null;
+            /**
+             * @description By when it should be done.
+             * @default null
+             */
+            deadline?: string | null;
             /** @default null */
             dedup_key?: string | null;
             /** @default null */
@@ -6528,6 +6666,7 @@ export type NoteBatch = components['schemas']['NoteBatch'];
 export type NoteReply = components['schemas']['NoteReply'];
 export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
+export type Over = components['schemas']['Over'];
 export type Overlap = components['schemas']['Overlap'];
 export type Overview = components['schemas']['Overview'];
 export type PartitionWork = components['schemas']['PartitionWork'];
@@ -6543,6 +6682,11 @@ export type ProjectRequest = components['schemas']['ProjectRequest'];
 export type ProjectView = components['schemas']['ProjectView'];
 export type PulledTask = components['schemas']['PulledTask'];
 export type PulledTasks = components['schemas']['PulledTasks'];
+export type QuotaHold = components['schemas']['QuotaHold'];
+export type QuotaLine = components['schemas']['QuotaLine'];
+export type QuotaPage = components['schemas']['QuotaPage'];
+export type QuotaPatch = components['schemas']['QuotaPatch'];
+export type QuotaView = components['schemas']['QuotaView'];
 export type Rate = components['schemas']['Rate'];
 export type Reason = components['schemas']['Reason'];
 export type Refused = components['schemas']['Refused'];
@@ -10742,6 +10886,167 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    get_quotas: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An `ETag` from before: answered with 304 when nothing is new. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "project_id": "shop",
+                     *       "over": "queue",
+                     *       "quotas": [
+                     *         {
+                     *           "name": "waiting",
+                     *           "use": 1204,
+                     *           "limit": null,
+                     *           "left": null
+                     *         },
+                     *         {
+                     *           "name": "running",
+                     *           "use": 40,
+                     *           "limit": 40,
+                     *           "left": 0
+                     *         },
+                     *         {
+                     *           "name": "cpu_cores",
+                     *           "use": 10,
+                     *           "limit": 16,
+                     *           "left": 6
+                     *         },
+                     *         {
+                     *           "name": "memory_mb",
+                     *           "use": 0,
+                     *           "limit": null,
+                     *           "left": null
+                     *         }
+                     *       ],
+                     *       "weight": 2,
+                     *       "share": 0.4,
+                     *       "due": 0.666667,
+                     *       "nodes": {},
+                     *       "version": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QuotaView"];
+                };
+            };
+            /** @description Nothing is new */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    change_quotas: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "running": 40,
+                 *       "cpu_cores": 16,
+                 *       "weight": 2
+                 *     }
+                 */
+                "application/json": components["schemas"]["QuotaPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "project_id": "shop",
+                     *       "over": "queue",
+                     *       "quotas": [
+                     *         {
+                     *           "name": "waiting",
+                     *           "use": 1204,
+                     *           "limit": null,
+                     *           "left": null
+                     *         },
+                     *         {
+                     *           "name": "running",
+                     *           "use": 40,
+                     *           "limit": 40,
+                     *           "left": 0
+                     *         },
+                     *         {
+                     *           "name": "cpu_cores",
+                     *           "use": 10,
+                     *           "limit": 16,
+                     *           "left": 6
+                     *         },
+                     *         {
+                     *           "name": "memory_mb",
+                     *           "use": 0,
+                     *           "limit": null,
+                     *           "left": null
+                     *         }
+                     *       ],
+                     *       "weight": 2,
+                     *       "share": 0.4,
+                     *       "due": 0.666667,
+                     *       "nodes": {},
+                     *       "version": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QuotaView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     list_secrets: {
         parameters: {
             query?: {
@@ -10893,6 +11198,78 @@ export interface operations {
             409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_quotas: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "project_id": "shop",
+                     *           "over": "queue",
+                     *           "quotas": [
+                     *             {
+                     *               "name": "waiting",
+                     *               "use": 1204,
+                     *               "limit": null,
+                     *               "left": null
+                     *             },
+                     *             {
+                     *               "name": "running",
+                     *               "use": 40,
+                     *               "limit": 40,
+                     *               "left": 0
+                     *             },
+                     *             {
+                     *               "name": "cpu_cores",
+                     *               "use": 10,
+                     *               "limit": 16,
+                     *               "left": 6
+                     *             },
+                     *             {
+                     *               "name": "memory_mb",
+                     *               "use": 0,
+                     *               "limit": null,
+                     *               "left": null
+                     *             }
+                     *           ],
+                     *           "weight": 2,
+                     *           "share": 0.4,
+                     *           "due": 0.666667,
+                     *           "nodes": {},
+                     *           "version": 3
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QuotaPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
             422: components["responses"]["422"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];

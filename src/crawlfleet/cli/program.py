@@ -34,6 +34,7 @@ PARTS: Final = {
     "dead_letters": ("dead-letters",),
     "nodes": ("nodes",),
     "projects": ("projects",),
+    "quotas": ("quotas",),
     "bundles": ("deploy", "bundles"),
     "secrets": ("secrets",),
     "clusters": ("clusters",),

@@ -110,6 +110,14 @@ async def submit(
         float | None,
         typer.Option(metavar="SECONDS", help="How long one attempt may take.", rich_help_panel=HOW),
     ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="By when it should be done, from now on; sooner ones go first.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="The cluster whose nodes may do it.", rich_help_panel=HOW)
     ] = None,
@@ -197,6 +205,7 @@ async def submit(
         "project_id": project,
         "max_retries": max_retries,
         "timeout": timeout,
+        "deadline": deadline,
         "idempotency_key": idempotency_key,
         "dedup_key": dedup_key,
     }

@@ -10,6 +10,7 @@ from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
+from crawlfleet.client.quotas import QuotaCalls
 from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.secrets import SecretCalls
 from crawlfleet.client.webhooks import WebhookCalls
@@ -36,6 +37,7 @@ class Client(
     ScheduleCalls,
     WebhookCalls,
     AdministrationCalls,
+    QuotaCalls,
     BundleCalls,
     SecretCalls,
     KeyCalls,

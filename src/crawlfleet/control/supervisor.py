@@ -42,6 +42,7 @@ from crawlfleet.control.placing import placing_on
 from crawlfleet.control.probing import Probing
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
+from crawlfleet.control.quotas import Quotas
 from crawlfleet.control.recalls import Recalls
 from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.series import Timeline
@@ -184,6 +185,7 @@ class ControlPlane:
             settings=settings.tasks,
             seal=seal,
         )
+        self.quotas = Quotas(state=state)
         self.tasks = Tasks(
             store=store,
             state=state,
@@ -192,6 +194,7 @@ class ControlPlane:
             settings=settings.tasks,
             bundles=self.bundles,
             vault=self.vault,
+            quotas=self.quotas,
         )
         self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)

@@ -29,11 +29,12 @@ FIRST_FILTERS: Final = (
     "node_type",
     "protocol",
     "capabilities",
+    "reservation",
 )
 LAST_FILTER: Final = "resources"
 PROTOCOL_CAPABILITY: Final = "protocol"
 """Under which the master notes what a node speaks."""
-OPEN, STATUS, HEALTH, CLUSTER = 0, 1, 2, 3
+OPEN, STATUS, HEALTH, CLUSTER, RESERVED = 0, 1, 2, 3, 8
 """Verdicts: zero is a yes, any other number a place (from one) in `filter_names`."""
 BUSY: Final = -1
 """`OPEN` while the node has nothing to do, else `HEALTH`."""

@@ -19,6 +19,7 @@ from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
+from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
@@ -40,6 +41,7 @@ from crawlfleet.testing.simulation.faults import (
 from crawlfleet.testing.simulation.invariants import Violation
 from crawlfleet.testing.simulation.scenario import Outcome, Scenario
 from crawlfleet.testing.simulation.shared import SharedMemory
+from crawlfleet.testing.simulation.tenants import founding, named
 from crawlfleet.worker.agent import Agent
 from crawlfleet.worker.journal import ReportJournal
 
@@ -73,7 +75,10 @@ class _World:
             session=scenario.session,
         )
         self._store = MemoryStore()
-        self._watch = Recorder(max_losses=self._settings.recovery.max_losses)
+        self._projects = dict(named(scenario.allowances))
+        self._watch = Recorder(
+            max_losses=self._settings.recovery.max_losses, allowances=self._projects
+        )
         self._shared = SharedMemory(self._store, delay_s=self._news_delay)
         self._masters: dict[ControlPlane, Life] = {}
         """Those that are alive and ready."""
@@ -89,6 +94,9 @@ class _World:
         return self._scenario.rates if self._rough else QUIET
 
     async def run(self) -> Outcome:
+        if self._projects:
+            await self._store.open()
+            await self._store.commit(founding(self._projects))
         people = [
             *(
                 asyncio.create_task(self._keep_master(number), name=f"master {number}")
@@ -288,8 +296,10 @@ class _World:
             outcome=outcome,
             shards=chance.choice(self._scenario.shards),
         )
+        project = chance.choice([*self._projects]) if self._projects else DEFAULT_PROJECT
         return TaskRequest(
             task_type="work",
+            project_id=project,
             parameters=msgspec.Raw(msgspec.json.encode(work)),
             priority=chance.randint(1, 10),
             min_resources={"cpu": chance.choice((0, 1, 2)), "memory_mb": chance.choice((0, 1024))},
@@ -414,7 +424,9 @@ class _World:
         if leader is None:
             return f"{task.id} is {task.status} without a leader"
         state = leader.state
-        why = explain(requirement_of(task), state.fleet, default_rules())
+        why = explain(
+            requirement_of(task), state.fleet, default_rules(), project_id=task.project_id
+        )
         return (
             f"{task.id} is still {task.status} after {self._scenario.settle_s:g} quiet seconds: "
             f"{why.summary} "
