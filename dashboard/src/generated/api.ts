@@ -268,6 +268,114 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the rules for alerts, and how things stand with each
+         * @description Also those that are built in. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_alerts"];
+        put?: never;
+        /**
+         * Say when people should be told
+         * @description Answers 201 with `Location`, or 200 when the same rule was there before. A key of one project makes rules of that project. Role: **operator** or **admin**.
+         */
+        post: operations["create_alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A rule, and how things stand with it
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_alert"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a rule, also one that is built in
+         * @description What is left out stays as it is; `is_on` switches it off and on. Role: **operator** or **admin**.
+         */
+        patch: operations["change_alert"];
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert_id}:remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take a rule away
+         * @description One that is built in can be switched off instead: 409. Role: **operator** or **admin**.
+         */
+        post: operations["remove_alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert_id}:silence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Tell nobody of a rule for a while
+         * @description Or of one thing that it is about. If it still fires when the silence is over, people are told then. Role: **operator** or **admin**.
+         */
+        post: operations["silence_alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert_id}:unsilence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lift the silences of a rule
+         * @description Role: **operator** or **admin**.
+         */
+        post: operations["unsilence_alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/attention": {
         parameters: {
             query?: never;
@@ -2600,6 +2708,146 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** AlertPage */
+        AlertPage: {
+            items: components["schemas"]["AlertView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * AlertPatch
+         * @description What is to be changed; the rest stays. `null` takes back what need not be set.
+         */
+        AlertPatch: {
+            /** @description Takes the place of `below`. */
+            above?: number | null;
+            /** @description Takes the place of `above`. */
+            below?: number | null;
+            clear_at?: number | null;
+            clear_s?: number;
+            description?: string;
+            event?: string;
+            for_s?: number;
+            group_s?: number;
+            is_on?: boolean;
+            least?: number;
+            repeat_s?: number;
+            severity?: components["schemas"]["Severity"];
+            window_s?: number;
+        };
+        /**
+         * AlertRequest
+         * @description When people should be told: `above` or `below`, one of the two, is the limit.
+         */
+        AlertRequest: {
+            /**
+             * @description It holds when the value is higher.
+             * @default null
+             */
+            above?: number | null;
+            /**
+             * @description It holds when the value is lower.
+             * @default null
+             */
+            below?: number | null;
+            /**
+             * @description It holds no longer when the value is back at this; the limit itself when not set.
+             * @default null
+             */
+            clear_at?: number | null;
+            /**
+             * @description And must not hold for so long before it is over.
+             * @default 0
+             */
+            clear_s?: number;
+            /** @default  */
+            description?: string;
+            /**
+             * @description How the kinds of events begin that `events` counts.
+             * @default
+             */
+            event?: string;
+            /**
+             * @description It has to hold for so long before it fires.
+             * @default 0
+             */
+            for_s?: number;
+            /**
+             * @description How long to wait for more of the same before people are told.
+             * @default 10
+             */
+            group_s?: number;
+            /** @default true */
+            is_on?: boolean;
+            /**
+             * @description `error_share` says nothing of fewer tasks than this.
+             * @default 0
+             */
+            least?: number;
+            /** @description Letters, digits, dot, dash and underscore, at most 64; no other of the project has it. */
+            name: string;
+            /**
+             * @description Only what belongs to this project; for `events` and `error_share`.
+             * @default null
+             */
+            project_id?: string | null;
+            /**
+             * @description While it fires, they are told again after so long.
+             * @default 14400
+             */
+            repeat_s?: number;
+            /** @default warning */
+            severity?: components["schemas"]["Severity"];
+            /** @description What is watched. */
+            source: components["schemas"]["Source"];
+            /**
+             * @description How far back `events` and `error_share` look.
+             * @default 300
+             */
+            window_s?: number;
+        };
+        /**
+         * AlertView
+         * @description A rule, and how things stand with it.
+         */
+        AlertView: {
+            above: number | null;
+            below: number | null;
+            /** @description Who made or changed it last. */
+            cause: string;
+            clear_at: number | null;
+            clear_s: number;
+            /** @description How many things it is about. */
+            count: number;
+            description: string;
+            event: string;
+            /** @description Since when it fires. */
+            fired_at: string | null;
+            for_s: number;
+            group_s: number;
+            id: string;
+            is_built_in: boolean;
+            is_on: boolean;
+            least: number;
+            name: string;
+            project_id: string | null;
+            repeat_s: number;
+            severity: string;
+            /** @description Those that are not over. */
+            silences: components["schemas"]["SilenceView"][];
+            source: string;
+            /** @description `quiet` or `firing`. */
+            status: string;
+            /** @description What it is about, the first 20. */
+            subjects: string[];
+            /** @description What is the matter, while it fires. */
+            summary: string;
+            /** @description When people were told last that it does. */
+            told_at: string | null;
+            /** @description As of the last time that something was written down of it. */
+            value: number;
+            version: number;
+            window_s: number;
+        };
         /**
          * Assignment
          * @description The right and the duty to attempt a task, under its fencing token.
@@ -5599,6 +5847,11 @@ export interface components {
             value: unknown;
         };
         /**
+         * Severity
+         * @enum {unknown}
+         */
+        Severity: "critical" | "info" | "warning";
+        /**
          * ShardWork
          * @description One of those that work for a crawl.
          */
@@ -5648,6 +5901,35 @@ export interface components {
              */
             link?: string | null;
         };
+        /**
+         * SilenceRequest
+         * @description Whom not to tell of, and for how long.
+         */
+        SilenceRequest: {
+            /** @description So long, in seconds. */
+            for_s: number;
+            /** @default  */
+            reason?: string;
+            /**
+             * @description Only of this thing, such as a node's id; of nothing of the rule when empty.
+             * @default
+             */
+            subject?: string;
+        };
+        /** SilenceView */
+        SilenceView: {
+            by: string;
+            reason: string;
+            /** @description What is silenced; all of it when empty. */
+            subject: string;
+            until: string;
+        };
+        /**
+         * Source
+         * @description What a rule looks at.
+         * @enum {unknown}
+         */
+        Source: "disk_free" | "error_share" | "events" | "nodes_lost" | "nodes_online" | "queue_age_s" | "queue_length";
         /**
          * Standing
          * @description How the master takes what was asked.
@@ -6179,6 +6461,14 @@ export interface components {
                 [key: string]: string | number;
             };
         };
+        /** UnsilenceRequest */
+        UnsilenceRequest: {
+            /**
+             * @description Only the silence of this thing; all of them when not set.
+             * @default null
+             */
+            subject?: string | null;
+        };
         /**
          * UrlExplanation
          * @description What became of one URL in a crawl.
@@ -6542,6 +6832,10 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type AlertPage = components['schemas']['AlertPage'];
+export type AlertPatch = components['schemas']['AlertPatch'];
+export type AlertRequest = components['schemas']['AlertRequest'];
+export type AlertView = components['schemas']['AlertView'];
 export type Assignment = components['schemas']['Assignment'];
 export type AssignRequest = components['schemas']['AssignRequest'];
 export type AttentionList = components['schemas']['AttentionList'];
@@ -6729,8 +7023,12 @@ export type SessionLink = components['schemas']['SessionLink'];
 export type SessionView = components['schemas']['SessionView'];
 export type SettingPage = components['schemas']['SettingPage'];
 export type SettingView = components['schemas']['SettingView'];
+export type Severity = components['schemas']['Severity'];
 export type ShardWork = components['schemas']['ShardWork'];
 export type SignInRequest = components['schemas']['SignInRequest'];
+export type SilenceRequest = components['schemas']['SilenceRequest'];
+export type SilenceView = components['schemas']['SilenceView'];
+export type Source = components['schemas']['Source'];
 export type Standing = components['schemas']['Standing'];
 export type Statistics = components['schemas']['Statistics'];
 export type StopOrder = components['schemas']['StopOrder'];
@@ -6752,6 +7050,7 @@ export type Terms = components['schemas']['Terms'];
 export type Throughput = components['schemas']['Throughput'];
 export type Totals = components['schemas']['Totals'];
 export type Trouble = components['schemas']['Trouble'];
+export type UnsilenceRequest = components['schemas']['UnsilenceRequest'];
 export type UrlExplanation = components['schemas']['UrlExplanation'];
 export type UrlRecord = components['schemas']['UrlRecord'];
 export type Usage = components['schemas']['Usage'];
@@ -7379,6 +7678,376 @@ export interface operations {
                 };
             };
             422: components["responses"]["422"];
+        };
+    };
+    list_alerts: {
+        parameters: {
+            query?: {
+                /** @description Only those of this name. */
+                name?: string;
+                /** @description Only those of this project. */
+                project_id?: string;
+                /** @description Only those that fire, or that do not. */
+                status?: "firing" | "quiet";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "alert-node-lost",
+                     *           "name": "node-lost",
+                     *           "is_built_in": true,
+                     *           "is_on": true,
+                     *           "status": "firing",
+                     *           "fired_at": "2026-11-15T09:40:10.450000Z",
+                     *           "told_at": "2026-11-15T09:40:20.461000Z",
+                     *           "summary": "node-lost: 1 nodes that fell silent (more than 0): node-1m7f8kvnq3d8c5r2t9w6y4z1b",
+                     *           "value": 1,
+                     *           "subjects": [
+                     *             "node-1m7f8kvnq3d8c5r2t9w6y4z1b"
+                     *           ],
+                     *           "count": 1,
+                     *           "source": "nodes_lost",
+                     *           "project_id": null,
+                     *           "above": 0,
+                     *           "below": null,
+                     *           "clear_at": null,
+                     *           "for_s": 0,
+                     *           "clear_s": 60,
+                     *           "window_s": 300,
+                     *           "event": "",
+                     *           "least": 0,
+                     *           "severity": "critical",
+                     *           "group_s": 10,
+                     *           "repeat_s": 14400,
+                     *           "description": "a node fell silent; its work went back into the queue",
+                     *           "cause": "built in",
+                     *           "silences": [],
+                     *           "version": 2
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AlertPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    create_alert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "shop-blocked",
+                 *       "source": "events",
+                 *       "project_id": "shop",
+                 *       "event": "task.failed",
+                 *       "above": 10,
+                 *       "window_s": 900,
+                 *       "clear_s": 300,
+                 *       "severity": "critical",
+                 *       "description": "the shop does not let us in"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AlertRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_alert: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An `ETag` from before: answered with 304 when nothing is new. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "alert-node-lost",
+                     *       "name": "node-lost",
+                     *       "is_built_in": true,
+                     *       "is_on": true,
+                     *       "status": "firing",
+                     *       "fired_at": "2026-11-15T09:40:10.450000Z",
+                     *       "told_at": "2026-11-15T09:40:20.461000Z",
+                     *       "summary": "node-lost: 1 nodes that fell silent (more than 0): node-1m7f8kvnq3d8c5r2t9w6y4z1b",
+                     *       "value": 1,
+                     *       "subjects": [
+                     *         "node-1m7f8kvnq3d8c5r2t9w6y4z1b"
+                     *       ],
+                     *       "count": 1,
+                     *       "source": "nodes_lost",
+                     *       "project_id": null,
+                     *       "above": 0,
+                     *       "below": null,
+                     *       "clear_at": null,
+                     *       "for_s": 0,
+                     *       "clear_s": 60,
+                     *       "window_s": 300,
+                     *       "event": "",
+                     *       "least": 0,
+                     *       "severity": "critical",
+                     *       "group_s": 10,
+                     *       "repeat_s": 14400,
+                     *       "description": "a node fell silent; its work went back into the queue",
+                     *       "cause": "built in",
+                     *       "silences": [],
+                     *       "version": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            /** @description Nothing is new */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    change_alert: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "above": 1800,
+                 *       "clear_at": 900,
+                 *       "repeat_s": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["AlertPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    remove_alert: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    silence_alert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "for_s": 7200,
+                 *       "subject": "node-1m7f8kvnq3d8c5r2t9w6y4z1b",
+                 *       "reason": "its rack is being moved"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SilenceRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    unsilence_alert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "subject": "node-1m7f8kvnq3d8c5r2t9w6y4z1b"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UnsilenceRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
         };
     };
     list_attention: {

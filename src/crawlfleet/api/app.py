@@ -13,6 +13,7 @@ from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from crawlfleet.api import (
+    alerts,
     audit,
     bundles,
     clusters,
@@ -61,6 +62,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *dead_letters.ROUTES,
     *schedules.ROUTES,
     *webhooks.ROUTES,
+    *alerts.ROUTES,
     *nodes.ROUTES,
     *segments.ROUTES,
     *frontiers.ROUTES,

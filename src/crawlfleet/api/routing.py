@@ -320,10 +320,10 @@ async def _check_scope(
         id = check_id("schedule", named["schedule_id"])
         if (await control.schedules.find(id)).project_id != caller.project_id:
             raise NotFound("schedule", id)
-    elif "webhook_id" in named:
-        id = check_id("webhook", named["webhook_id"])
-        if (await control.telling.webhooks.get(id)).project_id != caller.project_id:
-            raise NotFound("webhook", id)
+    elif kind := next((each for each in ("webhook", "alert") if f"{each}_id" in named), ""):
+        id = check_id(kind, named[f"{kind}_id"])
+        if await control.telling.project_of(kind, id) != caller.project_id:
+            raise NotFound(kind, id)
     elif named.get("project_id") != caller.project_id:
         raise NotFound("project", named.get("project_id", "")[:LONGEST_ID])
 

@@ -27,6 +27,7 @@ PARTS: Final = {
     "crawls": ("crawls",),
     "schedules": ("schedules",),
     "webhooks": ("webhooks",),
+    "alerts": ("alerts",),
     "hosts": ("hosts",),
     "explain": ("explain",),
     "extract": ("extract",),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlfleet.client.administration import AdministrationCalls
+from crawlfleet.client.alerts import AlertCalls
 from crawlfleet.client.bundles import BundleCalls
 from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
@@ -36,6 +37,7 @@ class Client(
     CrawlCalls,
     ScheduleCalls,
     WebhookCalls,
+    AlertCalls,
     AdministrationCalls,
     QuotaCalls,
     BundleCalls,

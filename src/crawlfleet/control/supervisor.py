@@ -9,6 +9,7 @@ Stop: no new work, let running commits finish, save the cursor, resign, close th
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
@@ -260,9 +261,8 @@ class ControlPlane:
         self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
         self._gathering = Gathering(store=store, state=state, system=system)
-        self.telling = Telling(
-            store=store, state=state, system=system, settings=settings, courier=courier
-        )
+        telling = partial(Telling, store=store, state=state, system=system, settings=settings)
+        self.telling = telling(courier=courier, disk_free=disk_free)
         # Last: what they may raise must not keep the others from hearing.
         hearers = [*sinks, self._gathering, self.telling]
         self._outbox = Outbox(store=store, state=state, sinks=hearers)

@@ -28,7 +28,7 @@ LINK: Final = "link"
 SCHEDULE: Final = "sched"
 WEBHOOK: Final = "hook"
 SILENCE: Final = "sil"
-RULE: Final = "rule"
+ALERT: Final = "alert"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""
