@@ -3119,6 +3119,17 @@ export interface components {
             /** @description `scrapy` (it has a `scrapy.cfg`), `wheel`, or `files`. */
             kind: string;
             note: string;
+            /**
+             * @description The ids of nodes on which it has run lately, and which have its environment; empty for a
+             *     key that is bound to a project.
+             * @default []
+             */
+            ready_on?: string[];
+            /**
+             * @description The names of its spiders, as far as they can be read from the code without running it.
+             * @default []
+             */
+            spiders?: string[];
             unpacked_bytes: number;
             version: number;
         };
@@ -11298,7 +11309,14 @@ export interface operations {
                      *               "kind": "scrapy",
                      *               "created_at": "2026-11-15T09:40:10.450000Z",
                      *               "cause": "deployed by ann",
-                     *               "note": "follows the next page, too"
+                     *               "note": "follows the next page, too",
+                     *               "spiders": [
+                     *                 "authors",
+                     *                 "quotes"
+                     *               ],
+                     *               "ready_on": [
+                     *                 "node-1m7f8kvp71s4wsmynr9ptfx14"
+                     *               ]
                      *             },
                      *             {
                      *               "version": 1,
@@ -11309,7 +11327,11 @@ export interface operations {
                      *               "kind": "scrapy",
                      *               "created_at": "2026-11-15T09:29:00.120000Z",
                      *               "cause": "deployed by ann",
-                     *               "note": ""
+                     *               "note": "",
+                     *               "spiders": [
+                     *                 "quotes"
+                     *               ],
+                     *               "ready_on": []
                      *             }
                      *           ],
                      *           "created_at": "2026-11-15T09:29:00.120000Z",
@@ -11422,7 +11444,14 @@ export interface operations {
                      *           "kind": "scrapy",
                      *           "created_at": "2026-11-15T09:40:10.450000Z",
                      *           "cause": "deployed by ann",
-                     *           "note": "follows the next page, too"
+                     *           "note": "follows the next page, too",
+                     *           "spiders": [
+                     *             "authors",
+                     *             "quotes"
+                     *           ],
+                     *           "ready_on": [
+                     *             "node-1m7f8kvp71s4wsmynr9ptfx14"
+                     *           ]
                      *         },
                      *         {
                      *           "version": 1,
@@ -11433,7 +11462,11 @@ export interface operations {
                      *           "kind": "scrapy",
                      *           "created_at": "2026-11-15T09:29:00.120000Z",
                      *           "cause": "deployed by ann",
-                     *           "note": ""
+                     *           "note": "",
+                     *           "spiders": [
+                     *             "quotes"
+                     *           ],
+                     *           "ready_on": []
                      *         }
                      *       ],
                      *       "created_at": "2026-11-15T09:29:00.120000Z",

@@ -212,6 +212,11 @@ class Fleet:
         while len(self._experience) > REMEMBERED_FEATURES:
             del self._experience[next(iter(self._experience))]
 
+    def experienced(self, feature: tuple[str, Any]) -> list[str]:
+        """The ids of the nodes that have finished work with this feature, as far as remembered."""
+        done = self._experience.get(feature)
+        return [] if done is None else [id for id, row in self._row.items() if done[row]]
+
     def capacity(self, node_id: str) -> Resources:
         """What the node has in all; `KeyError` when it is not known."""
         return from_units(self._capacity[:, self._row[node_id]])

@@ -1,10 +1,10 @@
 /** A dialog with a few fields that makes or changes one thing. */
 import { type FormEvent, type ReactNode, useState } from "react";
-import { Problem } from "../../api/client";
-import { useT } from "../../i18n";
-import { useRetelling } from "../../i18n/retelling";
-import { Button, Command, Field } from "../../ui/basics";
-import { Dialog } from "../../ui/Dialog";
+import { Problem } from "../api/client";
+import { useT } from "../i18n";
+import { useRetelling } from "../i18n/retelling";
+import { Button, Command, Field } from "./basics";
+import { Dialog } from "./Dialog";
 
 export interface Ask {
   name: string;
