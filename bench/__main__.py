@@ -8,6 +8,7 @@ PARTS = (
     "placement",
     "store",
     "latency",
+    "workflows",
     "fleet",
     "day",
     "reading",

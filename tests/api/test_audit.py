@@ -84,6 +84,8 @@ def ordering(master: Master, name: str) -> Request:
         "project": administration,
         "cluster": administration,
         "schedule": schedule_order,
+        "workflow": workflow_order,
+        "run": run_order,
     }
     if kind in order:
         return order[kind](master, verb, kind)
@@ -182,6 +184,24 @@ def administration(master: Master, verb: str, kind: str) -> Request:
         master.call("PATCH", f"{path}/{id}", {"configuration": {"max_slots": 1}}).expect(200)
         body = {"version": 0}
     return f"{path}/{id}:{verb}", body, {id}, None
+
+
+def workflow_order(master: Master, verb: str, kind: str) -> Request:
+    path = "/api/v1/workflows"
+    document = {"name": f"to-{verb}", "steps": {"a": {"task_type": "nobodys"}}}
+    if verb == "start":
+        id = master.post(path, {"document": document}, status=201)["id"]
+        return f"{path}/{id}:start", {}, set(), None
+    return path if verb == "save" else f"{path}:{verb}", {"document": document}, set(), None
+
+
+def run_order(master: Master, verb: str, kind: str) -> Request:
+    document = {"name": f"run-to-{verb}", "steps": {"a": {"task_type": "nobodys"}}}
+    id = master.post("/api/v1/workflows:submit", {"document": document}, status=201)["id"]
+    if verb == "rerun":
+        master.post(f"/api/v1/runs/{id}:cancel")
+        master.get(f"/api/v1/runs/{id}?wait=20")
+    return f"/api/v1/runs/{id}:{verb}", {}, {id}, None
 
 
 def schedule_order(master: Master, verb: str, kind: str) -> Request:

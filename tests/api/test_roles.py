@@ -92,7 +92,14 @@ SPOKEN_BY_NODES: Final = (
     ":secrets",
     ":renew-token",
 )
-OF_PROJECTS: Final = {"{task_id}", "{execution_id}", "{project_id}", "{schedule_id}"}
+OF_PROJECTS: Final = {
+    "{task_id}",
+    "{execution_id}",
+    "{project_id}",
+    "{schedule_id}",
+    "{workflow_id}",
+    "{run_id}",
+}
 """What a path may name that is a project, or belongs to one."""
 ONLY_THE_ID: Final = {"detail": "", "instance": ""}
 FLEET_WIDE: Final = (
@@ -201,6 +208,8 @@ def cast(master: Master) -> Cast:
     }
     schedule = {"name": "s", "every_s": 1e6, "task": {"task_type": "x", "project_id": "shop"}}
     scheduled = master.post("/api/v1/schedules", schedule, status=201)
+    document = {"name": "w", "project_id": "shop", "steps": {"a": {"task_type": "x"}}}
+    ran = master.post("/api/v1/workflows:submit", {"document": document}, status=201)
     time.sleep(0.05)  # until those that expire have expired
     ids = {
         "node_id": node.id,
@@ -212,6 +221,8 @@ def cast(master: Master) -> Cast:
         "project_id": "shop",
         "cluster_id": "default",
         "schedule_id": scheduled["id"],
+        "workflow_id": ran["workflow_id"],
+        "run_id": ran["id"],
         "bundle_id": "quotes",
         "secret_id": "SHOP_PASSWORD",
     }
@@ -283,6 +294,8 @@ def assert_promise_kept(route: Route, caller: str, master: Master, cast: Cast) -
                 execution_id="exec-none",
                 project_id="project-none",
                 schedule_id="sched-none",
+                workflow_id="flow-none",
+                run_id="run-none",
                 bundle_id="none",
                 secret_id="NONE",
             ),

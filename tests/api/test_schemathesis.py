@@ -37,6 +37,8 @@ def ids(master: Master) -> dict[str, str]:
         master.post(f"/api/v1/{kind}", {"id": "there"}, status=201)
     body = {"name": "THERE", "value": "correct horse"}
     secret = master.post("/api/v1/projects/there/secrets", body, status=201)
+    document = {"name": "there", "steps": {"a": {"task_type": "nobodys"}}}
+    ran = master.post("/api/v1/workflows:submit", {"document": document}, status=201)
     return {
         "node_id": node.id,
         "device_id": node.id,
@@ -48,6 +50,8 @@ def ids(master: Master) -> dict[str, str]:
         "bundle_id": deploy(master, "there", "there")["name"],
         "secret_id": secret["name"],
         "join_token_id": master.join_token()[0],
+        "workflow_id": ran["workflow_id"],
+        "run_id": ran["id"],
         "schedule_id": master.post(
             "/api/v1/schedules",
             {"name": "there", "every_s": 1e6, "task": {"task_type": "nobodys"}},

@@ -45,6 +45,12 @@ from crawlfleet.testing.store_suite.samples import (
     make_session,
     make_task,
 )
+from crawlfleet.testing.store_suite.workflow_samples import (
+    FULL_RUN,
+    FULL_RUN_STEP,
+    FULL_VERSION,
+    FULL_WORKFLOW,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -95,6 +101,10 @@ async def fill(store: Store) -> None:
             bundles=(FULL_BUNDLE,),
             secrets=(make_secret(sealed="1.0.AAAA"),),
             firings=(FULL_FIRING,),
+            workflows=(FULL_WORKFLOW,),
+            workflow_versions=(FULL_VERSION,),
+            runs=(FULL_RUN,),
+            run_steps=(FULL_RUN_STEP,),
             configurations=(make_configuration(),),
             claims=(make_claim(expires_at=NEVER), make_claim(key="other")),
             events=(FULL_EVENT, make_event()),

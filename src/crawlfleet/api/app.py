@@ -33,6 +33,7 @@ from crawlfleet.api import (
     orders,
     projects,
     quotas,
+    runs,
     schedules,
     secrets,
     segments,
@@ -42,6 +43,7 @@ from crawlfleet.api import (
     tasks,
     watching,
     webhooks,
+    workflows,
 )
 from crawlfleet.api.door import Door, Entrance
 from crawlfleet.api.problems import place, problem, respond
@@ -61,6 +63,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *crawl_work.ROUTES,
     *dead_letters.ROUTES,
     *schedules.ROUTES,
+    *workflows.ROUTES,
+    *runs.ROUTES,
     *webhooks.ROUTES,
     *alerts.ROUTES,
     *nodes.ROUTES,

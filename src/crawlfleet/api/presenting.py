@@ -63,6 +63,7 @@ def present_task(
         retry_count=task.retry_count,
         max_retries=task.max_retries,
         workflow_id=task.workflow_id,
+        step=task.step,
         min_resources=task.min_resources,
         capabilities=task.capabilities,
         node_type=task.node_type,

@@ -307,25 +307,54 @@ async def _check_scope(
     if route.scope is not Scope.PATH:
         return
     named = request.path_params
-    if "task_id" in named:
-        id = check_id("task", named["task_id"])
-        if (await control.tasks.get(id)).project_id != caller.project_id:
-            raise NotFound("task", id)
-    elif "execution_id" in named:
-        id = check_id("execution", named["execution_id"])
-        task_id = (await control.logs.execution(id)).task_id
-        if (await control.tasks.get(task_id)).project_id != caller.project_id:
-            raise NotFound("execution", id)
-    elif "schedule_id" in named:
-        id = check_id("schedule", named["schedule_id"])
-        if (await control.schedules.find(id)).project_id != caller.project_id:
-            raise NotFound("schedule", id)
-    elif kind := next((each for each in ("webhook", "alert") if f"{each}_id" in named), ""):
-        id = check_id(kind, named[f"{kind}_id"])
-        if await control.telling.project_of(kind, id) != caller.project_id:
-            raise NotFound(kind, id)
-    elif named.get("project_id") != caller.project_id:
+    for kind, project_of in _PROJECT_OF.items():
+        if f"{kind}_id" in named:
+            id = check_id(kind, named[f"{kind}_id"])
+            if await project_of(control, id) != caller.project_id:
+                raise NotFound(kind, id)
+            return
+    if named.get("project_id") != caller.project_id:
         raise NotFound("project", named.get("project_id", "")[:LONGEST_ID])
+
+
+async def _of_task(control: ControlPlane, id: str) -> str:
+    return (await control.tasks.get(id)).project_id
+
+
+async def _of_execution(control: ControlPlane, id: str) -> str:
+    return await _of_task(control, (await control.logs.execution(id)).task_id)
+
+
+async def _of_schedule(control: ControlPlane, id: str) -> str:
+    return (await control.schedules.find(id)).project_id
+
+
+async def _of_webhook(control: ControlPlane, id: str) -> str | None:
+    return (await control.telling.webhooks.get(id)).project_id
+
+
+async def _of_alert(control: ControlPlane, id: str) -> str | None:
+    return (await control.telling.alerts.get(id)).project_id
+
+
+async def _of_workflow(control: ControlPlane, id: str) -> str:
+    return (await control.workflows.get(id)).project_id
+
+
+async def _of_run(control: ControlPlane, id: str) -> str:
+    return (await control.workflows.run(id)).project_id
+
+
+_PROJECT_OF: Final[dict[str, Callable[[ControlPlane, str], Awaitable[str | None]]]] = {
+    "task": _of_task,
+    "execution": _of_execution,
+    "schedule": _of_schedule,
+    "webhook": _of_webhook,
+    "alert": _of_alert,
+    "workflow": _of_workflow,
+    "run": _of_run,
+}
+"""Whose the things are that a path names; each raises `NotFound` if there is no such thing."""
 
 
 def is_audited(route: Route) -> bool:

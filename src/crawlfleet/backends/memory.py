@@ -21,6 +21,7 @@ from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.memory_schedules import MemorySchedules
 from crawlfleet.backends.memory_table import Table
 from crawlfleet.backends.memory_webhooks import MemoryWebhooks
+from crawlfleet.backends.memory_workflows import MemoryWorkflows
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
 from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
@@ -42,13 +43,14 @@ TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
 
-class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks):
+class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, MemoryWorkflows):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
         MemoryHistory.__init__(self)
         MemorySchedules.__init__(self)
         MemoryCode.__init__(self)
+        MemoryWorkflows.__init__(self)
         MemoryWebhooks.__init__(self)
         self._now = now
         self._opened = False
@@ -75,6 +77,7 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks):
             self._put_firing,
             self._bundles.put,
             self._secrets.put,
+            *self._put_workflows,
             *(each.put for each in (self._webhooks, self._deliveries, self._alert_rules)),
         )
         self._live_sessions: set[str] = set()
@@ -308,6 +311,7 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks):
             and task.completed_at < before
             and task.status in TERMINAL
             and task.parent_id not in self._unfinished
+            and task.workflow_id not in self._live_runs
         )
         gone = [ended_id for _, ended_id in ended[: max(limit, 0)]]
         for task in map(self._tasks.rows.__getitem__, gone):

@@ -18,6 +18,7 @@ from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.model.webhook import Delivery, Webhook
+from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -43,6 +44,10 @@ STORED: Final = (
     Firing,
     Bundle,
     Secret,
+    Workflow,
+    WorkflowVersion,
+    Run,
+    RunStep,
     Webhook,
     Delivery,
     AlertRule,

@@ -53,6 +53,7 @@ STYLES: Final = {
     "revoked": "red",
     "used_up": "dim",
     "over": "dim",
+    "cancelling": "yellow",
     "started": "green",
     "queued": "yellow",
     "skipped": "magenta",

@@ -25,6 +25,7 @@ PARTS: Final = {
     "submit": ("submit",),
     "tasks": ("tasks",),
     "crawls": ("crawls",),
+    "workflows": ("workflows",),
     "schedules": ("schedules",),
     "webhooks": ("webhooks",),
     "alerts": ("alerts",),

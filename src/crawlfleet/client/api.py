@@ -15,6 +15,7 @@ from crawlfleet.client.quotas import QuotaCalls
 from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.secrets import SecretCalls
 from crawlfleet.client.webhooks import WebhookCalls
+from crawlfleet.client.workflows import WorkflowCalls
 from crawlfleet.model.attention import AttentionList, Concern
 from crawlfleet.model.statistics import Series, Statistics
 from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
@@ -36,6 +37,7 @@ class Client(
     ExecutionCalls,
     CrawlCalls,
     ScheduleCalls,
+    WorkflowCalls,
     WebhookCalls,
     AlertCalls,
     AdministrationCalls,

@@ -55,6 +55,7 @@ from crawlfleet.control.telling import Telling
 from crawlfleet.control.terms import Terms
 from crawlfleet.control.timers import Timers
 from crawlfleet.control.vault import Vault
+from crawlfleet.control.workflows import Workflows
 from crawlfleet.control.workforce import Workforce
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import Rules
@@ -200,6 +201,9 @@ class ControlPlane:
         self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
         self.orders = Orders(store=store, state=state, system=system)
+        self.workflows = Workflows(
+            store=store, state=state, system=system, tasks=self.tasks, orders=self.orders
+        )
         self._placing = placing_on(
             shelf, store=store, state=state, system=system, server=server, output=output
         )
@@ -214,12 +218,7 @@ class ControlPlane:
             frontiers=self.frontiers,
             output=output,
         )
-        self.inquiries = Inquiries(
-            state=state,
-            holding=holding,
-            locks=locks,
-            book=ledger,
-        )
+        self.inquiries = Inquiries(state=state, holding=holding, locks=locks, book=ledger)
         self.workforce = Workforce(
             store=store,
             state=state,
@@ -264,7 +263,7 @@ class ControlPlane:
         telling = partial(Telling, store=store, state=state, system=system, settings=settings)
         self.telling = telling(courier=courier, disk_free=disk_free)
         # Last: what they may raise must not keep the others from hearing.
-        hearers = [*sinks, self._gathering, self.telling]
+        hearers = [*sinks, self._gathering, self.workflows.advancing, self.telling]
         self._outbox = Outbox(store=store, state=state, sinks=hearers)
         self.events = Events(
             store=store, broadcast=self._broadcast, position=lambda: state.position.newest
@@ -417,6 +416,7 @@ class ControlPlane:
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self.telling.run(), name="telling")
                 group.create_task(self._gathering.run(), name="gathering")
+                group.create_task(self.workflows.advancing.run(), name="advancing")
                 group.create_task(self.crawls.run(), name="crawls")
                 group.create_task(self.bundles.run(), name="bundles")
                 group.create_task(self.frontiers.run(), name="frontiers")

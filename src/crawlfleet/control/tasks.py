@@ -21,6 +21,7 @@ from crawlfleet.model.ids import TASK, make_id
 from crawlfleet.model.project import ClusterStatus, ProjectStatus
 from crawlfleet.model.requests import CloneRequest, TaskRequest
 from crawlfleet.model.settings import TaskSettings
+from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import JSON_NULL, TERMINAL, Task
 from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
@@ -64,6 +65,11 @@ class Tasks:
         self._bundles = bundles
         self._vault = vault
         self.quotas = quotas
+
+    @property
+    def rules(self) -> AdmissionRules:
+        """By which requests are judged."""
+        return self._rules
 
     async def submit(self, request: TaskRequest, *, by: str) -> Submission:
         """Accept one task, or raise `InvalidRequest` or `Conflict`."""
@@ -124,14 +130,19 @@ class Tasks:
             outcomes[place] = await self._outcome(change, refusal)
         return [outcome or Submission() for outcome in outcomes]
 
-    async def draft(self, request: TaskRequest, *, by: str) -> Change | str:
-        """The change that makes a task, to be committed with something else; or why not."""
+    async def draft(
+        self, request: TaskRequest, *, by: str, id: str | None = None, step: StepRef | None = None
+    ) -> Change | str:
+        """The change that makes a task, to be committed with something else; or why not.
+
+        With an `id` if that follows from what the task is for, such as the step of a run.
+        """
         pins, secrets = await self._pins([request]), await self._secrets([request])
         if problems := self._all_problems(request, pins, secrets):
             return "; ".join(f"{each.field}: {each.message}" for each in problems)
         if closed := self._closed(request):
             return closed
-        change = self._admitted(request, by, pins)
+        change = self._admitted(request, by, pins, id, step)
         return self.quotas.draft_refusal(change.tasks) or change
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
@@ -144,12 +155,46 @@ class Tasks:
             )
         await self._ensure_projects({request.project_id}, by=by)
 
-    def _admitted(self, request: TaskRequest, by: str, pins: Pins) -> Change:
+    async def place_problems(
+        self, requests: Sequence[TaskRequest], *, by: str
+    ) -> list[FieldProblem | None]:
+        """What is wrong with where each of these would be done, or with its code.
+
+        Their project is made if nothing is.
+        """
+        await self._know_places(requests)
+        pins, secrets = await self._pins(requests), await self._secrets(requests)
+        found = []
+        for request in requests:
+            of_project = secrets.get(request.project_id, ())
+            problems = [
+                *self._place_problems(request),
+                *_pin_problems(request, pins),
+                *vault.declared_problems(request.secrets, request.project_id, of_project),
+            ]
+            found.append(next(iter(problems), None))
+        if not any(found):
+            await self._ensure_projects({each.project_id for each in requests}, by=by)
+        return found
+
+    def closed(self, request: TaskRequest) -> str:
+        """Why the project or the cluster takes no new tasks; nothing when both do."""
+        return self._closed(request)
+
+    def _admitted(
+        self,
+        request: TaskRequest,
+        by: str,
+        pins: Pins,
+        id: str | None = None,
+        step: StepRef | None = None,
+    ) -> Change:
         """The change that makes the task, with its shards if it is split."""
         now = self._system.now()
         change = admission.admit(
             request,
-            id=make_id(TASK, now, self._system.entropy),
+            id=id or make_id(TASK, now, self._system.entropy),
+            step=step,
             now=now,
             cause=f"submitted by {by}",
             digest=_digest,
@@ -207,7 +252,10 @@ class Tasks:
         ]
 
     def _problems(self, request: TaskRequest) -> Sequence[FieldProblem]:
-        problems = admission.problems_of(request, self._rules)
+        return [*admission.problems_of(request, self._rules), *self._place_problems(request)]
+
+    def _place_problems(self, request: TaskRequest) -> list[FieldProblem]:
+        problems = []
         if request.cluster_id not in self._state.clusters:
             problems.append(
                 FieldProblem(

@@ -53,11 +53,6 @@ class Telling:
             group.create_task(self._post.run(), name="post")
             group.create_task(self._watch.run(), name="watch")
 
-    async def project_of(self, kind: str, id: str) -> str | None:
-        """Whose a `webhook` or an `alert` is; `NotFound` if there is none."""
-        found = await (self.webhooks.get(id) if kind == "webhook" else self.alerts.get(id))
-        return found.project_id
-
     async def close(self) -> None:
         """Let go of connections."""
         await self._courier.close()

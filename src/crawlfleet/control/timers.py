@@ -202,6 +202,9 @@ class Timers:
             before = now - self._retention.schedules_days * DAY_S
             removed = max(removed, await self._store.remove_firings(before=before, limit=step))
             removed = max(removed, await self._store.remove_schedules(before=before, limit=step))
+        if self._retention.runs_days:
+            before = now - self._retention.runs_days * DAY_S
+            removed = max(removed, await self._store.remove_runs(before=before, limit=step))
         if self._retention.deliveries_days:
             before = now - self._retention.deliveries_days * DAY_S
             removed = max(removed, await self._store.remove_deliveries(before=before, limit=step))

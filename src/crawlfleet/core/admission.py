@@ -22,6 +22,7 @@ from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import RESOURCE_NAMES
+from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import MAX_PRIORITY, MIN_PRIORITY, RetryPolicy, Task
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -78,6 +79,7 @@ def admit(
     cause: str,
     digest: Digest,
     bundle: BundleRef | None = None,
+    step: StepRef | None = None,
 ) -> Change:
     """The change that makes the task of a request without problems, and claims its keys."""
     task = Task(
@@ -104,6 +106,7 @@ def admit(
         dedup_window_s=request.dedup_window,
         bundle=bundle,
         secrets=tuple(dict.fromkeys(request.secrets)),
+        step=step,
         created_at=now,
         updated_at=now,
     )

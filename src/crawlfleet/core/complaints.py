@@ -102,6 +102,9 @@ def _inner(info: Any, step: str) -> Any:
             return inner
         case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
             return inner
+        case inspect.UnionType(types=types):
+            found = (_inner(each, step) for each in types)
+            return next((each for each in found if each is not None), None)
         case _:
             return None
 

@@ -198,6 +198,9 @@ def _moved(
         if thing.parent_id is not None:
             # So that whoever gathers need not look up every task that ends.
             details = {**details, "parent_id": thing.parent_id, "shard": thing.shard}
+        if thing.step is not None:
+            step = thing.step
+            details = {**details, "run_id": step.run_id, "step": step.step, "index": step.index}
     event = Event(
         kind=kind,
         subject=thing.id,

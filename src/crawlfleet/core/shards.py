@@ -51,6 +51,7 @@ def split(whole: Change, parts: Sequence[msgspec.Raw], ids: Sequence[str]) -> Ch
             idempotency_key=None,
             dedup_key=None,
             dedup_window_s=0.0,
+            step=None,
         )
         for shard, (id, parameters) in enumerate(zip(ids, parts, strict=True))
     )

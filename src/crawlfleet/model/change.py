@@ -17,6 +17,7 @@ from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
 from crawlfleet.model.webhook import Delivery, Webhook
+from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 
 NEVER: Final = math.inf
 """The instant that does not come: a claim that lasts as long as its holder."""
@@ -52,6 +53,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     firings: tuple[Firing, ...] = ()
     bundles: tuple[Bundle, ...] = ()
     secrets: tuple[Secret, ...] = ()
+    workflows: tuple[Workflow, ...] = ()
+    workflow_versions: tuple[WorkflowVersion, ...] = ()
+    runs: tuple[Run, ...] = ()
+    run_steps: tuple[RunStep, ...] = ()
     webhooks: tuple[Webhook, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     alert_rules: tuple[AlertRule, ...] = ()
@@ -83,6 +88,8 @@ class Signed:
         if found is None:
             found = self._sums[entry.id] = entry, [*entry.subjects], [entry.count]
         for rows in (
+            change.runs,
+            change.workflows,
             change.schedules,
             change.tasks,
             change.nodes,

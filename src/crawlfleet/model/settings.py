@@ -202,6 +202,10 @@ class RetentionSettings(Section, frozen=True, kw_only=True):
             "0 for ever."
         ),
     ] = 90.0
+    runs_days: Annotated[
+        Days,
+        Meta(description="How long a run of a workflow is kept after its end; 0 for ever."),
+    ] = 90.0
     deliveries_days: Annotated[
         Days,
         Meta(

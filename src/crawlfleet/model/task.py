@@ -12,6 +12,7 @@ import msgspec
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources
+from crawlfleet.model.step import StepRef
 
 EMPTY_OBJECT: Final = msgspec.Raw(b"{}")
 JSON_NULL: Final = msgspec.Raw(b"null")
@@ -147,6 +148,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The names of those of its project that it is given, as they are when an attempt begins."""
     deadline: float | None = None
     """The instant by which it should be done."""
+    step: StepRef | None = None
+    """The step of a workflow's run that it does."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1

@@ -13,6 +13,7 @@ from crawlfleet.model.log import LogLevel
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.quota_views import QuotaHold
 from crawlfleet.model.resources import Resources
+from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import ExecutionStatus, RetryPolicy, TaskError, TaskStatus
 
 
@@ -49,6 +50,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_count: int
     max_retries: int
     workflow_id: str | None = None
+    step: StepRef | None = None
+    """The step of the workflow's run that it does."""
     min_resources: dict[str, float] = {}
     capabilities: dict[str, Any] = {}
     node_type: str | None = None

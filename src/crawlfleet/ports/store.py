@@ -25,6 +25,7 @@ from crawlfleet.model.task import ErrorClass, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.history import History
 from crawlfleet.ports.schedules import Schedules
 from crawlfleet.ports.webhooks import Webhooks
+from crawlfleet.ports.workflows import Workflows
 
 
 class RefusalKind(StrEnum):
@@ -96,7 +97,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only the shards of this task."""
 
 
-class Store(History, Schedules, Webhooks, Protocol):
+class Store(History, Schedules, Webhooks, Workflows, Protocol):
     """Durable state. Every method may raise `StoreUnavailable`; nothing else is expected.
 
     After `commit` raised, each of its changes is either wholly there or wholly absent.
@@ -283,7 +284,8 @@ class Store(History, Schedules, Webhooks, Protocol):
 
         Their attempts go with them, and so do their claims that never expire, and all claims that
         had expired by then; a claim that still has an end stays until then. Shards stay for as
-        long as the task that they belong to has not ended. Returns how many tasks went.
+        long as the task that they belong to has not ended, and tasks of a workflow's run for as
+        long as the run has not. Returns how many tasks went.
         """
         ...
 

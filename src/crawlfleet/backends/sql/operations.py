@@ -130,6 +130,23 @@ def remove_schedules(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
+def steps_of(run_id: str) -> Values:
+    """Between which ids those of the steps of a run are."""
+    return {"first": f"{run_id}.", "last": f"{run_id}/"}
+
+
+def remove_runs(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        rows = yield statements.of_workflows.old_runs, {"before": before, "limit": max(limit, 0)}
+        ids = statements.listed(rows[0][0])
+        yield statements.of_workflows.remove_runs, {"ids": ids}
+        for id in ids:
+            yield statements.of_workflows.remove_steps, steps_of(id)
+        return len(ids)
+
+    return steps
+
+
 def remove_deliveries(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
         limits = {"before": before, "limit": max(limit, 0)}

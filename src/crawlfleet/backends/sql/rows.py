@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import FieldInfo
 from sqlalchemy import Table
 
-from crawlfleet.backends.sql import schema
+from crawlfleet.backends.sql import schema, workflow_schema
 from crawlfleet.model.alert import AlertRule
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.bundle import Bundle
@@ -28,6 +28,7 @@ from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
 from crawlfleet.model.webhook import Delivery, Webhook
+from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 from crawlfleet.ports.store import Claim
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -167,6 +168,10 @@ SCHEDULE: Final = RowMap(Schedule, schema.schedules)
 FIRING: Final = RowMap(Firing, schema.firings)
 BUNDLE: Final = RowMap(Bundle, schema.bundles)
 SECRET: Final = RowMap(Secret, schema.secrets)
+WORKFLOW: Final = RowMap(Workflow, workflow_schema.workflows)
+WORKFLOW_VERSION: Final = RowMap(WorkflowVersion, workflow_schema.workflow_versions)
+RUN: Final = RowMap(Run, workflow_schema.runs)
+RUN_STEP: Final = RowMap(RunStep, workflow_schema.run_steps)
 WEBHOOK: Final = RowMap(Webhook, schema.webhooks)
 DELIVERY: Final = RowMap(Delivery, schema.deliveries)
 ALERT_RULE: Final = RowMap(AlertRule, schema.alert_rules)
@@ -212,6 +217,10 @@ VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     FIRING,
     BUNDLE,
     SECRET,
+    WORKFLOW,
+    WORKFLOW_VERSION,
+    RUN,
+    RUN_STEP,
     WEBHOOK,
     DELIVERY,
     ALERT_RULE,

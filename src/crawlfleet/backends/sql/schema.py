@@ -28,6 +28,10 @@ from crawlfleet.backends.sql.webhook_schema import UNDER_WAY as UNDER_WAY
 from crawlfleet.backends.sql.webhook_schema import alert_rules as alert_rules
 from crawlfleet.backends.sql.webhook_schema import deliveries as deliveries
 from crawlfleet.backends.sql.webhook_schema import webhooks as webhooks
+from crawlfleet.backends.sql.workflow_schema import run_steps as run_steps
+from crawlfleet.backends.sql.workflow_schema import runs as runs
+from crawlfleet.backends.sql.workflow_schema import workflow_versions as workflow_versions
+from crawlfleet.backends.sql.workflow_schema import workflows as workflows
 from crawlfleet.model.task import LIVE_EXECUTION
 
 projects: Final = Table(

@@ -42,6 +42,8 @@ from crawlfleet.backends.sql.schema import (
     tasks,
 )
 from crawlfleet.backends.sql.webhook_statements import WebhookStatements
+from crawlfleet.backends.sql.workflow_schema import runs
+from crawlfleet.backends.sql.workflow_statements import WorkflowStatements
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.ports.store import TaskFilter
 
@@ -156,6 +158,7 @@ class Statements(Generic[T]):
             .where(claims.c.key == bindparam("key"))
         )
         self.of_schedules = ScheduleStatements(dialect)
+        self.of_workflows = WorkflowStatements(dialect)
         self.of_webhooks = WebhookStatements(dialect)
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()
@@ -333,11 +336,18 @@ class Statements(Generic[T]):
             .where(parents.c.completed_at.is_(None))
             .exists()
         )
+        is_read = (
+            select(runs.c.id)
+            .where(runs.c.id == tasks.c.workflow_id)
+            .where(runs.c.ended_at.is_(None))
+            .exists()
+        )
         ended = limited(
             select(tasks.c.id)
             .where(tasks.c.completed_at < bindparam("before"))
             .where(among(dialect.unindexed(tasks.c.status), TERMINAL))
             .where(dialect.unindexed(tasks.c.parent_id).is_(None) | ~is_needed)
+            .where(dialect.unindexed(tasks.c.workflow_id).is_(None) | ~is_read)
             .order_by(tasks.c.completed_at, tasks.c.id)
         ).subquery()
         self.ended_tasks = finish(select(dialect.collect(ended.c.id)))

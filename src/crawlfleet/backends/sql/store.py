@@ -17,6 +17,7 @@ from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.schedules import SqlSchedules
 from crawlfleet.backends.sql.statements import Rows, Statements, Values, filters_of
 from crawlfleet.backends.sql.webhooks import SqlWebhooks
+from crawlfleet.backends.sql.workflows import SqlWorkflows
 from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.bundle import Bundle
 from crawlfleet.model.cluster import ClusterConfiguration
@@ -42,7 +43,7 @@ def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
     return sorted(found, key=itemgetter(0), reverse=newest_first)[:limit]
 
 
-class SqlStore(SqlHistory[T], SqlSchedules[T], SqlWebhooks[T], ABC, Generic[T]):
+class SqlStore(SqlHistory[T], SqlSchedules[T], SqlWebhooks[T], SqlWorkflows[T], ABC, Generic[T]):
     """Asks by statements; a store says how a statement or a job is carried out."""
 
     def __init__(self, statements: Statements[T]) -> None:

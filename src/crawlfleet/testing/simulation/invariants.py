@@ -29,6 +29,7 @@ from crawlfleet.model.task import (
 from crawlfleet.testing.simulation.families import FamilyInvariants
 from crawlfleet.testing.simulation.schedules import ScheduleInvariants
 from crawlfleet.testing.simulation.tenants import TenantInvariants
+from crawlfleet.testing.simulation.workflows import WorkflowInvariants
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 _TASK_MOVES: Final = {(source, target) for (source, _), target in TASK_TRANSITIONS.items()}
@@ -59,6 +60,7 @@ class Invariants:
         self.family = FamilyInvariants(self.tasks)
         self.timetable = ScheduleInvariants()
         self.tenants = TenantInvariants(self.tasks, allowances or {})
+        self.runs = WorkflowInvariants(self.tasks)
         self.acting: set[str] = set()
         """Executions whose executor is at work right now, whatever the master believes."""
 
@@ -86,6 +88,7 @@ class Invariants:
                 self.tenants.observe(execution)
             self.family.observe(change)
             self.timetable.observe(change)
+            self.runs.observe(change)
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
 

@@ -59,6 +59,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What each of as many projects may have; without any, all tasks are of the default one."""
     schedules: int = 0
     """How many schedules submit tasks, too, by intervals of seconds."""
+    workflows: int = 0
+    """How many workflows are submitted, too, some of which are cancelled and run again."""
     audit_every_s: float = 5.0
     """At most, between two looks at the masters' bookkeeping, which is long in a large fleet."""
     session: SessionSettings = SessionSettings()

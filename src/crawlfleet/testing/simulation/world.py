@@ -24,7 +24,7 @@ from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
 from crawlfleet.model.task import TERMINAL, RetryPolicy, Task, TaskStatus
-from crawlfleet.testing.simulation import schedules
+from crawlfleet.testing.simulation import schedules, workflows
 from crawlfleet.testing.simulation.audit import Audit, Life, Recorder
 from crawlfleet.testing.simulation.clock import SimulatedLoop, SimulatedSystem
 from crawlfleet.testing.simulation.faults import (
@@ -106,6 +106,7 @@ class _World:
             asyncio.create_task(self._submit(), name="submit"),
             asyncio.create_task(self._meddle(), name="meddle"),
             asyncio.create_task(self._schedule(), name="schedule"),
+            asyncio.create_task(self._run_workflows(), name="workflows"),
             asyncio.create_task(
                 self._audit.run(self._fork(), self._scenario.audit_every_s), name="audit"
             ),
@@ -345,6 +346,17 @@ class _World:
             verb = self._chance.choice(schedules.VERBS)
             await self._ask(partial(schedules.order, verb=verb, schedule_id=id))
 
+    async def _run_workflows(self) -> None:
+        """People submit workflows, cancel some, and run some again."""
+        made: list[str] = []
+        for number in range(self._scenario.workflows):
+            wanted = workflows.request(number, self._chance)
+            made.append(await self._ask_until_answered(partial(workflows.submit, wanted=wanted)))
+        while self._rough and made:
+            await asyncio.sleep(self._next(self._scenario.meddle_every_s))
+            id, verb = self._chance.choice(made), self._chance.choice(workflows.VERBS)
+            await self._ask(partial(workflows.order, verb=verb, run_id=id))
+
     async def _ask_until_answered(self, ask: Callable[[ControlPlane], Awaitable[Any]]) -> Any:
         while True:
             if (answer := await self._ask(ask)) is not None:
@@ -396,6 +408,7 @@ class _World:
         is_over = all(task.status in TERMINAL for task in self._watch.tasks.values())
         # An attempt that is stopped outlives its task by a moment.
         waits = any(each.waiting for each in self._watch.timetable.schedules.values())
+        waits = waits or not self._watch.runs.is_over()
         return is_over and not waits and not await self._store.live_executions()
 
     async def _check_end(self) -> None:
@@ -413,6 +426,7 @@ class _World:
                 raise Violation(f"{task.id} is not in the store as it was committed")
         try:
             self._watch.timetable.check_end()
+            self._watch.runs.check_end()
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
         live = await self._store.live_executions()

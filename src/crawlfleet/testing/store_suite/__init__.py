@@ -21,6 +21,7 @@ from crawlfleet.testing.store_suite.schedules import ScheduleTests
 from crawlfleet.testing.store_suite.shards import ShardTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
 from crawlfleet.testing.store_suite.webhooks import WebhookTests
+from crawlfleet.testing.store_suite.workflows import WorkflowTests
 
 
 class StoreSuite(
@@ -29,6 +30,7 @@ class StoreSuite(
     ReadTests,
     ShardTests,
     ScheduleTests,
+    WorkflowTests,
     WebhookTests,
     GlanceTests,
     UpkeepTests,

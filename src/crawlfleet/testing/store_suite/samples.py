@@ -24,6 +24,7 @@ from crawlfleet.model.schedule import (
     firing_id,
 )
 from crawlfleet.model.secret import Secret
+from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import (
     ErrorClass,
     Execution,
@@ -206,6 +207,7 @@ ERROR: Final = TaskError(error_class=ErrorClass.NETWORK, message=AWKWARD, detail
 AMOUNT: Final = Resources(cpu_cores=0.1, memory_mb=512.5, gpu=1, bandwidth_mbps=3, slots=2)
 
 FULL_TASK: Final = make_task(
+    step=StepRef(run_id="run-0001", step="fetch", attempt=2, index=9),
     cluster_id="clus-1",
     workflow_id="wf-1",
     parameters=msgspec.Raw(('{"u":"' + "爬虫 \\u0000" + '","n":1.10, "z":[]}').encode()),

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0013"
+revision = "0010"
 down_revision = "0009"
 
 TEXT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")

@@ -4,8 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0012"
-down_revision = "0013"
+revision = "0011"
+down_revision = "0010"
 
 TEXT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 

@@ -4,8 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0011"
-down_revision = "0012"
+revision = "0012"
+down_revision = "0011"
 
 TEXT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 

@@ -1,0 +1,105 @@
+"""Workflows and runs from the model to what the API shows."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from crawlfleet.api.presenting import instant, moment
+from crawlfleet.core.graph.plan import Plan, PlannedStep
+from crawlfleet.core.graph.runs import instance_ids
+from crawlfleet.model.workflow import (
+    LIVE_RUN,
+    Dependency,
+    Run,
+    RunStatus,
+    RunStep,
+    StepStatus,
+    Workflow,
+    WorkflowDocument,
+    WorkflowVersion,
+)
+from crawlfleet.model.workflow_views import RunStepView, RunView, VersionView, WorkflowView
+
+
+def present_workflow(workflow: Workflow) -> WorkflowView:
+    return WorkflowView(
+        id=workflow.id,
+        name=workflow.name,
+        project_id=workflow.project_id,
+        description=workflow.description,
+        latest=workflow.latest,
+        steps=workflow.steps,
+        created_at=moment(workflow.created_at),
+        updated_at=moment(workflow.updated_at),
+    )
+
+
+def present_version(version: WorkflowVersion, *, whole: bool) -> VersionView:
+    document = None
+    if whole:
+        document = msgspec.json.decode(version.document, type=WorkflowDocument)
+    return VersionView(
+        workflow_id=version.workflow_id,
+        number=version.number,
+        made_by=version.made_by,
+        created_at=moment(version.created_at),
+        document=document,
+    )
+
+
+def present_run(run: Run, counts: Mapping[str, int] | None = None) -> RunView:
+    return RunView(
+        id=run.id,
+        name=run.name,
+        workflow_id=run.workflow_id,
+        workflow_version=run.number,
+        project_id=run.project_id,
+        status=str(run.status),
+        parameters=msgspec.json.decode(run.parameters),
+        steps=run.steps,
+        counts=dict(run.counts if counts is None else counts),
+        attempt=run.attempt,
+        cause=run.cause,
+        error=run.error,
+        idempotency_key=run.idempotency_key,
+        created_at=moment(run.created_at),
+        updated_at=moment(run.updated_at),
+        ended_at=instant(run.ended_at),
+        version=run.version,
+    )
+
+
+def counted(run: Run, plan: Plan, rows: Mapping[int, RunStep]) -> dict[str, int]:
+    """How many steps of a run are in which state."""
+    return dict(Counter(_status(run, rows.get(step.place)) for step in plan.steps))
+
+
+def present_step(run: Run, step: PlannedStep, row: RunStep | None) -> RunStepView:
+    ids = [] if row is None else instance_ids(run, msgspec.structs.replace(row, count=1))
+    return RunStepView(
+        name=step.name,
+        status=_status(run, row),
+        task_type=step.step.task_type,
+        depends_on=[
+            Dependency(step=each) if isinstance(each, str) else each
+            for each in step.step.depends_on
+        ],
+        for_each=step.items is not None,
+        optional=step.step.optional,
+        attempt=row.attempt if row else 1,
+        count=row.count if row else 0,
+        task_id=ids[0] if row and row.count else None,
+        started_at=instant(row.started_at) if row else None,
+        ended_at=instant(row.ended_at) if row else None,
+        reason=row.reason if row else "",
+    )
+
+
+def _status(run: Run, row: RunStep | None) -> str:
+    """One that was never begun in a run that was cancelled was cancelled with it."""
+    status = StepStatus.WAITING if row is None else row.status
+    if status is StepStatus.WAITING and run.status not in LIVE_RUN:
+        assert run.status is RunStatus.CANCELLED
+        return str(StepStatus.CANCELLED)
+    return str(status)

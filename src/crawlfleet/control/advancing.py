@@ -1,0 +1,262 @@
+"""Lets the runs of workflows go on, for as long as this master leads.
+
+It hears of every event at least once and in order, like all that the outbox feeds: the end of a
+task, a new run, an order to cancel one. What follows is decided by `core.graph` and written as one
+change of the run, its steps and the tasks that these begin, under the leader's epoch and the run's
+version, with task ids that follow from the step. So whoever dies and whatever is heard twice, a
+step begins once; and a run that people change at the same moment is looked at anew.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from crawlfleet.control.leases import demand_lead
+from crawlfleet.control.live_run import LiveRun
+from crawlfleet.control.orders import Orders
+from crawlfleet.control.plans import Plans
+from crawlfleet.control.state import FleetState
+from crawlfleet.control.tasks import Tasks
+from crawlfleet.core.graph.engine import Begin, Decision
+from crawlfleet.core.graph.evaluation import Scope
+from crawlfleet.core.graph.plan import PlannedStep
+from crawlfleet.core.graph.requests import request_of, task_id
+from crawlfleet.core.orders import Order, Verb
+from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.model.step import StepRef
+from crawlfleet.model.task import TERMINAL, TaskStatus
+from crawlfleet.model.workflow import LIVE_RUN, RunStatus, StepStatus
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+STEPS_AT_ONCE: Final = 200
+ENOUGH: Final = 2_000
+"""Rows in one commit; a single step may have more."""
+RUNS_AT_ONCE: Final = 100
+STATES_AT_ONCE: Final = 5_000
+KEPT: Final = 200
+"""Runs in memory."""
+TRIES: Final = 8
+PAUSE_AFTER_FAILURE_S: Final = 0.5
+BREATHE_EVERY: Final = 200
+_STEERED: Final = frozenset({f"run.{status}" for status in LIVE_RUN})
+
+
+class _Outdated(Exception):
+    """Somebody else has changed the run."""
+
+
+class Advancing:
+    """Implements `crawlfleet.ports.bus.EventSink`, for the master that leads."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        tasks: Tasks,
+        orders: Orders,
+        plans: Plans,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._tasks = tasks
+        self._orders = orders
+        self._plans = plans
+        self._turn = asyncio.Lock()
+        self._epoch = 0
+        self._runs: dict[str, LiveRun] = {}
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Do what follows from these events. Raises `LeadershipLost` or `StoreUnavailable`: then
+        they have to come again."""
+        heard: dict[str, list[Event]] = {}
+        for event in events:
+            if event.kind in _STEERED:
+                heard.setdefault(event.subject, [])
+                self._runs.pop(event.subject, None)
+            elif event.kind.startswith("task.") and "run_id" in event.details:
+                heard.setdefault(event.details["run_id"], []).append(event)
+        for run_id, of_tasks in heard.items():
+            await self.advance(run_id, of_tasks)
+
+    async def run(self) -> None:
+        """Look at all that live, once: the event log may not go back to when they began."""
+        while True:
+            try:
+                after: str | None = None
+                while found := await self._store.live_runs(after=after, limit=RUNS_AT_ONCE):
+                    for run in found:
+                        await self.advance(run.id)
+                    after = found[-1].id
+            except StoreUnavailable as error:
+                log.warning("runs wait for the store", error=str(error))
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+            else:
+                return
+
+    async def advance(self, run_id: str, events: Sequence[Event] = ()) -> None:
+        """Let one run go on as far as it can."""
+        async with self._turn:
+            if self._epoch != self._state.epoch:
+                self._runs.clear()
+                self._epoch = self._state.epoch
+            for _ in range(TRIES):
+                try:
+                    return await self._advance(run_id, events)
+                except _Outdated:
+                    self._runs.pop(run_id, None)
+                except BaseException:
+                    self._runs.pop(run_id, None)
+                    raise
+        raise self._state.doubt(f"{run_id} changes too quickly to go on")
+
+    async def _advance(self, run_id: str, events: Sequence[Event]) -> None:
+        live = self._runs.get(run_id)
+        if live is not None:
+            heard = (live.hear(event) for event in events)
+            over = dict.fromkeys(place for place in heard if place is not None)
+            if not over:
+                return
+        else:
+            live = await self._load(run_id)
+            if live is None:
+                return
+            over = dict.fromkeys(place for place in live.running if live.is_over(place))
+            if live.run.status is RunStatus.CANCELLING:
+                await self._stop(live)
+        await self._settle(live, over)
+        if live.run.status is RunStatus.RUNNING:
+            await self._go_on(live)
+        await self._finish(live)
+
+    async def _load(self, run_id: str) -> LiveRun | None:
+        run = await self._store.workflow_run(run_id)
+        if run is None or run.status not in LIVE_RUN:
+            return None
+        plan = await self._plans.get(run.workflow_id, run.number)
+        assert plan is not None, "versions of workflows are not removed"
+        live = LiveRun(run, plan, await self._store.run_steps(run_id))
+        await self._look(live, live.running)
+        while len(self._runs) >= KEPT:
+            self._runs.pop(next(iter(self._runs)))
+        self._runs[run_id] = live
+        return live
+
+    async def _look(self, live: LiveRun, places: Iterable[int]) -> None:
+        """Take the store's word for the tasks of some steps."""
+        wanted = {place: live.ids(place) for place in places}
+        ids = [id for some in wanted.values() for id in some]
+        states: dict[str, TaskStatus] = {}
+        for first in range(0, len(ids), STATES_AT_ONCE):
+            states |= await self._store.task_states(ids[first : first + STATES_AT_ONCE])
+        for place in wanted:
+            live.see(place, states)
+
+    async def _settle(self, live: LiveRun, over: Iterable[int]) -> None:
+        """End the steps whose instances have ended."""
+        # An event may be old: somebody may have sent a task back to work since.
+        await self._look(live, over)
+        ended = [place for place in over if live.is_over(place)]
+        undone = {place: live.undone(place) for place in ended}
+        ids = [id for some in undone.values() for id in some]
+        found = {task.id: task for task in await self._store.tasks(ids)} if ids else {}
+        now = self._system.now()
+        for place in ended:
+            reasons = []
+            for id in undone[place]:
+                task = found.get(id)
+                if task is None:
+                    reasons.append(f"{id} was removed")
+                else:
+                    said = task.error.message if task.error else str(task.status)
+                    reasons.append(f"{id}: {said}" if live.rows[place].count > 1 else said)
+            live.settle(place, reasons, now)
+
+    async def _go_on(self, live: LiveRun) -> None:
+        """Decide on all steps that nothing holds up any more, and begin them."""
+        while steps := live.course.ready(STEPS_AT_ONCE):
+            for step in steps:
+                await self._decide(live, step)
+                if live.weight >= ENOUGH:
+                    await self._write(live)
+            await asyncio.sleep(0)
+
+    async def _decide(self, live: LiveRun, step: PlannedStep) -> None:
+        now = self._system.now()
+        scope = Scope() if live.course.unmet(step) else await live.scope(step, self._store)
+        if isinstance(scope, str):
+            live.course.settle(step.place, StepStatus.FAILED)
+            live.end_unbegun(step, StepStatus.FAILED, scope, now)
+            return
+        decision = live.course.decide(step, scope)
+        if not isinstance(decision.verdict, Begin):
+            live.end_unbegun(step, decision.status, decision.verdict.reason, now)
+            return
+        drafts = await self._drafts(live, decision)
+        if isinstance(drafts, str):
+            live.course.settle(step.place, StepStatus.FAILED)
+            live.end_unbegun(step, StepStatus.FAILED, drafts, now)
+        else:
+            live.begin(step, drafts, decision.status, now)
+
+    async def _drafts(self, live: LiveRun, decision: Decision) -> list[Change] | str:
+        """The changes that make the tasks of a step; or why one is not accepted."""
+        assert isinstance(decision.verdict, Begin)
+        step, run = decision.step, live.run
+        before = live.rows.get(step.place)
+        attempt = before.attempt if before else 1
+        drafts: list[Change] = []
+        request = request_of(live.plan.document, step.step, run.parameters)
+        request = msgspec.structs.replace(request, workflow_id=run.id)
+        for index, parameters in enumerate(decision.verdict.parameters):
+            ref = StepRef(run_id=run.id, step=step.name, attempt=attempt, index=index)
+            draft = await self._tasks.draft(
+                msgspec.structs.replace(request, parameters=parameters),
+                by=f"the run {run.id} of {run.name}",
+                id=task_id(ref, run.created_at),
+                step=ref,
+            )
+            if isinstance(draft, str):
+                return draft if len(decision.verdict.parameters) == 1 else f"[{index}]: {draft}"
+            drafts.append(draft)
+            if index % BREATHE_EVERY == BREATHE_EVERY - 1:
+                await asyncio.sleep(0)
+        return drafts
+
+    async def _stop(self, live: LiveRun) -> None:
+        """Cancel what a run has at work."""
+        ids = [id for place in live.running for id in live.ids(place)]
+        states: dict[str, TaskStatus] = await self._store.task_states(ids) if ids else {}
+        alive = [id for id in ids if states.get(id, TaskStatus.FAILED) not in TERMINAL]
+        if alive:
+            order = Order(verb=Verb.CANCEL, by=f"the run {live.run.id}: {live.run.cause}")
+            await self._orders.carry_out(order, alive)
+
+    async def _finish(self, live: LiveRun) -> None:
+        outcome = live.course.outcome()
+        if live.run.status is RunStatus.CANCELLING:
+            outcome = None if live.running else RunStatus.CANCELLED
+        if outcome is not None:
+            live.end(outcome, self._system.now())
+        await self._write(live)
+        if outcome is not None:
+            self._runs.pop(live.run.id, None)
+            log.info("run ended", run_id=live.run.id, status=str(outcome))
+
+    async def _write(self, live: LiveRun) -> None:
+        change = live.take_change(self._system.now(), self._state.epoch)
+        if change is None:
+            return
+        refusals = await self._state.commit([change])
+        demand_lead(refusals)
+        if refusals[0] is not None:
+            raise _Outdated

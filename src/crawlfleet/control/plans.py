@@ -1,0 +1,46 @@
+"""Plans of workflows: made of the stored documents, and kept while they are used."""
+
+import asyncio
+from collections import OrderedDict
+from typing import Final
+
+from crawlfleet.core.graph import document
+from crawlfleet.core.graph.plan import Plan, plan_of
+from crawlfleet.ports.store import Store
+
+KEPT_STEPS: Final = 100_000
+"""Of all plans in memory."""
+MANY_STEPS: Final = 500
+"""To plan so many takes long enough to let others do something meanwhile."""
+
+
+class Plans:
+    """The plan of each version of a workflow that somebody asks for."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+        self._plans: OrderedDict[tuple[str, int], Plan] = OrderedDict()
+        self._steps = 0
+
+    async def get(self, workflow_id: str, number: int) -> Plan | None:
+        """The plan of a version; `None` when there is no such version."""
+        name = workflow_id, number
+        plan = self._plans.get(name)
+        if plan is not None:
+            self._plans.move_to_end(name)
+            return plan
+        version = await self._store.workflow_version(workflow_id, number)
+        if version is None:
+            return None
+        read, problems = document.read(bytes(version.document))
+        assert read is not None, f"a stored document was accepted once: {problems}"
+        if len(read.steps) < MANY_STEPS:
+            plan = plan_of(read)
+        else:
+            plan = await asyncio.to_thread(plan_of, read)
+        if name not in self._plans:
+            self._plans[name] = plan
+            self._steps += len(plan.steps)
+        while self._steps > KEPT_STEPS and len(self._plans) > 1:
+            self._steps -= len(self._plans.popitem(last=False)[1].steps)
+        return plan

@@ -1,0 +1,100 @@
+"""Reads a workflow document: every field that is not of its type, with the path to it."""
+
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.core.complaints import field_problem
+from crawlfleet.errors import FieldProblem
+from crawlfleet.model.project import DEFAULT_PROJECT
+from crawlfleet.model.workflow import (
+    MOST_STEPS,
+    Parameter,
+    Step,
+    TaskOptions,
+    WorkflowDocument,
+)
+
+MOST_PROBLEMS: Final = 20
+MOST_BYTES: Final = 8_000_000
+
+
+class _Frame(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A document whose steps are looked at one after the other: so each can be named."""
+
+    name: str
+    steps: dict[str, msgspec.Raw]
+    project_id: str = DEFAULT_PROJECT
+    description: str = ""
+    parameters: dict[str, msgspec.Raw] = {}
+    defaults: TaskOptions = TaskOptions()
+
+
+def read(raw: bytes, *, within: str = "") -> tuple[WorkflowDocument | None, list[FieldProblem]]:
+    """The document of a JSON text, or what is wrong with it."""
+    prefix = f"{within}." if within else ""
+    if len(raw) > MOST_BYTES:
+        return None, [
+            FieldProblem(
+                field=within or "(body)",
+                value=len(raw),
+                message=f"has {len(raw)} bytes",
+                remedy=f"use at most {MOST_BYTES}; for_each makes many instances of one step",
+            )
+        ]
+    try:
+        frame = msgspec.json.decode(raw, type=_Frame)
+    except msgspec.ValidationError as error:
+        return None, [field_problem(error, WorkflowDocument, within=within)]
+    if len(frame.steps) > MOST_STEPS:
+        return None, [
+            FieldProblem(
+                field=f"{prefix}steps",
+                value=len(frame.steps),
+                message=f"has {len(frame.steps)} steps",
+                remedy=f"use at most {MOST_STEPS}; for_each makes many instances of one step",
+            )
+        ]
+    problems: list[FieldProblem] = []
+    steps = _each(frame.steps, Step, f"{prefix}steps", problems)
+    parameters = _each(frame.parameters, Parameter, f"{prefix}parameters", problems)
+    if problems:
+        return None, problems
+    return (
+        WorkflowDocument(
+            name=frame.name,
+            steps=steps,
+            project_id=frame.project_id,
+            description=frame.description,
+            parameters=parameters,
+            defaults=frame.defaults,
+        ),
+        [],
+    )
+
+
+def _each(
+    raws: dict[str, msgspec.Raw], kind: Any, within: str, problems: list[FieldProblem]
+) -> dict[str, Any]:
+    decoder = msgspec.json.Decoder(kind)
+    found: dict[str, Any] = {}
+    for name, raw in raws.items():
+        try:
+            found[name] = decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            if len(problems) < MOST_PROBLEMS:
+                problems.append(field_problem(error, kind, within=f"{within}.{name[:64]}"))
+    return found
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a document, for editors and other programs."""
+    (made,), definitions = msgspec.json.schema_components(
+        [WorkflowDocument], ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A workflow of crawlfleet",
+        **made,
+        "$defs": definitions,
+    }
