@@ -40,7 +40,7 @@ from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.placing import placing_on
-from crawlfleet.control.probing import Probing
+from crawlfleet.control.probing import Probing, probes_loopback
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
 from crawlfleet.control.quotas import Quotas
@@ -138,7 +138,7 @@ class ControlPlane:
             state=state, system=system, keys=self.keys, settings=settings.server
         )
         self.audit = AuditLog(store=store)
-        probe_loopback = _probes_loopback(settings)
+        probe_loopback = probes_loopback(settings)
         self.nodes = Nodes(
             state=state,
             leases=self.leases,
@@ -444,10 +444,3 @@ class ControlPlane:
         await self.state.renewal.sessions([*self.state.sessions])
         self.state.limits.watch_all()
         await self.leases.give_back_orphans()
-
-
-def _probes_loopback(settings: Settings) -> bool:
-    """Whether a node's health endpoint may be on this very machine."""
-    if settings.health.probe_loopback is not None:
-        return settings.health.probe_loopback
-    return settings.server.host in {"127.0.0.1", "::1", "localhost"}
