@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
@@ -19,11 +17,10 @@ from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import Conflict, NotFound, StoreUnavailable
 from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
-from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
-from crawlfleet.model.task import TERMINAL, RetryPolicy, Task, TaskStatus
+from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.testing.simulation import schedules, workflows
 from crawlfleet.testing.simulation.audit import Audit, Life, Recorder
 from crawlfleet.testing.simulation.clock import SimulatedLoop, SimulatedSystem
@@ -34,7 +31,6 @@ from crawlfleet.testing.simulation.faults import (
     Rates,
     SimulatedPool,
     WatchedStore,
-    Work,
     change_terms,
     divide_work,
 )
@@ -42,13 +38,13 @@ from crawlfleet.testing.simulation.invariants import Violation
 from crawlfleet.testing.simulation.scenario import Outcome, Scenario
 from crawlfleet.testing.simulation.shared import SharedMemory
 from crawlfleet.testing.simulation.tenants import founding, named
+from crawlfleet.testing.simulation.wishes import wanted
 from crawlfleet.worker.agent import Agent
 from crawlfleet.worker.journal import ReportJournal
 
 JOIN_TOKEN: Final = "join " * 8
 PEOPLE: Final = "people"
 LOOK_EVERY_S: Final = 30.0
-STRATEGIES: Final = ("least_loaded", "round_robin", "random", "bin_pack", None)
 
 
 def simulate(seed: int, scenario: Scenario = Scenario()) -> Outcome:  # noqa: B008 (frozen)
@@ -290,29 +286,7 @@ class _World:
                 self._accepted += [*accepted, *self._watch.family.shards_of(accepted)]
 
     def _request(self) -> TaskRequest:
-        chance = self._chance
-        outcome = chance.choices(("ok", "error", "bad", "hang"), (70, 20, 5, 5))[0]
-        work = Work(
-            seconds=chance.choice(self._scenario.work_s),
-            outcome=outcome,
-            shards=chance.choice(self._scenario.shards),
-        )
-        project = chance.choice([*self._projects]) if self._projects else DEFAULT_PROJECT
-        return TaskRequest(
-            task_type="work",
-            project_id=project,
-            parameters=msgspec.Raw(msgspec.json.encode(work)),
-            priority=chance.randint(1, 10),
-            min_resources={"cpu": chance.choice((0, 1, 2)), "memory_mb": chance.choice((0, 1024))},
-            schedule_strategy=chance.choice(STRATEGIES),
-            max_retries=chance.randint(0, 3),
-            retry_policy=RetryPolicy(initial_delay_s=chance.choice((0.0, 1.0)), max_delay_s=20.0),
-            timeout=chance.choice(self._scenario.limits_s),
-            dedup_key=chance.choice((None, None, None, f"key {chance.randint(1, 9)}"))
-            if self._scenario.dedup
-            else None,
-            dedup_window=30.0,
-        )
+        return wanted(self._scenario, self._chance, [*self._projects])
 
     async def _meddle(self) -> None:
         """People cancel, pause, resume, retry and reprioritise whatever they see."""
