@@ -22,7 +22,7 @@ ALLOWANCES = (
     Allowance(memory_mb=2048, waiting=20, over=Over.REJECT),
     Allowance(),
 )
-SEEDS = 60 if os.environ.get("CRAWLFLEET_SOAK") else 8
+SEEDS = 60 if os.environ.get("CRAWLFLEET_SOAK") else 3
 
 
 async def limit(on: Stage, **fields: object) -> None:
