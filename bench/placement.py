@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.ordering import ReadyQueue
+from crawlfleet.core.lines import Lines
 from crawlfleet.core.placement import default_rules, plan
 from crawlfleet.core.resources import add
 from crawlfleet.core.strategies import BUILT_IN
@@ -97,10 +97,10 @@ def fleet_of(nodes: int, tasks: int, random: Random) -> Fleet:
     return fleet
 
 
-def queue_of(tasks: int, random: Random) -> ReadyQueue:
+def queue_of(tasks: int, random: Random) -> Lines:
     """Tasks of all priorities, submitted within a minute."""
     kinds = requirements()
-    queue = ReadyQueue()
+    queue = Lines()
     for number in range(tasks):
         queue.add(
             f"task-{number:07}",
@@ -135,7 +135,7 @@ def measure_cycle(nodes: int, tasks: int, batch: int, fleet: Fleet) -> float:
     """Tasks per second through add, plan by plan in batches, discard and reserve."""
     rules, kinds, random = default_rules(), requirements(), Random(2)
     started = time.thread_time()
-    queue = ReadyQueue()
+    queue = Lines()
     asked = {}
     for number in range(tasks):
         asked[f"task-{number:07}"] = kinds[random.randrange(len(kinds))]
@@ -153,7 +153,7 @@ def measure_cycle(nodes: int, tasks: int, batch: int, fleet: Fleet) -> float:
 def measure_single(nodes: int, fleet: Fleet) -> float:
     """Microseconds to plan one task, the queue holding just that task."""
     rules, best = default_rules(), float("inf")
-    queue = ReadyQueue()
+    queue = Lines()
     queue.add("task", requirements()[1], priority=5, created_at=NOW)
     for _ in range(200):
         started = time.thread_time()

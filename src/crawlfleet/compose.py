@@ -22,6 +22,7 @@ from crawlfleet.backends.ledger.memory import MemoryBook
 from crawlfleet.backends.machine import Machine
 from crawlfleet.backends.output_folder import OutputFolder
 from crawlfleet.backends.sealing import KeySeal
+from crawlfleet.backends.uv import UvInstall, find_uv
 from crawlfleet.control.eventlog import EventLog
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core import dividing
@@ -66,6 +67,7 @@ from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
 from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.journal import ReportJournal
 from crawlfleet.worker.pool import ProcessPool
+from crawlfleet.worker.process import command_line
 from crawlfleet.worker.usage import UsageMeter, measure_capacity
 from crawlfleet.worker.workshop import workshop_of
 
@@ -303,7 +305,14 @@ async def run_worker(
             folder=identity.with_suffix(".cells"),
             hidden=(str(config.data_dir(settings)), str(identity)),
         ),
-        workshop=workshop_of(settings.worker, config.code_dir(settings), remove=remove),
+        workshop=workshop_of(
+            settings.worker,
+            config.code_dir(settings),
+            install=UvInstall(
+                uv=find_uv(), timeout_s=settings.worker.install_timeout_s, leash=command_line
+            ),
+            remove=remove,
+        ),
         masters=masters,
     )
     secret, pin = without_pin(join_token)

@@ -15,6 +15,7 @@ from crawlfleet.cli.checks import Verdict
 from crawlfleet.cli.connection import Connection, write_connection
 from crawlfleet.cli.ports import described
 from crawlfleet.model.attention import HIGH, LOW, Concern, Subject
+from crawlfleet.model.isolation import Isolation, Layer, Level
 
 Run = Callable[..., Result]
 
@@ -127,3 +128,18 @@ def test_a_clock_behind_the_store_is_a_problem(place: Path) -> None:
     assert checks.clock(store).verdict is Verdict.OK
     os.utime(store, (time.time() + 3600,) * 2)
     assert checks.clock(store).verdict is Verdict.PROBLEM
+
+
+def test_root_is_told_that_a_worker_would_take_no_code_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    missing = {Layer.OTHER_USER: "no CAP_SETUID"}
+    found = Isolation(level=Level.L0, layers=(Layer.RLIMITS,), missing=missing)
+    monkeypatch.setattr("crawlfleet.sandbox.probe.look", lambda: found)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    seen = checks.sandbox()
+    assert seen.verdict is Verdict.PROBLEM
+    assert "runs no bundles" in seen.message
+    assert "no CAP_SETUID" in seen.message
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert checks.sandbox().verdict is Verdict.WARNING

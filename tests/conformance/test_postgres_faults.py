@@ -319,17 +319,17 @@ def test_connection_lost_during_a_read_is_not_noticed(server: PostgresServer, ur
 def test_server_that_hangs_is_given_up_and_found_again(
     server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "COMMAND_S", 0.4)
-    monkeypatch.setattr(connections, "CONNECT_S", 0.4)
-    monkeypatch.setattr(connections, "WAIT_OUT_S", 0.4)
-
     async def scenario() -> None:
+        async with opened(url):
+            pass  # making the tables may take longer
+        for name in ("COMMAND_S", "CONNECT_S", "WAIT_OUT_S"):
+            monkeypatch.setattr(connections, name, 2.0)
         async with opened(url) as store:
             server.pause()
             try:
                 for call in (store.commit([Change(tasks=(make_task(1),))]), store.tasks(["a"])):
                     with pytest.raises(StoreUnavailable, match="no answer in time"):
-                        await asyncio.wait_for(call, 10)
+                        await asyncio.wait_for(call, 30)
             finally:
                 server.resume()
             await must(store, Change(tasks=(make_task(2),)))
@@ -588,3 +588,51 @@ def test_every_kind_of_trouble_comes_with_what_to_do(
     assert "postgresql://host/db" in str(explained)
     assert explained.__cause__ is error
     assert trouble.is_passing(error) is passing
+
+
+async def hold_the_lock(url: str) -> asyncpg.Connection:
+    """As a master that stopped in its transaction where the server does not count it as idle."""
+    holder = await asyncpg.connect(
+        url, server_settings={**connections.WRITING, "idle_in_transaction_session_timeout": "0"}
+    )
+    await holder.execute(statements.BEGIN)
+    return holder
+
+
+def test_a_writer_that_hangs_does_not_keep_the_others_out(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act() -> None:
+        async with opened(url) as store:
+            monkeypatch.setitem(connections.WRITING, "lock_timeout", f"{statements.SILENT_S + 1}s")
+            holder = await hold_the_lock(url)
+            await must(store, committer.make_change(1))
+            assert holder.is_closed()
+
+    asyncio.run(act())
+    assert asyncio.run(read_back(url)) == {1}
+
+
+@pytest.mark.parametrize("takes_the_lead", [True, False], ids=["restores", "works"])
+def test_a_transaction_that_goes_on_is_let_be(url: str, takes_the_lead: bool) -> None:
+    """A restore waits for its own reading; anybody's statement may take long."""
+
+    async def act() -> None:
+        async with opened(url):
+            holder = await hold_the_lock(url)
+            if takes_the_lead:
+                await holder.fetchval(statements.TRY_LEAD)
+                await asyncio.sleep(statements.SILENT_S + 0.5)
+                busy = None
+            else:
+                busy = asyncio.create_task(
+                    holder.execute(f"SELECT pg_sleep({statements.SILENT_S + 3})")
+                )
+                await asyncio.sleep(statements.SILENT_S + 0.5)
+            assert not await connections.Server(url).end_silent_writer()
+            if busy is not None:
+                await busy
+            await holder.execute("ROLLBACK")
+            await holder.close()
+
+    asyncio.run(act())

@@ -6,11 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from crawlfleet.backends.bundle_folder import BundleFolder
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, PreconditionFailed
 from crawlfleet.model.bundle import BundleCall, BundleRequest, bundle_id
+from crawlfleet.model.messages import ReportKind
 from crawlfleet.model.requests import CloneRequest
 from crawlfleet.model.settings import TaskSettings
 from tests.code_archives import packed
@@ -222,5 +224,23 @@ def test_many_who_deploy_at_once_all_get_a_version(tmp_path: Path) -> None:
         bundle = await at.control.bundles.get("shop", "tools")
         assert [each.number for each in bundle.versions] == [4, 3, 2, 1]
         assert len({each.digest for each in bundle.versions}) == 4
+
+    run(tmp_path, scenario)
+
+
+def test_it_is_known_on_which_nodes_a_version_is_ready(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        await deploy(at, ONE, project="default")
+        bundle, _ = await deploy(at, TWO, project="default")
+        node = await at.node(task_types=("python",), capabilities={"bundles": True})
+        raw = msgspec.Raw(b'{"function": "tool:f"}')
+        await at.submit(task_type="python", parameters=raw, bundle="tools@1")
+        work = await node.take()
+        ready = at.control.bundles.ready_on
+        assert [ready(each) for each in bundle.versions] == [[], []]
+
+        await node.report(work, ReportKind.STARTED)
+
+        assert [ready(each) for each in bundle.versions] == [[], [node.id]]
 
     run(tmp_path, scenario)

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.ordering import ReadyQueue
+from crawlfleet.core.lines import Lines
 from crawlfleet.core.placement import Plan, Rules, default_rules, plan
 from crawlfleet.model.node import Health, Node, NodeStatus
 from crawlfleet.model.resources import Resources
@@ -46,16 +46,16 @@ def fleet_of(*nodes: Node) -> Fleet:
     return fleet
 
 
-def queue_of(*requirements: Requirement) -> ReadyQueue:
+def queue_of(*requirements: Requirement) -> Lines:
     """Tasks t0, t1, … of the same priority, one second apart."""
-    queue = ReadyQueue()
+    queue = Lines()
     for number, requirement in enumerate(requirements):
         queue.add(f"t{number}", requirement, priority=5, created_at=NOW + number / 1000)
     return queue
 
 
 def planned(
-    queue: ReadyQueue, fleet: Fleet, rules: Rules | None = None, *, limit: int = 1000, seed: int = 7
+    queue: Lines, fleet: Fleet, rules: Rules | None = None, *, limit: int = 1000, seed: int = 7
 ) -> Plan:
     return plan(queue, fleet, rules or default_rules(), now=NOW + 60, seed=seed, limit=limit)
 

@@ -76,6 +76,27 @@ def reasons(demand: Level, node: Isolation | None) -> list[str]:
     return [reason.message for reason in class_reasons(wish, kind, {})]
 
 
+def test_what_is_missing_is_told_and_places_nothing() -> None:
+    found = Isolation(
+        level=Level.L2, layers=(Layer.RLIMITS,), missing={Layer.CGROUP_V2: "no group " + "x" * 300}
+    )
+    told = offered(found)
+    node = Node(id="n", name="n", created_at=0.0, updated_at=0.0, capabilities=told)
+    other = Node(
+        id="m",
+        name="m",
+        created_at=0.0,
+        updated_at=0.0,
+        capabilities=told | {"isolation_missing": ["cgroup_v2: another reason"]},
+    )
+
+    (reason,) = told["isolation_missing"]  # type: ignore[misc]
+    assert reason.startswith("cgroup_v2: no group ")
+    assert len(reason) <= 200
+    assert class_of(node) == class_of(other)
+    assert "isolation_missing" not in offered(EVERYTHING)
+
+
 def test_placement_says_in_words_which_level_is_missing() -> None:
     weak = Isolation(level=Level.L2, layers=(Layer.RLIMITS,))
     assert reasons(Level.L2, weak) == []

@@ -4,6 +4,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawlfleet.core.lines import Lines
 from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import default_rules
 from crawlfleet.model.resources import Resources
@@ -39,6 +40,18 @@ def test_equal_priorities_are_served_in_order_of_arrival_and_then_of_id() -> Non
     for id, created_at in (("c", 3.0), ("b", 1.0), ("d", 3.0), ("a", 2.0)):
         queue.add(id, A, priority=5, created_at=NOW + created_at)
     assert everything(queue) == ["b", "a", "c", "d"]
+
+
+def test_of_one_priority_the_nearest_deadline_comes_first() -> None:
+    queue = ReadyQueue()
+    queue.add("without", A, priority=5, created_at=NOW)
+    queue.add("far", A, priority=5, created_at=NOW + 1, deadline=NOW + 9000)
+    queue.add("soon", A, priority=5, created_at=NOW + 2, deadline=NOW + 300)
+    queue.add("now", A, priority=5, created_at=NOW + 3, deadline=NOW + 60)
+    queue.add("urgent", A, priority=6, created_at=NOW + 4)
+    queue.add("calm", A, priority=4, created_at=NOW, deadline=NOW + 1)
+    assert everything(queue) == ["urgent", "now", "soon", "without", "calm", "far"]
+    assert everything(queue, ageing_s=0)[:4] == ["urgent", "now", "soon", "far"]
 
 
 def test_waiting_for_the_ageing_time_is_worth_one_priority() -> None:
@@ -116,7 +129,7 @@ def test_categories_take_turns_whatever_the_backlog() -> None:
 
 
 def test_categories_take_turns_when_each_asks_for_something_else() -> None:
-    queue = ReadyQueue()
+    queue = Lines()
     for number in range(500):
         queue.add(f"big{number:03}", A, priority=5, created_at=NOW, category="big")
         if number < 40:
@@ -147,7 +160,7 @@ def test_a_higher_priority_is_not_held_up_by_another_categorys_turn() -> None:
 
 
 def test_nothing_starves_while_more_urgent_work_keeps_coming() -> None:
-    queue = ReadyQueue()
+    queue = Lines()
     fleet = fleet_of(make_node("n", resources=Resources(slots=1)))
     rules = default_rules(ageing_s=10)
     queue.add("poor", A, priority=1, created_at=NOW)
@@ -197,14 +210,14 @@ def test_each_waiting_task_is_offered_once_and_bands_in_order(steps: list[tuple]
 
 def test_a_plan_costs_what_it_looks_at_and_not_what_waits() -> None:
     fleet = fleet_of(make_node("n", resources=Resources(cpu_cores=1, slots=1)))
-    small, large = ReadyQueue(), ReadyQueue()
+    small, large = Lines(), Lines()
     for queue, size in ((small, 200), (large, 50_000)):
         for number in range(size):
             queue.add(f"t{number}", HUNGRY, priority=5, created_at=NOW + number / 10)
         queue.add("last", A, priority=1, created_at=NOW + 9999)
         planned(queue, fleet)
 
-    def cost(queue: ReadyQueue) -> float:
+    def cost(queue: Lines) -> float:
         took = []
         for _ in range(20):
             started = time.perf_counter()

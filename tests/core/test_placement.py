@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.core.feasibility import NodeClass
 from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.ordering import ReadyQueue
+from crawlfleet.core.lines import Lines
 from crawlfleet.core.placement import (
     _best,
     default_rules,
@@ -161,7 +161,7 @@ def test_the_limit_is_kept_and_what_is_beyond_it_is_not_called_unplaced() -> Non
 
 def test_the_first_in_line_get_the_last_slots() -> None:
     fleet = fleet_of(make_node("a", resources=Resources(slots=2)))
-    queue = ReadyQueue()
+    queue = Lines()
     for id, priority in (("low", 2), ("high", 9), ("middle", 5)):
         queue.add(id, need(), priority=priority, created_at=NOW)
     assert [id for id, _ in planned(queue, fleet).assignments] == ["high", "middle"]
@@ -184,7 +184,7 @@ def test_work_lies_ready_at_a_node_only_when_no_other_could_begin_it() -> None:
 
 def test_a_group_that_does_not_fit_does_not_hold_up_the_others() -> None:
     fleet = fleet_of(make_node("a"))
-    queue = ReadyQueue()
+    queue = Lines()
     queue.add("huge", need(demand=Resources(cpu_cores=64, slots=1)), priority=10, created_at=NOW)
     queue.add("small", need(), priority=1, created_at=NOW)
     made = plan(queue, fleet, default_rules(), now=NOW + 30, seed=1, limit=10)

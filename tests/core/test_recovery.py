@@ -26,6 +26,14 @@ def verdict(kind: ErrorClass, *, retries: int = 0, losses: int = 0, **fields: ob
     return after_failure(task, error, LIMITS, now=100.0, chance=0.5)
 
 
+@pytest.mark.parametrize("kind", [ErrorClass.ERROR, ErrorClass.LOST])
+def test_nothing_is_tried_again_after_its_deadline(kind: ErrorClass) -> None:
+    assert isinstance(verdict(kind, deadline=102.0), Retry)
+    given_up = verdict(kind, deadline=100.0)
+    assert isinstance(given_up, GiveUp)
+    assert "deadline" in given_up.reason
+
+
 @pytest.mark.parametrize(
     ("kind", "retries", "losses", "expected"),
     [

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request
 from crawlfleet.client.sync import BlockingClient
 from crawlfleet.testing.demo_shop import ServedShop
 from crawlfleet.testing.local_fleet import LocalFleet
+from tests.code_archives import packed
 
 PATIENCE_MS: Final = 30_000
 """Longer than anything takes on a busy machine."""
@@ -35,6 +36,21 @@ CRAWL: Final = {
     "politeness": {"delay_s": 2, "concurrency": 1, "retry_delay_s": 1},
     "fetching": {"allow_private": True},
 }
+
+
+def scrapy_project(number: int) -> bytes:
+    """A project with two spiders, in an archive; another one for each number."""
+    spiders = "".join(
+        f"class {name.title()}Spider(scrapy.Spider):\n    name = '{name}'\n\n"
+        for name in ("quotes", "authors")
+    )
+    return packed(
+        {
+            "scrapy.cfg": "[settings]\ndefault = shop.settings\n",
+            "shop/settings.py": f"NUMBER = {number}\n",
+            "shop/spiders/all.py": f"import scrapy\n\n{spiders}",
+        }
+    )
 
 
 MAIN: Final = re.compile("^(Main|主)")

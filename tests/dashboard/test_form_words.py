@@ -10,6 +10,7 @@ import pytest
 from crawlfleet import plugins
 from crawlfleet.api.notes import whole_schema
 from crawlfleet.compose import BUILT_IN_TASK_TYPES
+from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
 
 WORDS = Path(__file__).parents[2] / "dashboard" / "src" / "i18n" / "fields"
 ENGLISH: dict[str, dict[str, Any]] = json.loads((WORDS / "en.json").read_text("utf-8"))
@@ -21,8 +22,9 @@ PAGES_OWN = re.compile(r"(type|task|http_fetch)\.|(output|fleet)$")
 def fields() -> dict[str, dict[str, Any]]:
     """Every field of the parameters of every type that comes with the package, by its path."""
     found: dict[str, dict[str, Any]] = {}
-    for name in BUILT_IN_TASK_TYPES:
-        schema = whole_schema(plugins.load_one(plugins.EXECUTORS, name).Parameters)
+    own = [plugins.load_one(plugins.EXECUTORS, name).Parameters for name in BUILT_IN_TASK_TYPES]
+    for parameters in (*own, CommandParameters, ScrapyParameters):
+        schema = whole_schema(parameters)
         walk(schema, schema["$defs"], "", found)
     return found
 

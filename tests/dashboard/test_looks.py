@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.dashboard.browsing import PICTURES, Ground, Window
+from tests.dashboard.browsing import PICTURES, Ground, Window, scrapy_project
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,7 +31,13 @@ VIEWS: Final = {
     "work": "/crawls/{crawl}?tab=work",
     "items": "/crawls/{crawl}?tab=items",
     "look-up": "/crawls/{crawl}?tab=url",
+    "schedules": "/schedules",
+    "schedule": "/schedules/{schedule}",
+    "schedule-new": "/schedules/new",
+    "bundles": "/bundles",
+    "bundle": "/bundles/default/quotes",
     "submit": "/submit?type=web_crawl",
+    "submit-spider": "/submit?type=scrapy_spider&bundle=quotes",
     "selectors": "/submit?tab=selectors",
     "dead-letters": "/dead-letters",
     "events": "/events",
@@ -61,7 +67,19 @@ def axe() -> str:
 def places(fleet: Ground) -> dict[str, str]:
     """The addresses of all views."""
     waiting = fleet.api.submit("render_video", {"title": "nobody can"})
-    names = {"node": fleet.node("ant-1").id, "crawl": fleet.crawl, "waiting": waiting.id}
+    for number in (1, 2):
+        fleet.api.deploy("quotes", scrapy_project(number), note=f"number {number}")
+    nap = {"task_type": "sleep", "parameters": {"seconds": 0.01}}
+    schedule = fleet.api.create_schedule(
+        "nightly", nap, cron="30 2 * * *", time_zone="Asia/Shanghai"
+    )
+    fleet.api.run_schedule(schedule.id)
+    names = {
+        "node": fleet.node("ant-1").id,
+        "crawl": fleet.crawl,
+        "waiting": waiting.id,
+        "schedule": schedule.id,
+    }
     return {view: path.format(**names) for view, path in VIEWS.items()}
 
 

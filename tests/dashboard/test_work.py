@@ -7,7 +7,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.browsing import PATIENCE_MS, Ground, Window
+from tests.dashboard.browsing import PATIENCE_MS, Ground, Window, scrapy_project
 
 pytestmark = [
     pytest.mark.slow,
@@ -191,3 +191,81 @@ def test_an_operator_sees_no_settings_that_are_not_theirs(window: Window, fleet:
     page.goto("/settings/keys")
     expect(page.get_by_role("main")).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("^Make"))).to_have_count(0)
+
+
+def test_code_is_dropped_on_the_page_rolled_back_and_chosen_for_a_task(
+    page: Page, fleet: Ground
+) -> None:
+    page.goto("/bundles")
+    main = page.get_by_role("main")
+    for number in (1, 2):
+        archive = {
+            "name": "quotes.zip",
+            "mimeType": "application/zip",
+            "buffer": scrapy_project(number),
+        }
+        page.locator("input[type=file]").set_input_files(archive)  # type: ignore[arg-type]
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("Name", exact=True)).to_have_value("quotes")
+        dialog.get_by_label("What is new").fill(f"number {number}")
+        dialog.get_by_role("button", name="Deploy").click()
+        expect(main.get_by_text(f"number {number}")).to_be_visible()
+    expect(page).to_have_url(re.compile("/bundles/default/quotes$"))
+    main.get_by_role("button", name="Roll back @1").click()
+    page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
+    expect(main.get_by_role("button", name="Go forward @2")).to_be_visible()
+    assert fleet.api.bundle("quotes").current == 1
+
+    main.get_by_role("link", name="Run it").click()
+    expect(page.get_by_label("Bundle *", exact=True)).to_have_value("quotes")
+    page.get_by_label("Version", exact=True).select_option("2")
+    spider = page.get_by_label("Spider *", exact=True)
+    names = spider.evaluate("field => [...field.list.options].map(each => each.value)")
+    assert names == ["authors", "quotes"]
+    spider.fill("authors")
+    main.get_by_role("button", name="Submit").click()
+    expect(page).to_have_url(re.compile(r"/tasks/task-"))
+    task = fleet.api.task(page.url.rpartition("/")[2].partition("?")[0])
+    assert (task.bundle, task.parameters) == ("quotes@2", {"spider": "authors"})
+
+
+def test_a_schedule_is_made_with_a_preview_and_looked_after(page: Page, fleet: Ground) -> None:
+    page.goto("/schedules/new")
+    main = page.get_by_role("main")
+    page.get_by_label("Name *", exact=True).fill("tea")
+    page.get_by_label("Minute, hour, day, month, weekday *").fill("30 16 * * mon")
+    page.get_by_label("Time zone", exact=True).fill("Asia/Shanghai")
+    expect(main.get_by_text(re.compile(r"^Mon .* 16:30:00 CST$")).first).to_be_visible()
+    page.get_by_label("Minute, hour, day, month, weekday *").fill("99 * * * *")
+    expect(page.get_by_role("alert")).to_contain_text("cron")
+    page.get_by_label("Minute, hour, day, month, weekday *").fill("30 16 * * mon")
+    page.get_by_label("What to do", exact=True).select_option("sleep")
+    page.get_by_label("Time *", exact=True).fill("0.01")
+    main.get_by_role("button", name="Make a schedule").click()
+    expect(page.get_by_role("heading", name="tea")).to_be_visible()
+    (made,) = fleet.api.schedules(name="tea")
+    assert (made.cron, made.time_zone) == ("30 16 * * mon", "Asia/Shanghai")
+
+    main.get_by_role("button", name="Pause").click()
+    expect(main.get_by_role("button", name="Resume")).to_be_visible()
+    page.goto("/schedules?zone=Asia%2FShanghai")
+    row = page.get_by_role("row", name=re.compile("tea"))
+    row.get_by_role("button", name="Resume").click()
+    expect(page.locator(".calendar").get_by_role("link", name="tea")).to_be_visible()
+    expect(page.locator(".calendar").get_by_text("16:30")).to_be_visible()
+    row.get_by_role("button", name="Run now").click()
+    expect(row).to_contain_text("Started")
+    page.goto(f"/schedules/{made.id}")
+    expect(main.get_by_role("table", name="History")).to_contain_text("hand")
+
+
+def test_the_isolation_of_nodes_is_told(page: Page, fleet: Ground) -> None:
+    level = f"L{fleet.node('ant-1').capabilities['isolation']:.0f}"
+    page.goto("/nodes")
+    row = page.get_by_role("row", name=re.compile("ant-1"))
+    expect(row.get_by_text(level, exact=True)).to_be_visible()
+    page.goto(f"/nodes/{fleet.node('ant-1').id}")
+    card = page.get_by_role("region", name="Isolation")
+    expect(card.get_by_text(level, exact=True)).to_be_visible()
+    expect(card.get_by_text("limits of each process")).to_be_visible()
+    expect(card.get_by_text("What is missing, and why")).to_be_visible()

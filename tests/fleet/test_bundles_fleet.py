@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter as Tally
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -38,10 +39,20 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
         yield fleet
 
 
+VISITS: Tally[str] = Tally()
+"""How often each page of the shop was asked for."""
+
+
+class Served(Counter):
+    def do_GET(self) -> None:  # noqa: N802 (as the library calls it)
+        VISITS[self.path] += 1
+        super().do_GET()
+
+
 @pytest.fixture(scope="module")
 def shop() -> Iterator[str]:
     """At another address than the master, which no cell may reach."""
-    handler = type("Served", (Counter,), {"shop": Shop()})
+    handler = type("OfShop", (Served,), {"shop": Shop()})
     server = ThreadingHTTPServer(("127.0.0.9", 0), handler)
     server.daemon_threads = True
     Thread(target=server.serve_forever, daemon=True).start()
@@ -175,8 +186,33 @@ def test_a_spider_whose_worker_is_killed_ends_elsewhere_with_no_item_twice(
     assert len(items) == len({*items})
 
 
-async def submit_slowly(client: Client, shop: str) -> str:
+def test_a_distributed_spider_whose_worker_is_killed_goes_on_where_it_was(
+    fleet: LocalFleet, shop: str, tmp_path: Path
+) -> None:
+    async def scenario() -> tuple[Any, list[str], Any, Tally[str]]:
+        async with fleet.client() as client:
+            VISITS.clear()
+            id = await submit_slowly(client, shop, distributed=True)
+            await until_items(client, id, 8)
+            kill_worker(fleet)
+            ended = await client.wait(id)
+            attempts = await client.executions(id)
+            return ended, await items_of(client, id), attempts, Tally(VISITS)
+
+    task, items, attempts, visits = asyncio.run(scenario())
+    assert task.status == "completed", task.error
+    assert len(attempts) >= 2
+    assert len(items) == len({*items}) == task.result["data"]["items"]
+    # Only what was under way when the worker died may have been asked for again.
+    again = {path: count for path, count in visits.items() if count > 1 and "robots" not in path}
+    assert len(again) <= 6 * (len(attempts) - 1)
+    assert max(again.values(), default=0) <= len(attempts)
+    assert items == plain_scrapy(fleet, tmp_path, "-a", f"url={shop}", "-a", "category=clocks")
+
+
+async def submit_slowly(client: Client, shop: str, **more: Any) -> str:
     parameters = {
+        **more,
         "spider": "products",
         "arguments": {"url": shop, "category": "clocks"},
         "settings": {"DOWNLOAD_DELAY": 0.15, "CONCURRENT_REQUESTS_PER_DOMAIN": 1},

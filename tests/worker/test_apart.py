@@ -14,6 +14,7 @@ import msgspec
 import psutil
 import pytest
 
+from crawlfleet.backends.uv import UvInstall
 from crawlfleet.errors import ConfigError, SandboxFailed
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.isolation import Isolation, Layer, Level
@@ -64,9 +65,9 @@ def hang():
 }
 
 
-async def install(requirements: Sequence[str], venv: Path, tell: Callable[[str], None]) -> None:
-    (venv / "bin").mkdir(parents=True)
-    (venv / "bin" / "python").symlink_to(PYTHON)
+async def install(requirements: Sequence[str], venv: str, tell: Callable[[str], None]) -> None:
+    (Path(venv) / "bin").mkdir(parents=True)
+    (Path(venv) / "bin" / "python").symlink_to(PYTHON)
 
 
 class Heard(Watch):
@@ -352,14 +353,17 @@ def test_without_a_sandbox_nothing_runs_unless_the_owner_says_so(
 
 def test_a_worker_that_could_not_hold_bundles_does_not_start(tmp_path: Path) -> None:
     off = SandboxSettings(level="off")
-    with pytest.raises(ConfigError, match="bundles_unconfined"):
-        workshop_of(WorkerSettings(bundles=True, sandbox=off), tmp_path, remove=remove)
 
-    assert workshop_of(
-        WorkerSettings(bundles=True, bundles_unconfined=True, sandbox=off), tmp_path, remove=remove
-    )
-    assert workshop_of(WorkerSettings(bundles=True), tmp_path, remove=remove)
-    assert workshop_of(WorkerSettings(sandbox=off), tmp_path, remove=remove) is None
+    def made(settings: WorkerSettings) -> Workshop | None:
+        install = UvInstall(uv=None, timeout_s=1)
+        return workshop_of(settings, tmp_path, install=install, remove=remove)
+
+    with pytest.raises(ConfigError, match="bundles_unconfined"):
+        made(WorkerSettings(bundles=True, sandbox=off))
+
+    assert made(WorkerSettings(bundles=True, bundles_unconfined=True, sandbox=off))
+    assert made(WorkerSettings(bundles=True))
+    assert made(WorkerSettings(sandbox=off)) is None
 
 
 def test_scratch_that_a_killed_agent_left_is_cleared_away(tmp_path: Path) -> None:

@@ -10,14 +10,17 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from crawlfleet.backends.uv import UvInstall, class_of, find_uv, variables
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NoCode
+from crawlfleet.ports.installing import InstallFailed
+from crawlfleet.worker import environments as environments_module
 from crawlfleet.worker.environments import CannotMake, Environments
-from crawlfleet.worker.installing import InstallFailed, UvInstall, class_of, find_uv, variables
 from tests.code_archives import packed
 
 MB = 1_000_000
@@ -33,15 +36,15 @@ class FakeInstall:
         self._size = size
 
     async def __call__(
-        self, requirements: Sequence[str], venv: Path, tell: Callable[[str], None]
+        self, requirements: Sequence[str], venv: str, tell: Callable[[str], None]
     ) -> None:
         self.calls.append(tuple(requirements))
         tell("installing")
         await asyncio.sleep(self._takes_s)
         if self.failure is not None:
             raise self.failure
-        (venv / "bin").mkdir(parents=True)
-        (venv / "bin" / "python").write_bytes(bytes(self._size))
+        (Path(venv) / "bin").mkdir(parents=True)
+        (Path(venv) / "bin" / "python").write_bytes(bytes(self._size))
 
 
 class Master:
@@ -178,6 +181,18 @@ def test_those_not_used_for_longest_go_first_and_none_in_use(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_what_cannot_be_cleared_away_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / f".{'0' * 64}.gone"
+    left.mkdir()
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    monkeypatch.setattr(environments_module.log, "warning", lambda _, **fields: told.append(fields))
+    asyncio.run(environments(tmp_path, FakeInstall()).tidy())
+    assert [each["folder"] for each in told] == [str(left)]
+
+
 def test_one_whose_maker_is_killed_is_made_anew(tmp_path: Path) -> None:
     program = textwrap.dedent(
         """
@@ -297,7 +312,7 @@ def test_nothing_of_a_package_runs_while_it_is_installed(
     venv = tmp_path / "place" / "venv"
     venv.parent.mkdir()
 
-    asyncio.run(UvInstall(uv=find_uv(), timeout_s=100)(["evil==1.0"], venv, print))
+    asyncio.run(UvInstall(uv=find_uv(), timeout_s=100)(["evil==1.0"], str(venv), print))
 
     assert [*venv.glob("lib/*/site-packages/evil.pth")]
     assert not ran.exists()

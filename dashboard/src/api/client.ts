@@ -42,6 +42,14 @@ export class Problem extends Error {
   }
 }
 
+/** What the master found wrong, by field. */
+export function problemsOf(error: unknown): Record<string, string> {
+  if (!(error instanceof Problem)) return {};
+  return Object.fromEntries(
+    (error.body.errors ?? []).map((each) => [each.field, `${each.message}; ${each.remedy}`]),
+  );
+}
+
 let csrf = "";
 let onSignedOut: () => void = () => {};
 

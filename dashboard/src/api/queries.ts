@@ -90,6 +90,51 @@ export const clusters = queryOptions({
   staleTime: 10_000,
 });
 
+export const bundles = (project_id: string) =>
+  queryOptions({
+    queryKey: ["bundles", project_id],
+    queryFn: () =>
+      call("get", "/api/v1/projects/{project_id}/bundles", {
+        path: { project_id },
+        query: { limit: 1000 },
+      }),
+    refetchInterval: 15_000,
+  });
+
+export const bundle = (project_id: string, bundle_id: string) =>
+  queryOptions({
+    queryKey: ["bundles", project_id, bundle_id],
+    queryFn: () =>
+      call("get", "/api/v1/projects/{project_id}/bundles/{bundle_id}", {
+        path: { project_id, bundle_id },
+      }),
+    refetchInterval: 10_000,
+  });
+
+export const schedules = queryOptions({
+  queryKey: ["schedules"],
+  queryFn: () => call("get", "/api/v1/schedules", { query: { limit: 1000 } }),
+  refetchInterval: FRESH_MS,
+});
+
+export const schedule = (schedule_id: string) =>
+  queryOptions({
+    queryKey: ["schedules", schedule_id],
+    queryFn: () => call("get", "/api/v1/schedules/{schedule_id}", { path: { schedule_id } }),
+    refetchInterval: FRESH_MS,
+  });
+
+export const scheduleNext = (schedule_id: string, edition: number, count: number) =>
+  queryOptions({
+    queryKey: ["schedules", schedule_id, "next", edition, count],
+    queryFn: () =>
+      call("get", "/api/v1/schedules/{schedule_id}/next", {
+        path: { schedule_id },
+        query: { count },
+      }),
+    refetchInterval: 60_000,
+  });
+
 export const task = (task_id: string) =>
   queryOptions({
     queryKey: ["task", task_id],
@@ -149,6 +194,8 @@ export function renewByNews(): () => void {
     project: renew(["projects"], 2000),
     cluster: renew(["clusters"], 2000),
     key: renew(["keys"], 2000),
+    bundle: renew(["bundles"], 2000),
+    schedule: renew(["schedules"], 1000),
   };
   const stopReturning = live.hearReturn(() => void queryClient.invalidateQueries());
   const stopHearing = live.hear((news) => {

@@ -268,6 +268,114 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the rules for alerts, and how things stand with each
+         * @description Also those that are built in. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_alerts"];
+        put?: never;
+        /**
+         * Say when people should be told
+         * @description Answers 201 with `Location`, or 200 when the same rule was there before. A key of one project makes rules of that project. Role: **operator** or **admin**.
+         */
+        post: operations["create_alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A rule, and how things stand with it
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_alert"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a rule, also one that is built in
+         * @description What is left out stays as it is; `is_on` switches it off and on. Role: **operator** or **admin**.
+         */
+        patch: operations["change_alert"];
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert_id}:remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take a rule away
+         * @description One that is built in can be switched off instead: 409. Role: **operator** or **admin**.
+         */
+        post: operations["remove_alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert_id}:silence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Tell nobody of a rule for a while
+         * @description Or of one thing that it is about. If it still fires when the silence is over, people are told then. Role: **operator** or **admin**.
+         */
+        post: operations["silence_alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert_id}:unsilence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lift the silences of a rule
+         * @description Role: **operator** or **admin**.
+         */
+        post: operations["unsilence_alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/attention": {
         parameters: {
             query?: never;
@@ -1500,6 +1608,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/projects/{project_id}/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The quotas of a project, and what it has of them now
+         * @description What is used is what the live leases of the project hold; `waiting` is what waits for a node or for its time. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_quotas"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the quotas of a project, or its share of the fleet
+         * @description What is left out stays as it is, and `null` takes a limit away. A key that is bound to a project cannot change them. What runs goes on, also beyond a new limit. Role: **operator** or **admin**.
+         */
+        patch: operations["change_quotas"];
+        trace?: never;
+    };
     "/api/v1/projects/{project_id}/secrets": {
         parameters: {
             query?: never;
@@ -1538,6 +1670,126 @@ export interface paths {
          * @description What declares it and begins afterwards fails, and says so. Role: **operator** or **admin**.
          */
         post: operations["remove_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the quotas and shares of projects, in order of id
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_quotas"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List runs of workflows, newest first
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A run, and how many of its steps are where
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}:cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin no more steps of a run, and stop those at work
+         * @description Role: **operator** or **admin**.
+         */
+        post: operations["cancel_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}:rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a run that has ended go on from what failed, or from chosen steps
+         * @description Of a step that failed only the tasks that did not complete are done again; steps after it are decided on anew. Chosen steps are done anew with all after them. Role: **operator** or **admin**.
+         */
+        post: operations["rerun_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The steps of a run in the order of the document: its graph, and how each stands
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_run_steps"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2492,6 +2744,170 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workflows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List workflows, in order of their making
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_workflows"];
+        put?: never;
+        /**
+         * Keep a workflow without running it
+         * @description Answers 201 with `Location` for a new workflow or a new version of one, or 200 when the newest version is the same. Role: **operator** or **admin**.
+         */
+        post: operations["save_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows:schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The JSON schema of workflow documents
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_workflow_schema"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows:submit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep a workflow, and run it
+         * @description Answers 201 with `Location`, or 200 when the same run was there before. Role: **operator** or **admin**.
+         */
+        post: operations["submit_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows:validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say what is wrong with a workflow document
+         * @description Nothing is made. Role: **viewer** or **operator** or **admin**.
+         */
+        post: operations["validate_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/{workflow_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A workflow
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_workflow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/{workflow_id}:start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a workflow that is kept
+         * @description Answers 201 with `Location`, or 200 when the same run was there before. Role: **operator** or **admin**.
+         */
+        post: operations["start_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/{workflow_id}/document": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The document of a workflow, in its newest version or another
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_workflow_document"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/{workflow_id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The versions of a workflow, newest first
+         * @description Without their documents. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_workflow_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -2556,6 +2972,146 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** AlertPage */
+        AlertPage: {
+            items: components["schemas"]["AlertView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * AlertPatch
+         * @description What is to be changed; the rest stays. `null` takes back what need not be set.
+         */
+        AlertPatch: {
+            /** @description Takes the place of `below`. */
+            above?: number | null;
+            /** @description Takes the place of `above`. */
+            below?: number | null;
+            clear_at?: number | null;
+            clear_s?: number;
+            description?: string;
+            event?: string;
+            for_s?: number;
+            group_s?: number;
+            is_on?: boolean;
+            least?: number;
+            repeat_s?: number;
+            severity?: components["schemas"]["Severity"];
+            window_s?: number;
+        };
+        /**
+         * AlertRequest
+         * @description When people should be told: `above` or `below`, one of the two, is the limit.
+         */
+        AlertRequest: {
+            /**
+             * @description It holds when the value is higher.
+             * @default null
+             */
+            above?: number | null;
+            /**
+             * @description It holds when the value is lower.
+             * @default null
+             */
+            below?: number | null;
+            /**
+             * @description It holds no longer when the value is back at this; the limit itself when not set.
+             * @default null
+             */
+            clear_at?: number | null;
+            /**
+             * @description And must not hold for so long before it is over.
+             * @default 0
+             */
+            clear_s?: number;
+            /** @default  */
+            description?: string;
+            /**
+             * @description How the kinds of events begin that `events` counts.
+             * @default
+             */
+            event?: string;
+            /**
+             * @description It has to hold for so long before it fires.
+             * @default 0
+             */
+            for_s?: number;
+            /**
+             * @description How long to wait for more of the same before people are told.
+             * @default 10
+             */
+            group_s?: number;
+            /** @default true */
+            is_on?: boolean;
+            /**
+             * @description `error_share` says nothing of fewer tasks than this.
+             * @default 0
+             */
+            least?: number;
+            /** @description Letters, digits, dot, dash and underscore, at most 64; no other of the project has it. */
+            name: string;
+            /**
+             * @description Only what belongs to this project; for `events` and `error_share`.
+             * @default null
+             */
+            project_id?: string | null;
+            /**
+             * @description While it fires, they are told again after so long.
+             * @default 14400
+             */
+            repeat_s?: number;
+            /** @default warning */
+            severity?: components["schemas"]["Severity"];
+            /** @description What is watched. */
+            source: components["schemas"]["Source"];
+            /**
+             * @description How far back `events` and `error_share` look.
+             * @default 300
+             */
+            window_s?: number;
+        };
+        /**
+         * AlertView
+         * @description A rule, and how things stand with it.
+         */
+        AlertView: {
+            above: number | null;
+            below: number | null;
+            /** @description Who made or changed it last. */
+            cause: string;
+            clear_at: number | null;
+            clear_s: number;
+            /** @description How many things it is about. */
+            count: number;
+            description: string;
+            event: string;
+            /** @description Since when it fires. */
+            fired_at: string | null;
+            for_s: number;
+            group_s: number;
+            id: string;
+            is_built_in: boolean;
+            is_on: boolean;
+            least: number;
+            name: string;
+            project_id: string | null;
+            repeat_s: number;
+            severity: string;
+            /** @description Those that are not over. */
+            silences: components["schemas"]["SilenceView"][];
+            source: string;
+            /** @description `quiet` or `firing`. */
+            status: string;
+            /** @description What it is about, the first 20. */
+            subjects: string[];
+            /** @description What is the matter, while it fires. */
+            summary: string;
+            /** @description When people were told last that it does. */
+            told_at: string | null;
+            /** @description As of the last time that something was written down of it. */
+            value: number;
+            version: number;
+            window_s: number;
+        };
         /**
          * Assignment
          * @description The right and the duty to attempt a task, under its fencing token.
@@ -2827,6 +3383,17 @@ export interface components {
             /** @description `scrapy` (it has a `scrapy.cfg`), `wheel`, or `files`. */
             kind: string;
             note: string;
+            /**
+             * @description The ids of nodes on which it has run lately, and which have its environment; empty for a
+             *     key that is bound to a project.
+             * @default []
+             */
+            ready_on?: string[];
+            /**
+             * @description The names of its spiders, as far as they can be read from the code without running it.
+             * @default []
+             */
+            spiders?: string[];
             unpacked_bytes: number;
             version: number;
         };
@@ -3423,6 +3990,18 @@ export interface components {
         Departure: {
             /** @default null */
             session_id?: string | null;
+        };
+        /**
+         * Dependency
+         * @description A step that comes before.
+         */
+        Dependency: {
+            /**
+             * @description Only after its success, its failure, or always.
+             * @default success
+             */
+            on?: components["schemas"]["On"];
+            step: string;
         };
         /** DeviceHeartbeat */
         DeviceHeartbeat: {
@@ -4142,6 +4721,12 @@ export interface components {
              */
             waiting?: number;
         };
+        /**
+         * Kind
+         * @description What a parameter of a workflow is.
+         * @enum {unknown}
+         */
+        Kind: "any" | "flag" | "integer" | "list" | "number" | "object" | "text";
         /** LeaseReply */
         LeaseReply: {
             /** @default [] */
@@ -4591,6 +5176,12 @@ export interface components {
             stale?: string[];
         };
         /**
+         * On
+         * @description What must have become of a step for another to follow it.
+         * @enum {unknown}
+         */
+        On: "always" | "failure" | "success";
+        /**
          * OrderAnswer
          * @description What an execution answered to an order.
          */
@@ -4620,6 +5211,12 @@ export interface components {
             items: number;
         };
         /**
+         * Over
+         * @description What becomes of a task that is more than its project may have now.
+         * @enum {unknown}
+         */
+        Over: "queue" | "reject";
+        /**
          * Overlap
          * @description What happens at a due instant when as many tasks as may be are still at work.
          * @enum {unknown}
@@ -4648,6 +5245,18 @@ export interface components {
                 [key: string]: number;
             };
             version: string;
+        };
+        /**
+         * Parameter
+         * @description What is given to a run.
+         */
+        Parameter: {
+            /** @description Must be given when there is none. */
+            default?: unknown;
+            /** @default  */
+            description?: string;
+            /** @default any */
+            type?: components["schemas"]["Kind"];
         };
         /**
          * PartitionWork
@@ -4793,6 +5402,78 @@ export interface components {
             /** @description Tasks that it must not go on with. */
             stop_tasks: string[];
             tasks: components["schemas"]["PulledTask"][];
+        };
+        /**
+         * QuotaHold
+         * @description A quota that holds a task back.
+         */
+        QuotaHold: {
+            limit: number;
+            /** @description What the task would add. */
+            needs: number;
+            quota: string;
+            use: number;
+        };
+        /**
+         * QuotaLine
+         * @description One quota of a project, and how much of it is used.
+         */
+        QuotaLine: {
+            /** @description `null` when there is no limit; never below zero. */
+            left: number | null;
+            /** @description `null` when there is none. */
+            limit: number | null;
+            /** @description `waiting`, `running`, `cpu_cores` or `memory_mb`. */
+            name: string;
+            use: number;
+        };
+        /** QuotaPage */
+        QuotaPage: {
+            items: components["schemas"]["QuotaView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * QuotaPatch
+         * @description What is to be changed; `null` takes a limit away, the rest stays.
+         */
+        QuotaPatch: {
+            /** @description Reserved for all of them together. */
+            cpu_cores?: number | null;
+            /** @description Reserved for all of them together. */
+            memory_mb?: number | null;
+            /** @description Nodes that have all of these labels are kept for this project; none when `null` or empty. */
+            nodes?: {
+                [key: string]: string;
+            } | null;
+            /** @description `queue`: what is more than the quotas allow waits; `reject`: it is refused. */
+            over?: components["schemas"]["Over"];
+            /** @description Executions that hold a node's resources. */
+            running?: number | null;
+            /** @description Tasks that wait for a node or for their time. */
+            waiting?: number | null;
+            /** @description Its share beside other projects that have work: twice the weight is twice as much. */
+            weight?: number;
+        };
+        /**
+         * QuotaView
+         * @description The quotas of a project and its share of the fleet, and what it has of them now.
+         */
+        QuotaView: {
+            /** @description The part that is its own by weight, beside the projects that have work now. */
+            due: number;
+            /** @description The labels of nodes that are kept for it. */
+            nodes: {
+                [key: string]: string;
+            };
+            /** @description `queue` or `reject`. */
+            over: string;
+            project_id: string;
+            quotas: components["schemas"]["QuotaLine"][];
+            /** @description The part of the fleet that it holds: of the resource of which it has most. */
+            share: number;
+            /** @description Of the project. */
+            version: number;
+            weight: number;
         };
         /**
          * Rate
@@ -4978,6 +5659,18 @@ export interface components {
             outcomes: components["schemas"]["ReportOutcome"][];
         };
         /**
+         * RerunRequest
+         * @description From where a run is done again.
+         */
+        RerunRequest: {
+            /**
+             * @description These and all that follow them; when none is named, what failed or was cancelled and all
+             *     that follows that.
+             * @default []
+             */
+            steps?: string[];
+        };
+        /**
          * ResendReply
          * @description What became of an order to send again.
          */
@@ -5100,6 +5793,11 @@ export interface components {
             items?: number;
             last: number;
         };
+        /** RunPage */
+        RunPage: {
+            items: components["schemas"]["RunView"][];
+            next_cursor: string | null;
+        };
         /**
          * RunRequest
          * @description How to start a task of a schedule at once.
@@ -5110,6 +5808,64 @@ export interface components {
              * @default false
              */
             force?: boolean;
+        };
+        /** RunStepPage */
+        RunStepPage: {
+            items: components["schemas"]["RunStepView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * RunStepView
+         * @description How a step of a run stands.
+         */
+        RunStepView: {
+            /** @description Grows when it is done anew. */
+            attempt: number;
+            /** @description How many instances were begun. */
+            count: number;
+            depends_on: components["schemas"]["Dependency"][];
+            ended_at: string | null;
+            /** @description Whether it has an instance for each element of a list. */
+            for_each: boolean;
+            name: string;
+            optional: boolean;
+            /** @description Why it failed, was skipped or was cancelled. */
+            reason: string;
+            started_at: string | null;
+            /** @description `waiting`, `running`, `completed`, `failed`, `skipped` or `cancelled`. */
+            status: string;
+            /** @description Of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all of a run. */
+            task_id: string | null;
+            task_type: string;
+        };
+        /**
+         * RunView
+         * @description A run of a workflow.
+         */
+        RunView: {
+            /** @description Grows when it is run again. */
+            attempt: number;
+            cause: string;
+            /** @description How many steps are in which state; not in lists, while it runs. */
+            counts: {
+                [key: string]: number;
+            };
+            created_at: string;
+            ended_at: string | null;
+            error: string;
+            id: string;
+            idempotency_key: string | null;
+            /** @description Of the workflow. */
+            name: string;
+            parameters: Record<string, unknown>;
+            project_id: string;
+            /** @description `running`, `cancelling`, `completed`, `failed` or `cancelled`. */
+            status: string;
+            steps: number;
+            updated_at: string;
+            version: number;
+            workflow_id: string;
+            workflow_version: number;
         };
         /**
          * ScheduleExplanation
@@ -5477,6 +6233,11 @@ export interface components {
             value: unknown;
         };
         /**
+         * Severity
+         * @enum {unknown}
+         */
+        Severity: "critical" | "info" | "warning";
+        /**
          * ShardWork
          * @description One of those that work for a crawl.
          */
@@ -5527,11 +6288,61 @@ export interface components {
             link?: string | null;
         };
         /**
+         * SilenceRequest
+         * @description Whom not to tell of, and for how long.
+         */
+        SilenceRequest: {
+            /** @description So long, in seconds. */
+            for_s: number;
+            /** @default  */
+            reason?: string;
+            /**
+             * @description Only of this thing, such as a node's id; of nothing of the rule when empty.
+             * @default
+             */
+            subject?: string;
+        };
+        /** SilenceView */
+        SilenceView: {
+            by: string;
+            reason: string;
+            /** @description What is silenced; all of it when empty. */
+            subject: string;
+            until: string;
+        };
+        /**
+         * Source
+         * @description What a rule looks at.
+         * @enum {unknown}
+         */
+        Source: "disk_free" | "error_share" | "events" | "nodes_lost" | "nodes_online" | "queue_age_s" | "queue_length";
+        /**
          * Standing
          * @description How the master takes what was asked.
          * @enum {unknown}
          */
         Standing: "done" | "refused" | "stale";
+        /**
+         * StartRequest
+         * @description How to run a workflow that is kept.
+         */
+        StartRequest: {
+            /**
+             * @description The same request: sent again within a week, it gives the same run.
+             * @default null
+             */
+            idempotency_key?: string | null;
+            /**
+             * @description By name, as the document declares them.
+             * @default {}
+             */
+            parameters?: Record<string, unknown>;
+            /**
+             * @description The newest when not set.
+             * @default null
+             */
+            version?: number | null;
+        };
         /**
          * Statistics
          * @description How the fleet does now, and did in the last hour at most.
@@ -5570,6 +6381,79 @@ export interface components {
             };
         };
         /**
+         * Step
+         * @description One step: what is done, after which others, and under which condition.
+         */
+        Step: {
+            bundle?: string | null;
+            capabilities?: Record<string, unknown>;
+            categories?: string[];
+            cluster_id?: string;
+            content_features?: Record<string, unknown>;
+            /**
+             * @description Names of steps, or `{step: fetch, on: failure}`.
+             * @default []
+             */
+            depends_on?: (string | components["schemas"]["Dependency"])[];
+            /** @default  */
+            description?: string;
+            /**
+             * @description A list, or an expression that gives one: an instance for each element, its `item`.
+             * @default null
+             */
+            for_each?: string | unknown[] | null;
+            isolation?: components["schemas"]["Level"] | null;
+            /** @description How many failures of the work itself are tried again; 3 when not set. */
+            max_retries?: number;
+            min_resources?: {
+                [key: string]: number;
+            };
+            node_type?: string | null;
+            /**
+             * @description Its failure does not make the run fail.
+             * @default false
+             */
+            optional?: boolean;
+            /**
+             * @description For the executor; `${…}` in a text is replaced by a value.
+             * @default {}
+             */
+            parameters?: Record<string, unknown>;
+            /** @description 1 to 10; 10 is the most urgent. */
+            priority?: number;
+            retry_policy?: components["schemas"]["RetryPolicy"];
+            schedule_strategy?: string | null;
+            secrets?: string[];
+            target_region?: string | null;
+            /** @description What to do, such as `http_fetch`. */
+            task_type: string;
+            /** @description Seconds that one attempt may take. */
+            timeout?: number | null;
+            /**
+             * @description An expression that must be true, or the step is skipped.
+             * @default null
+             */
+            when?: string | null;
+        };
+        /**
+         * StepRef
+         * @description One instance of a step. The id of its task follows from these: it cannot be made twice.
+         */
+        StepRef: {
+            /**
+             * @description Grows when the step is done anew in the same run.
+             * @default 1
+             */
+            attempt?: number;
+            /**
+             * @description Which of the instances, for a step with `for_each`.
+             * @default 0
+             */
+            index?: number;
+            run_id: string;
+            step: string;
+        };
+        /**
          * StopOrder
          * @description Stop this execution and say so, even if it was never heard of.
          */
@@ -5592,6 +6476,23 @@ export interface components {
             kind: string;
         };
         /**
+         * SubmitRequest
+         * @description A workflow document to be kept and run.
+         */
+        SubmitRequest: {
+            document: components["schemas"]["WorkflowDocument"];
+            /**
+             * @description The same request: sent again within a week, it gives the same run.
+             * @default null
+             */
+            idempotency_key?: string | null;
+            /**
+             * @description By name, as the document declares them.
+             * @default {}
+             */
+            parameters?: Record<string, unknown>;
+        };
+        /**
          * TaskError
          * @description What went wrong in an attempt, in words for people and a class for policies.
          */
@@ -5608,6 +6509,11 @@ export interface components {
         TaskExplanation: {
             /** @default null */
             placement?: components["schemas"]["Explanation"] | null;
+            /**
+             * @description The quotas of its project that hold it back.
+             * @default []
+             */
+            quotas?: components["schemas"]["QuotaHold"][];
             /**
              * @description When it will be, in seconds since 1970, if it has to wait first.
              * @default null
@@ -5635,6 +6541,32 @@ export interface components {
         TaskList: {
             next_cursor: string | null;
             tasks: components["schemas"]["DistributedTask"][];
+        };
+        /**
+         * TaskOptions
+         * @description How tasks are done: as for `POST /api/v1/tasks`.
+         */
+        TaskOptions: {
+            bundle?: string | null;
+            capabilities?: Record<string, unknown>;
+            categories?: string[];
+            cluster_id?: string;
+            content_features?: Record<string, unknown>;
+            isolation?: components["schemas"]["Level"] | null;
+            /** @description How many failures of the work itself are tried again; 3 when not set. */
+            max_retries?: number;
+            min_resources?: {
+                [key: string]: number;
+            };
+            node_type?: string | null;
+            /** @description 1 to 10; 10 is the most urgent. */
+            priority?: number;
+            retry_policy?: components["schemas"]["RetryPolicy"];
+            schedule_strategy?: string | null;
+            secrets?: string[];
+            target_region?: string | null;
+            /** @description Seconds that one attempt may take. */
+            timeout?: number | null;
         };
         /** TaskPage */
         TaskPage: {
@@ -5692,6 +6624,12 @@ export interface components {
              * @default {}
              */
             content_features?: Record<string, unknown>;
+            /**
+             * @description Seconds after its submission by which it should be done: sooner ones of a priority go first,
+             *     and no attempt is begun again after it.
+             * @default null
+             */
+            deadline?: number | null;
             /**
              * @description The same work: while such a task lives, no second one is made.
              * @default null
@@ -5889,6 +6827,11 @@ export interface components {
             created_at: string;
             /** @default null */
             dead_reason?: string | null;
+            /**
+             * @description By when it should be done.
+             * @default null
+             */
+            deadline?: string | null;
             /** @default null */
             dedup_key?: string | null;
             /** @default null */
@@ -5957,6 +6900,11 @@ export interface components {
             started_at?: string | null;
             /** @enum {string} */
             status: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
+            /**
+             * @description The step of the workflow's run that it does.
+             * @default null
+             */
+            step?: components["schemas"]["StepRef"] | null;
             /** @default null */
             target_region?: string | null;
             task_type: string;
@@ -6041,6 +6989,14 @@ export interface components {
                 [key: string]: string | number;
             };
         };
+        /** UnsilenceRequest */
+        UnsilenceRequest: {
+            /**
+             * @description Only the silence of this thing; all of them when not set.
+             * @default null
+             */
+            subject?: string | null;
+        };
         /**
          * UrlExplanation
          * @description What became of one URL in a crawl.
@@ -6119,11 +7075,39 @@ export interface components {
             network_io?: number;
         };
         /**
+         * Validation
+         * @description Whether a document may run.
+         */
+        Validation: {
+            /** @description The steps in an order in which each comes after those it waits for. */
+            order: string[];
+            problems: components["schemas"]["WorkflowProblem"][];
+            steps: number;
+            valid: boolean;
+        };
+        /**
          * Verdict
          * @description What became of a segment.
          * @enum {unknown}
          */
         Verdict: "full" | "kept" | "stale";
+        /** VersionPage */
+        VersionPage: {
+            items: components["schemas"]["VersionView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * VersionView
+         * @description A document as it was at one time.
+         */
+        VersionView: {
+            created_at: string;
+            /** @description `null` in lists. */
+            document: components["schemas"]["WorkflowDocument"] | null;
+            made_by: string;
+            number: number;
+            workflow_id: string;
+        };
         /**
          * Visitor
          * @description A crawl, or a list of URLs, that visits a host.
@@ -6288,6 +7272,69 @@ export interface components {
             /** @description Counted from when the answer came. */
             start_in_s: number;
         };
+        /**
+         * WorkflowDocument
+         * @description Steps that depend on each other, and what they have in common.
+         */
+        WorkflowDocument: {
+            /**
+             * @description For all steps that do not say otherwise.
+             * @default {}
+             */
+            defaults?: components["schemas"]["TaskOptions"];
+            /** @default  */
+            description?: string;
+            /** @description Letters, digits, dot, dash and underscore, at most 64; no other of the project has it. */
+            name: string;
+            /** @default {} */
+            parameters?: {
+                [key: string]: components["schemas"]["Parameter"];
+            };
+            /** @default default */
+            project_id?: string;
+            /** @description By name: letters, digits and underscore, at most 64. */
+            steps: {
+                [key: string]: components["schemas"]["Step"];
+            };
+        };
+        /** WorkflowPage */
+        WorkflowPage: {
+            items: components["schemas"]["WorkflowView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * WorkflowProblem
+         * @description One thing that is wrong with a document.
+         */
+        WorkflowProblem: {
+            /** @description The path to it, such as `steps.parse.depends_on[0]`. */
+            field: string;
+            message: string;
+            remedy: string;
+        };
+        /**
+         * WorkflowRequest
+         * @description A workflow document to be kept, or only to be looked at.
+         */
+        WorkflowRequest: {
+            document: components["schemas"]["WorkflowDocument"];
+        };
+        /**
+         * WorkflowView
+         * @description A workflow; its document is in one of its versions.
+         */
+        WorkflowView: {
+            created_at: string;
+            description: string;
+            id: string;
+            /** @description The number of its newest version. */
+            latest: number;
+            name: string;
+            project_id: string;
+            /** @description How many its newest version has. */
+            steps: number;
+            updated_at: string;
+        };
     };
     responses: {
         /** @description Not JSON, not UTF-8, or nested too deeply */
@@ -6404,6 +7451,10 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type AlertPage = components['schemas']['AlertPage'];
+export type AlertPatch = components['schemas']['AlertPatch'];
+export type AlertRequest = components['schemas']['AlertRequest'];
+export type AlertView = components['schemas']['AlertView'];
 export type Assignment = components['schemas']['Assignment'];
 export type AssignRequest = components['schemas']['AssignRequest'];
 export type AttentionList = components['schemas']['AttentionList'];
@@ -6455,6 +7506,7 @@ export type DeliveryDetails = components['schemas']['DeliveryDetails'];
 export type DeliveryPage = components['schemas']['DeliveryPage'];
 export type DeliveryView = components['schemas']['DeliveryView'];
 export type Departure = components['schemas']['Departure'];
+export type Dependency = components['schemas']['Dependency'];
 export type DeviceHeartbeat = components['schemas']['DeviceHeartbeat'];
 export type DeviceHeartbeatReply = components['schemas']['DeviceHeartbeatReply'];
 export type DeviceList = components['schemas']['DeviceList'];
@@ -6497,6 +7549,7 @@ export type KeyRequest = components['schemas']['KeyRequest'];
 export type KeyUse = components['schemas']['KeyUse'];
 export type KeyView = components['schemas']['KeyView'];
 export type KeyWork = components['schemas']['KeyWork'];
+export type Kind = components['schemas']['Kind'];
 export type LeaseReply = components['schemas']['LeaseReply'];
 export type LeaseRequest = components['schemas']['LeaseRequest'];
 export type LedgerAsk = components['schemas']['LedgerAsk'];
@@ -6526,10 +7579,13 @@ export type NodeView = components['schemas']['NodeView'];
 export type Note = components['schemas']['Note'];
 export type NoteBatch = components['schemas']['NoteBatch'];
 export type NoteReply = components['schemas']['NoteReply'];
+export type On = components['schemas']['On'];
 export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
+export type Over = components['schemas']['Over'];
 export type Overlap = components['schemas']['Overlap'];
 export type Overview = components['schemas']['Overview'];
+export type Parameter = components['schemas']['Parameter'];
 export type PartitionWork = components['schemas']['PartitionWork'];
 export type Pause = components['schemas']['Pause'];
 export type Phrase = components['schemas']['Phrase'];
@@ -6543,6 +7599,11 @@ export type ProjectRequest = components['schemas']['ProjectRequest'];
 export type ProjectView = components['schemas']['ProjectView'];
 export type PulledTask = components['schemas']['PulledTask'];
 export type PulledTasks = components['schemas']['PulledTasks'];
+export type QuotaHold = components['schemas']['QuotaHold'];
+export type QuotaLine = components['schemas']['QuotaLine'];
+export type QuotaPage = components['schemas']['QuotaPage'];
+export type QuotaPatch = components['schemas']['QuotaPatch'];
+export type QuotaView = components['schemas']['QuotaView'];
 export type Rate = components['schemas']['Rate'];
 export type Reason = components['schemas']['Reason'];
 export type Refused = components['schemas']['Refused'];
@@ -6555,6 +7616,7 @@ export type ReportBatch = components['schemas']['ReportBatch'];
 export type ReportKind = components['schemas']['ReportKind'];
 export type ReportOutcome = components['schemas']['ReportOutcome'];
 export type ReportReply = components['schemas']['ReportReply'];
+export type RerunRequest = components['schemas']['RerunRequest'];
 export type ResendReply = components['schemas']['ResendReply'];
 export type ResendRequest = components['schemas']['ResendRequest'];
 export type Resources = components['schemas']['Resources'];
@@ -6564,7 +7626,11 @@ export type Role = components['schemas']['Role'];
 export type RollbackRequest = components['schemas']['RollbackRequest'];
 export type RotateRequest = components['schemas']['RotateRequest'];
 export type Run = components['schemas']['Run'];
+export type RunPage = components['schemas']['RunPage'];
 export type RunRequest = components['schemas']['RunRequest'];
+export type RunStepPage = components['schemas']['RunStepPage'];
+export type RunStepView = components['schemas']['RunStepView'];
+export type RunView = components['schemas']['RunView'];
 export type ScheduleExplanation = components['schemas']['ScheduleExplanation'];
 export type SchedulePage = components['schemas']['SchedulePage'];
 export type SchedulePatch = components['schemas']['SchedulePatch'];
@@ -6585,15 +7651,24 @@ export type SessionLink = components['schemas']['SessionLink'];
 export type SessionView = components['schemas']['SessionView'];
 export type SettingPage = components['schemas']['SettingPage'];
 export type SettingView = components['schemas']['SettingView'];
+export type Severity = components['schemas']['Severity'];
 export type ShardWork = components['schemas']['ShardWork'];
 export type SignInRequest = components['schemas']['SignInRequest'];
+export type SilenceRequest = components['schemas']['SilenceRequest'];
+export type SilenceView = components['schemas']['SilenceView'];
+export type Source = components['schemas']['Source'];
 export type Standing = components['schemas']['Standing'];
+export type StartRequest = components['schemas']['StartRequest'];
 export type Statistics = components['schemas']['Statistics'];
+export type Step = components['schemas']['Step'];
+export type StepRef = components['schemas']['StepRef'];
 export type StopOrder = components['schemas']['StopOrder'];
 export type Subject = components['schemas']['Subject'];
+export type SubmitRequest = components['schemas']['SubmitRequest'];
 export type TaskError = components['schemas']['TaskError'];
 export type TaskExplanation = components['schemas']['TaskExplanation'];
 export type TaskList = components['schemas']['TaskList'];
+export type TaskOptions = components['schemas']['TaskOptions'];
 export type TaskPage = components['schemas']['TaskPage'];
 export type TaskReceipt = components['schemas']['TaskReceipt'];
 export type TaskRequest = components['schemas']['TaskRequest'];
@@ -6608,10 +7683,14 @@ export type Terms = components['schemas']['Terms'];
 export type Throughput = components['schemas']['Throughput'];
 export type Totals = components['schemas']['Totals'];
 export type Trouble = components['schemas']['Trouble'];
+export type UnsilenceRequest = components['schemas']['UnsilenceRequest'];
 export type UrlExplanation = components['schemas']['UrlExplanation'];
 export type UrlRecord = components['schemas']['UrlRecord'];
 export type Usage = components['schemas']['Usage'];
+export type Validation = components['schemas']['Validation'];
 export type Verdict = components['schemas']['Verdict'];
+export type VersionPage = components['schemas']['VersionPage'];
+export type VersionView = components['schemas']['VersionView'];
 export type Visitor = components['schemas']['Visitor'];
 export type Want = components['schemas']['Want'];
 export type WebhookDetails = components['schemas']['WebhookDetails'];
@@ -6622,6 +7701,11 @@ export type WebhookRotation = components['schemas']['WebhookRotation'];
 export type WebhookTest = components['schemas']['WebhookTest'];
 export type WebhookView = components['schemas']['WebhookView'];
 export type Window = components['schemas']['Window'];
+export type WorkflowDocument = components['schemas']['WorkflowDocument'];
+export type WorkflowPage = components['schemas']['WorkflowPage'];
+export type WorkflowProblem = components['schemas']['WorkflowProblem'];
+export type WorkflowRequest = components['schemas']['WorkflowRequest'];
+export type WorkflowView = components['schemas']['WorkflowView'];
 export type Response400 = components['responses']['400'];
 export type Response401 = components['responses']['401'];
 export type Response403 = components['responses']['403'];
@@ -7235,6 +8319,376 @@ export interface operations {
                 };
             };
             422: components["responses"]["422"];
+        };
+    };
+    list_alerts: {
+        parameters: {
+            query?: {
+                /** @description Only those of this name. */
+                name?: string;
+                /** @description Only those of this project. */
+                project_id?: string;
+                /** @description Only those that fire, or that do not. */
+                status?: "firing" | "quiet";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "alert-node-lost",
+                     *           "name": "node-lost",
+                     *           "is_built_in": true,
+                     *           "is_on": true,
+                     *           "status": "firing",
+                     *           "fired_at": "2026-11-15T09:40:10.450000Z",
+                     *           "told_at": "2026-11-15T09:40:20.461000Z",
+                     *           "summary": "node-lost: 1 nodes that fell silent (more than 0): node-1m7f8kvnq3d8c5r2t9w6y4z1b",
+                     *           "value": 1,
+                     *           "subjects": [
+                     *             "node-1m7f8kvnq3d8c5r2t9w6y4z1b"
+                     *           ],
+                     *           "count": 1,
+                     *           "source": "nodes_lost",
+                     *           "project_id": null,
+                     *           "above": 0,
+                     *           "below": null,
+                     *           "clear_at": null,
+                     *           "for_s": 0,
+                     *           "clear_s": 60,
+                     *           "window_s": 300,
+                     *           "event": "",
+                     *           "least": 0,
+                     *           "severity": "critical",
+                     *           "group_s": 10,
+                     *           "repeat_s": 14400,
+                     *           "description": "a node fell silent; its work went back into the queue",
+                     *           "cause": "built in",
+                     *           "silences": [],
+                     *           "version": 2
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AlertPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    create_alert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "shop-blocked",
+                 *       "source": "events",
+                 *       "project_id": "shop",
+                 *       "event": "task.failed",
+                 *       "above": 10,
+                 *       "window_s": 900,
+                 *       "clear_s": 300,
+                 *       "severity": "critical",
+                 *       "description": "the shop does not let us in"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AlertRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_alert: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An `ETag` from before: answered with 304 when nothing is new. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "alert-node-lost",
+                     *       "name": "node-lost",
+                     *       "is_built_in": true,
+                     *       "is_on": true,
+                     *       "status": "firing",
+                     *       "fired_at": "2026-11-15T09:40:10.450000Z",
+                     *       "told_at": "2026-11-15T09:40:20.461000Z",
+                     *       "summary": "node-lost: 1 nodes that fell silent (more than 0): node-1m7f8kvnq3d8c5r2t9w6y4z1b",
+                     *       "value": 1,
+                     *       "subjects": [
+                     *         "node-1m7f8kvnq3d8c5r2t9w6y4z1b"
+                     *       ],
+                     *       "count": 1,
+                     *       "source": "nodes_lost",
+                     *       "project_id": null,
+                     *       "above": 0,
+                     *       "below": null,
+                     *       "clear_at": null,
+                     *       "for_s": 0,
+                     *       "clear_s": 60,
+                     *       "window_s": 300,
+                     *       "event": "",
+                     *       "least": 0,
+                     *       "severity": "critical",
+                     *       "group_s": 10,
+                     *       "repeat_s": 14400,
+                     *       "description": "a node fell silent; its work went back into the queue",
+                     *       "cause": "built in",
+                     *       "silences": [],
+                     *       "version": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            /** @description Nothing is new */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    change_alert: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "above": 1800,
+                 *       "clear_at": 900,
+                 *       "repeat_s": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["AlertPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    remove_alert: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    silence_alert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "for_s": 7200,
+                 *       "subject": "node-1m7f8kvnq3d8c5r2t9w6y4z1b",
+                 *       "reason": "its rack is being moved"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SilenceRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    unsilence_alert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the alert. */
+                alert_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "subject": "node-1m7f8kvnq3d8c5r2t9w6y4z1b"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UnsilenceRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
         };
     };
     list_attention: {
@@ -10485,7 +11939,14 @@ export interface operations {
                      *               "kind": "scrapy",
                      *               "created_at": "2026-11-15T09:40:10.450000Z",
                      *               "cause": "deployed by ann",
-                     *               "note": "follows the next page, too"
+                     *               "note": "follows the next page, too",
+                     *               "spiders": [
+                     *                 "authors",
+                     *                 "quotes"
+                     *               ],
+                     *               "ready_on": [
+                     *                 "node-1m7f8kvp71s4wsmynr9ptfx14"
+                     *               ]
                      *             },
                      *             {
                      *               "version": 1,
@@ -10496,7 +11957,11 @@ export interface operations {
                      *               "kind": "scrapy",
                      *               "created_at": "2026-11-15T09:29:00.120000Z",
                      *               "cause": "deployed by ann",
-                     *               "note": ""
+                     *               "note": "",
+                     *               "spiders": [
+                     *                 "quotes"
+                     *               ],
+                     *               "ready_on": []
                      *             }
                      *           ],
                      *           "created_at": "2026-11-15T09:29:00.120000Z",
@@ -10609,7 +12074,14 @@ export interface operations {
                      *           "kind": "scrapy",
                      *           "created_at": "2026-11-15T09:40:10.450000Z",
                      *           "cause": "deployed by ann",
-                     *           "note": "follows the next page, too"
+                     *           "note": "follows the next page, too",
+                     *           "spiders": [
+                     *             "authors",
+                     *             "quotes"
+                     *           ],
+                     *           "ready_on": [
+                     *             "node-1m7f8kvp71s4wsmynr9ptfx14"
+                     *           ]
                      *         },
                      *         {
                      *           "version": 1,
@@ -10620,7 +12092,11 @@ export interface operations {
                      *           "kind": "scrapy",
                      *           "created_at": "2026-11-15T09:29:00.120000Z",
                      *           "cause": "deployed by ann",
-                     *           "note": ""
+                     *           "note": "",
+                     *           "spiders": [
+                     *             "quotes"
+                     *           ],
+                     *           "ready_on": []
                      *         }
                      *       ],
                      *       "created_at": "2026-11-15T09:29:00.120000Z",
@@ -10727,6 +12203,167 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BundleView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_quotas: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An `ETag` from before: answered with 304 when nothing is new. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "project_id": "shop",
+                     *       "over": "queue",
+                     *       "quotas": [
+                     *         {
+                     *           "name": "waiting",
+                     *           "use": 1204,
+                     *           "limit": null,
+                     *           "left": null
+                     *         },
+                     *         {
+                     *           "name": "running",
+                     *           "use": 40,
+                     *           "limit": 40,
+                     *           "left": 0
+                     *         },
+                     *         {
+                     *           "name": "cpu_cores",
+                     *           "use": 10,
+                     *           "limit": 16,
+                     *           "left": 6
+                     *         },
+                     *         {
+                     *           "name": "memory_mb",
+                     *           "use": 0,
+                     *           "limit": null,
+                     *           "left": null
+                     *         }
+                     *       ],
+                     *       "weight": 2,
+                     *       "share": 0.4,
+                     *       "due": 0.666667,
+                     *       "nodes": {},
+                     *       "version": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QuotaView"];
+                };
+            };
+            /** @description Nothing is new */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    change_quotas: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the project. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "running": 40,
+                 *       "cpu_cores": 16,
+                 *       "weight": 2
+                 *     }
+                 */
+                "application/json": components["schemas"]["QuotaPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "project_id": "shop",
+                     *       "over": "queue",
+                     *       "quotas": [
+                     *         {
+                     *           "name": "waiting",
+                     *           "use": 1204,
+                     *           "limit": null,
+                     *           "left": null
+                     *         },
+                     *         {
+                     *           "name": "running",
+                     *           "use": 40,
+                     *           "limit": 40,
+                     *           "left": 0
+                     *         },
+                     *         {
+                     *           "name": "cpu_cores",
+                     *           "use": 10,
+                     *           "limit": 16,
+                     *           "left": 6
+                     *         },
+                     *         {
+                     *           "name": "memory_mb",
+                     *           "use": 0,
+                     *           "limit": null,
+                     *           "left": null
+                     *         }
+                     *       ],
+                     *       "weight": 2,
+                     *       "share": 0.4,
+                     *       "due": 0.666667,
+                     *       "nodes": {},
+                     *       "version": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QuotaView"];
                 };
             };
             400: components["responses"]["400"];
@@ -10893,6 +12530,327 @@ export interface operations {
             409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_quotas: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "project_id": "shop",
+                     *           "over": "queue",
+                     *           "quotas": [
+                     *             {
+                     *               "name": "waiting",
+                     *               "use": 1204,
+                     *               "limit": null,
+                     *               "left": null
+                     *             },
+                     *             {
+                     *               "name": "running",
+                     *               "use": 40,
+                     *               "limit": 40,
+                     *               "left": 0
+                     *             },
+                     *             {
+                     *               "name": "cpu_cores",
+                     *               "use": 10,
+                     *               "limit": 16,
+                     *               "left": 6
+                     *             },
+                     *             {
+                     *               "name": "memory_mb",
+                     *               "use": 0,
+                     *               "limit": null,
+                     *               "left": null
+                     *             }
+                     *           ],
+                     *           "weight": 2,
+                     *           "share": 0.4,
+                     *           "due": 0.666667,
+                     *           "nodes": {},
+                     *           "version": 3
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QuotaPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_runs: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only those of this project. */
+                project_id?: string;
+                /** @description Only those in this state. */
+                status?: "cancelled" | "cancelling" | "completed" | "failed" | "running";
+                /** @description Only those of this workflow. */
+                workflow_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_run: {
+        parameters: {
+            query?: {
+                /** @description Wait up to so many seconds for its end. */
+                wait?: number;
+            };
+            header?: {
+                /** @description An `ETag` from before: answered with 304 when nothing is new. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Of the run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "run-1m7g4xv0c0ph9v69ycjkfks15",
+                     *       "name": "shop",
+                     *       "workflow_id": "flow-1m7f8kvnx0ph9v69ycjkfks14",
+                     *       "workflow_version": 1,
+                     *       "project_id": "default",
+                     *       "status": "completed",
+                     *       "parameters": {
+                     *         "url": "https://other.example/"
+                     *       },
+                     *       "steps": 3,
+                     *       "counts": {
+                     *         "completed": 2,
+                     *         "skipped": 1
+                     *       },
+                     *       "attempt": 1,
+                     *       "cause": "its steps have ended",
+                     *       "error": "",
+                     *       "idempotency_key": "shop-2026-11-16",
+                     *       "created_at": "2026-11-16T01:30:00.004210Z",
+                     *       "updated_at": "2026-11-16T01:30:02.118500Z",
+                     *       "ended_at": "2026-11-16T01:30:02.118500Z",
+                     *       "version": 4
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description Nothing is new */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    cancel_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    rerun_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` that it was read with: 412 when it has changed since. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Of the run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "steps": [
+                 *         "pages"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RerunRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_run_steps: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "pages",
+                     *           "status": "completed",
+                     *           "task_type": "http_fetch",
+                     *           "depends_on": [
+                     *             {
+                     *               "step": "index",
+                     *               "on": "success"
+                     *             }
+                     *           ],
+                     *           "for_each": true,
+                     *           "optional": false,
+                     *           "attempt": 1,
+                     *           "count": 3,
+                     *           "task_id": "task-1m7g4xv0c4r7s8y2m9k0c3w6qt",
+                     *           "started_at": "2026-11-16T01:30:00.410300Z",
+                     *           "ended_at": "2026-11-16T01:30:02.118500Z",
+                     *           "reason": ""
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RunStepPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             422: components["responses"]["422"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];
@@ -13654,6 +15612,561 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["DeliveryDetails"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_workflows: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only those of this name. */
+                name?: string;
+                /** @description Only those of this project. */
+                project_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkflowPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    save_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "document": {
+                 *         "name": "shop",
+                 *         "parameters": {
+                 *           "url": {
+                 *             "type": "text",
+                 *             "default": "https://shop.example/"
+                 *           }
+                 *         },
+                 *         "steps": {
+                 *           "index": {
+                 *             "task_type": "http_fetch",
+                 *             "parameters": {
+                 *               "url": "${parameters.url}"
+                 *             },
+                 *             "max_retries": 5
+                 *           },
+                 *           "pages": {
+                 *             "task_type": "http_fetch",
+                 *             "depends_on": [
+                 *               "index"
+                 *             ],
+                 *             "for_each": "${range(3)}",
+                 *             "parameters": {
+                 *               "url": "${parameters.url}?page=${index}"
+                 *             },
+                 *             "timeout": 30
+                 *           },
+                 *           "alarm": {
+                 *             "task_type": "http_fetch",
+                 *             "depends_on": [
+                 *               {
+                 *                 "step": "pages",
+                 *                 "on": "failure"
+                 *               }
+                 *             ],
+                 *             "parameters": {
+                 *               "url": "https://ops.example/alarm?run=${run.id}"
+                 *             },
+                 *             "optional": true
+                 *           }
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkflowRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkflowView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "flow-1m7f8kvnx0ph9v69ycjkfks14",
+                     *       "name": "shop",
+                     *       "project_id": "default",
+                     *       "description": "",
+                     *       "latest": 1,
+                     *       "steps": 3,
+                     *       "created_at": "2026-11-16T01:30:00.004210Z",
+                     *       "updated_at": "2026-11-16T01:30:00.004210Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkflowView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_workflow_schema: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, unknown>;
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    submit_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "document": {
+                 *         "name": "shop",
+                 *         "parameters": {
+                 *           "url": {
+                 *             "type": "text",
+                 *             "default": "https://shop.example/"
+                 *           }
+                 *         },
+                 *         "steps": {
+                 *           "index": {
+                 *             "task_type": "http_fetch",
+                 *             "parameters": {
+                 *               "url": "${parameters.url}"
+                 *             },
+                 *             "max_retries": 5
+                 *           },
+                 *           "pages": {
+                 *             "task_type": "http_fetch",
+                 *             "depends_on": [
+                 *               "index"
+                 *             ],
+                 *             "for_each": "${range(3)}",
+                 *             "parameters": {
+                 *               "url": "${parameters.url}?page=${index}"
+                 *             },
+                 *             "timeout": 30
+                 *           },
+                 *           "alarm": {
+                 *             "task_type": "http_fetch",
+                 *             "depends_on": [
+                 *               {
+                 *                 "step": "pages",
+                 *                 "on": "failure"
+                 *               }
+                 *             ],
+                 *             "parameters": {
+                 *               "url": "https://ops.example/alarm?run=${run.id}"
+                 *             },
+                 *             "optional": true
+                 *           }
+                 *         }
+                 *       },
+                 *       "parameters": {
+                 *         "url": "https://other.example/"
+                 *       },
+                 *       "idempotency_key": "shop-2026-11-16"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SubmitRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "run-1m7g4xv0c0ph9v69ycjkfks15",
+                     *       "name": "shop",
+                     *       "workflow_id": "flow-1m7f8kvnx0ph9v69ycjkfks14",
+                     *       "workflow_version": 1,
+                     *       "project_id": "default",
+                     *       "status": "completed",
+                     *       "parameters": {
+                     *         "url": "https://other.example/"
+                     *       },
+                     *       "steps": 3,
+                     *       "counts": {
+                     *         "completed": 2,
+                     *         "skipped": 1
+                     *       },
+                     *       "attempt": 1,
+                     *       "cause": "its steps have ended",
+                     *       "error": "",
+                     *       "idempotency_key": "shop-2026-11-16",
+                     *       "created_at": "2026-11-16T01:30:00.004210Z",
+                     *       "updated_at": "2026-11-16T01:30:02.118500Z",
+                     *       "ended_at": "2026-11-16T01:30:02.118500Z",
+                     *       "version": 4
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    validate_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "document": {
+                 *         "name": "shop",
+                 *         "parameters": {
+                 *           "url": {
+                 *             "type": "text",
+                 *             "default": "https://shop.example/"
+                 *           }
+                 *         },
+                 *         "steps": {
+                 *           "index": {
+                 *             "task_type": "http_fetch",
+                 *             "parameters": {
+                 *               "url": "${parameters.url}"
+                 *             },
+                 *             "max_retries": 5
+                 *           },
+                 *           "pages": {
+                 *             "task_type": "http_fetch",
+                 *             "depends_on": [
+                 *               "index"
+                 *             ],
+                 *             "for_each": "${range(3)}",
+                 *             "parameters": {
+                 *               "url": "${parameters.url}?page=${index}"
+                 *             },
+                 *             "timeout": 30
+                 *           },
+                 *           "alarm": {
+                 *             "task_type": "http_fetch",
+                 *             "depends_on": [
+                 *               {
+                 *                 "step": "pages",
+                 *                 "on": "failure"
+                 *               }
+                 *             ],
+                 *             "parameters": {
+                 *               "url": "https://ops.example/alarm?run=${run.id}"
+                 *             },
+                 *             "optional": true
+                 *           }
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkflowRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "valid": false,
+                     *       "problems": [
+                     *         {
+                     *           "field": "steps.pages.depends_on[0]",
+                     *           "message": "names no step: 'indx'",
+                     *           "remedy": "did you mean 'index'?"
+                     *         }
+                     *       ],
+                     *       "steps": 3,
+                     *       "order": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Validation"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the workflow. */
+                workflow_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "flow-1m7f8kvnx0ph9v69ycjkfks14",
+                     *       "name": "shop",
+                     *       "project_id": "default",
+                     *       "description": "",
+                     *       "latest": 1,
+                     *       "steps": 3,
+                     *       "created_at": "2026-11-16T01:30:00.004210Z",
+                     *       "updated_at": "2026-11-16T01:30:00.004210Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkflowView"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    start_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the workflow. */
+                workflow_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "parameters": {
+                 *         "url": "https://other.example/"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["StartRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "run-1m7g4xv0c0ph9v69ycjkfks15",
+                     *       "name": "shop",
+                     *       "workflow_id": "flow-1m7f8kvnx0ph9v69ycjkfks14",
+                     *       "workflow_version": 1,
+                     *       "project_id": "default",
+                     *       "status": "completed",
+                     *       "parameters": {
+                     *         "url": "https://other.example/"
+                     *       },
+                     *       "steps": 3,
+                     *       "counts": {
+                     *         "completed": 2,
+                     *         "skipped": 1
+                     *       },
+                     *       "attempt": 1,
+                     *       "cause": "its steps have ended",
+                     *       "error": "",
+                     *       "idempotency_key": "shop-2026-11-16",
+                     *       "created_at": "2026-11-16T01:30:00.004210Z",
+                     *       "updated_at": "2026-11-16T01:30:02.118500Z",
+                     *       "ended_at": "2026-11-16T01:30:02.118500Z",
+                     *       "version": 4
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_workflow_document: {
+        parameters: {
+            query?: {
+                /** @description Which version; the newest when not set. */
+                version?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the workflow. */
+                workflow_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionView"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_workflow_versions: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Of the workflow. */
+                workflow_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionPage"];
                 };
             };
             401: components["responses"]["401"];

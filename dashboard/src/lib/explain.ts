@@ -1,7 +1,16 @@
 import type { Explanation } from "../generated/api";
 
 /** The filters in the order in which the master asks them; those of plug-ins come before the last. */
-const FIRST = ["status", "health", "cluster", "task_type", "node_type", "protocol", "capabilities"];
+const FIRST = [
+  "status",
+  "health",
+  "cluster",
+  "task_type",
+  "node_type",
+  "protocol",
+  "capabilities",
+  "reservation",
+];
 const LAST = "resources";
 
 export function filtersOf(placement: Explanation): string[] {

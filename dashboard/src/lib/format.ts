@@ -74,6 +74,19 @@ export function span(seconds: number): string {
   return `${Math.floor(whole / 86_400)} ${d} ${hours % 24} ${h}`;
 }
 
+/** An interval that somebody set: `15 m`, where a span of that length is `15 m 00 s`. */
+export function interval(seconds: number): string {
+  const { m, h, d } = UNITS_OF[locale] ?? UNITS;
+  for (const [size, unit] of [
+    [86_400, d],
+    [3600, h],
+    [60, m],
+  ] as const) {
+    if (seconds >= size && seconds % size === 0) return `${seconds / size} ${unit}`;
+  }
+  return span(seconds);
+}
+
 function pad(value: number): string {
   return String(value).padStart(2, "0");
 }
@@ -117,6 +130,11 @@ export function mark(seconds: number, step: number): string {
         ? time
         : { ...time, second: "2-digit" };
   return times(options).format(new Date(seconds * 1000));
+}
+
+/** The name of a day of the week: of a date such as `2026-11-16`. */
+export function weekday(date: string): string {
+  return times({ weekday: "short", timeZone: "UTC" }).format(new Date(`${date}T12:00:00Z`));
 }
 
 /** The instant in full, for tool tips. */

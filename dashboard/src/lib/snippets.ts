@@ -21,6 +21,7 @@ const FIELDS = [
   "schedule_strategy",
   "target_region",
   "node_type",
+  "bundle",
   "capabilities",
   "min_resources",
   "content_features",
@@ -63,6 +64,8 @@ const OPTIONS: Record<string, string> = {
   schedule_strategy: "--strategy",
   target_region: "--region",
   node_type: "--node-type",
+  bundle: "--bundle",
+  isolation: "--isolation",
   dedup_key: "--dedup-key",
   idempotency_key: "--idempotency-key",
 };

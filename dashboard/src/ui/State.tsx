@@ -55,8 +55,17 @@ const OTHER: Record<string, [Tone, Shape]> = {
   closed: ["quiet", "slash"],
   inactive: ["quiet", "slash"],
   maintenance: ["warn", "bars"],
+  paused: ["warn", "bars"],
+  over: ["quiet", "tick"],
 };
-const FAMILIES = { task: TASK, node: NODE, health: HEALTH, other: OTHER };
+const FIRING: Record<string, [Tone, Shape]> = {
+  started: ["ok", "tick"],
+  queued: ["busy", "clock"],
+  skipped: ["quiet", "slash"],
+  missed: ["bad", "clock"],
+  refused: ["bad", "cross"],
+};
+const FAMILIES = { task: TASK, node: NODE, health: HEALTH, firing: FIRING, other: OTHER };
 export type Family = keyof typeof FAMILIES;
 
 export function toneOf(family: Family, name: string): Tone {

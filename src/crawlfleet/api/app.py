@@ -13,6 +13,7 @@ from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from crawlfleet.api import (
+    alerts,
     audit,
     bundles,
     clusters,
@@ -31,6 +32,7 @@ from crawlfleet.api import (
     nodes,
     orders,
     projects,
+    quotas,
     runs,
     schedules,
     secrets,
@@ -64,11 +66,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     *workflows.ROUTES,
     *runs.ROUTES,
     *webhooks.ROUTES,
+    *alerts.ROUTES,
     *nodes.ROUTES,
     *segments.ROUTES,
     *frontiers.ROUTES,
     *inquiries.ROUTES,
     *projects.ROUTES,
+    *quotas.ROUTES,
     *bundles.ROUTES,
     *secrets.ROUTES,
     *clusters.ROUTES,

@@ -36,7 +36,7 @@ async def find(call: Call) -> BundlePage:
     found = await call.control.bundles.page(_project(call), after=after, limit=query.limit + 1)
     page = found[: query.limit]
     return BundlePage(
-        items=[_view(each) for each in page],
+        items=[_view(call, each) for each in page],
         next_cursor=page[-1].name if len(found) > len(page) else None,
     )
 
@@ -90,10 +90,10 @@ def _name(call: Call) -> str:
 
 
 def _reply(call: Call, bundle: Bundle, *, status: HTTPStatus = HTTPStatus.OK) -> Reply:
-    return tagged(call, _view(bundle), bundle.version, status=status)
+    return tagged(call, _view(call, bundle), bundle.version, volatile=True, status=status)
 
 
-def _view(bundle: Bundle) -> BundleView:
+def _view(call: Call, bundle: Bundle) -> BundleView:
     return BundleView(
         name=bundle.name,
         project_id=bundle.project_id,
@@ -109,6 +109,8 @@ def _view(bundle: Bundle) -> BundleView:
                 created_at=moment(each.created_at),
                 cause=each.cause,
                 note=each.note,
+                spiders=[*each.spiders],
+                ready_on=call.control.bundles.ready_on(each) if call.project_id is None else [],
             )
             for each in bundle.versions
         ],

@@ -23,6 +23,8 @@ BUNDLE: Final[dict[str, Any]] = {
             "created_at": "2026-11-15T09:40:10.450000Z",
             "cause": "deployed by ann",
             "note": "follows the next page, too",
+            "spiders": ["authors", "quotes"],
+            "ready_on": ["node-1m7f8kvp71s4wsmynr9ptfx14"],
         },
         {
             "version": 1,
@@ -34,6 +36,8 @@ BUNDLE: Final[dict[str, Any]] = {
             "created_at": "2026-11-15T09:29:00.120000Z",
             "cause": "deployed by ann",
             "note": "",
+            "spiders": ["quotes"],
+            "ready_on": [],
         },
     ],
     "created_at": "2026-11-15T09:29:00.120000Z",

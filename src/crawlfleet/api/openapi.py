@@ -44,6 +44,7 @@ TAGS: Final = {
     "nodes": "Look at nodes and order them about; and what nodes themselves say",
     "dead-letters": "Tasks that were given up",
     "projects": "The tenants: who owns tasks",
+    "quotas": "What projects may have, and what they use",
     "clusters": "Groups of nodes and their settings",
     "keys": "Who may use this API",
     "join-tokens": "How new nodes are let in",

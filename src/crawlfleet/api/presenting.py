@@ -72,6 +72,7 @@ def present_task(
         content_features=task.content_features,
         categories=task.categories,
         timeout=task.timeout_s,
+        deadline=instant(task.deadline),
         retry_policy=None if task.retry_policy == RetryPolicy() else task.retry_policy,
         idempotency_key=task.idempotency_key,
         dedup_key=task.dedup_key,

@@ -333,6 +333,10 @@ async def _of_webhook(control: ControlPlane, id: str) -> str | None:
     return (await control.telling.webhooks.get(id)).project_id
 
 
+async def _of_alert(control: ControlPlane, id: str) -> str | None:
+    return (await control.telling.alerts.get(id)).project_id
+
+
 async def _of_workflow(control: ControlPlane, id: str) -> str:
     return (await control.workflows.get(id)).project_id
 
@@ -346,6 +350,7 @@ _PROJECT_OF: Final[dict[str, Callable[[ControlPlane, str], Awaitable[str | None]
     "execution": _of_execution,
     "schedule": _of_schedule,
     "webhook": _of_webhook,
+    "alert": _of_alert,
     "workflow": _of_workflow,
     "run": _of_run,
 }

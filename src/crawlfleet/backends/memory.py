@@ -27,7 +27,7 @@ from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.audit import AuditEntry, AuditFilter
-from crawlfleet.model.change import NEVER, Signed
+from crawlfleet.model.change import NEVER, Claim, Signed
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
@@ -268,6 +268,10 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, Me
             attempts = (id for task_id in {*task_ids} for id in self._attempts.get(task_id, ()))
             live = (id for id in attempts if id in self._live_executions)
         return share_all(self._executions.rows[id] for id in sorted(live))
+
+    async def claim(self, scope: str, key: str) -> Claim | None:
+        self._need_open()
+        return self._present.claims.get((scope, key))
 
     async def keys(self) -> list[ApiKey]:
         self._need_open()

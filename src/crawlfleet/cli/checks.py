@@ -21,7 +21,7 @@ from crawlfleet import config, plugins
 from crawlfleet.cli.ports import taken
 from crawlfleet.core.isolation import at_level, level_of
 from crawlfleet.errors import PluginError, SandboxFailed
-from crawlfleet.model.isolation import Level
+from crawlfleet.model.isolation import Layer, Level
 
 OLDEST_PYTHON: Final = (3, 11)
 OLDEST_SQLITE: Final = (3, 35)
@@ -103,7 +103,7 @@ def event_loop() -> Check:
 
 def sandbox() -> Check:
     """How well foreign code can be held here; each layer is tried."""
-    from crawlfleet.sandbox import probe
+    from crawlfleet.sandbox import opening, probe
 
     try:
         found = probe.look()
@@ -112,6 +112,14 @@ def sandbox() -> Check:
     level = level_of(frozenset(found.layers))
     offer, _ = at_level(level, found)
     shown = f"{level}: {', '.join(offer.layers)}"
+    if opening.runs_as_root(offer):
+        why = found.missing.get(Layer.OTHER_USER, "missing")
+        return problem(
+            "sandbox",
+            f"{shown}; you are root, and cannot become another user ({why}): a worker with a "
+            "sandbox does not start so, and runs no bundles",
+            "run it as a plain user, or give it CAP_SETUID, CAP_SETGID and CAP_CHOWN",
+        )
     higher = next((each for each in Level if each > level), None)
     if level >= Level.L3 or higher is None:
         return ok("sandbox", shown)

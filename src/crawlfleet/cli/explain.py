@@ -9,6 +9,7 @@ from rich.text import Text
 
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.output import cell, facts, heading, moment, state, table
+from crawlfleet.model.quota_views import QuotaHold
 from crawlfleet.model.views import TaskExplanation
 
 
@@ -23,6 +24,10 @@ async def explain(
     """Say why a task is (not) running: which filter rejects which nodes."""
     explanation = await desk.fleet.explain(id)
     desk.output.show(explanation, lambda: draw_explanation(explanation))
+
+
+def _held(hold: QuotaHold) -> Text:
+    return cell(f"{hold.use:g} of {hold.limit:g} used, and it needs {hold.needs:g}")
 
 
 def draw_explanation(explanation: TaskExplanation) -> RenderableType:
@@ -41,6 +46,7 @@ def draw_explanation(explanation: TaskExplanation) -> RenderableType:
                     "ahead of it",
                     None if explanation.ready_tasks is None else cell(explanation.ready_tasks),
                 ),
+                *((f"quota {each.quota}", _held(each)) for each in explanation.quotas),
                 *((f"shards {name}", cell(count)) for name, count in explanation.shards.items()),
             ]
         ),

@@ -91,6 +91,15 @@ async def submit(
             rich_help_panel=CODE,
         ),
     ] = None,
+    distributed: Annotated[
+        bool,
+        typer.Option(
+            "--distributed",
+            help="Keep the requests of the spider at the master, so that it goes on where it was "
+            "when its worker dies.",
+            rich_help_panel=CODE,
+        ),
+    ] = False,
     priority: Annotated[
         int | None, typer.Option(help="1 to 10; 10 is most urgent.", rich_help_panel=HOW)
     ] = None,
@@ -100,6 +109,14 @@ async def submit(
     timeout: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="How long one attempt may take.", rich_help_panel=HOW),
+    ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="By when it should be done, from now on; sooner ones go first.",
+            rich_help_panel=HOW,
+        ),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="The cluster whose nodes may do it.", rich_help_panel=HOW)
@@ -172,7 +189,7 @@ async def submit(
         "task_type": task_type,
         "parameters": {
             **parse_parameters(parameters, pairs),
-            **_of_spider(spider, arguments, scrapy_settings),
+            **_of_spider(spider, arguments, scrapy_settings, distributed),
         }
         or None,
         "bundle": bundle,
@@ -188,6 +205,7 @@ async def submit(
         "project_id": project,
         "max_retries": max_retries,
         "timeout": timeout,
+        "deadline": deadline,
         "idempotency_key": idempotency_key,
         "dedup_key": dedup_key,
     }
@@ -202,13 +220,17 @@ async def submit(
 
 
 def _of_spider(
-    spider: str | None, arguments: list[str] | None, settings: list[str] | None
+    spider: str | None,
+    arguments: list[str] | None,
+    settings: list[str] | None,
+    distributed: bool,
 ) -> dict[str, Any]:
     """The parameters of `scrapy_spider`, as Scrapy's own command line has them: all is text."""
     given = {
         "spider": spider,
         "arguments": parse_texts(arguments, "-a"),
         "settings": parse_texts(settings, "-s"),
+        "distributed": distributed,
     }
     return {name: value for name, value in given.items() if value}
 

@@ -154,6 +154,7 @@ def draw_task(
                 ("shards", cell(_shards(task)) if task.shard_states else None),
                 ("shard", cell(_shard(task)) if task.parent_id else None),
                 ("time limit", cell(span(task.timeout)) if task.timeout else None),
+                ("deadline", moment(task.deadline) if task.deadline else None),
                 ("strategy", cell(task.schedule_strategy) if task.schedule_strategy else None),
                 ("error", cell(task.error.message, "red") if task.error else None),
                 ("given up", cell(task.dead_reason, "red") if task.dead_reason else None),

@@ -5,11 +5,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlfleet.client.administration import AdministrationCalls
+from crawlfleet.client.alerts import AlertCalls
 from crawlfleet.client.bundles import BundleCalls
 from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
+from crawlfleet.client.quotas import QuotaCalls
 from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.secrets import SecretCalls
 from crawlfleet.client.webhooks import WebhookCalls
@@ -37,7 +39,9 @@ class Client(
     ScheduleCalls,
     WorkflowCalls,
     WebhookCalls,
+    AlertCalls,
     AdministrationCalls,
+    QuotaCalls,
     BundleCalls,
     SecretCalls,
     KeyCalls,

@@ -5,6 +5,7 @@ The same filters are asked; a node that must not have the task does not get it.
 
 from crawlfleet.control.dispatch import Rooms
 from crawlfleet.control.nodes import Nodes
+from crawlfleet.control.quotas import in_words
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.versions import has_changed
@@ -24,24 +25,40 @@ class Assigning:
     """Assigns single tasks by order."""
 
     def __init__(
-        self, *, state: FleetState, system: System, rules: Rules, tasks: Tasks, nodes: Nodes
+        self,
+        *,
+        state: FleetState,
+        system: System,
+        rules: Rules,
+        tasks: Tasks,
+        nodes: Nodes,
     ) -> None:
         self._state = state
         self._system = system
         self._rules = rules
         self._tasks = tasks
         self._nodes = nodes
+        self._quotas = tasks.quotas
 
     async def assign(self, task_id: str, node_id: str, *, by: str) -> Task:
         """The task in the hands of the node; `NotFound`, or `Conflict` with what is against it."""
+        async with self._state.assigning:
+            return await self._assign(task_id, node_id, by)
+
+    async def _assign(self, task_id: str, node_id: str, by: str) -> Task:
         task, node = await self._tasks.get(task_id), await self._nodes.find(node_id)
         if task.status in LEASED and task.assigned_node == node_id:
             return task
         demand = demand_of(task)
-        against = [*reasons_against(node, requirement_of(task), self._state.fleet, self._rules)]
+        fleet, requirement = self._state.fleet, requirement_of(task)
+        against = [
+            *reasons_against(node, requirement, fleet, self._rules, project_id=task.project_id)
+        ]
         if against or node.session_id is None:
             why = "; ".join(reason.message for reason in against) or "it has no session"
             raise Conflict(f"{node_id} cannot take {task_id}: {why}")
+        if held := self._quotas.holds(task):
+            raise Conflict(f"{task_id} is {in_words(task.project_id, held)}")
         change = attempts.assign(
             task,
             node_id=node_id,

@@ -94,7 +94,13 @@ class Attention:
             first = queue.first(requirement)
             if first is None:
                 continue
-            why = explain(requirement, self._state.fleet, self._rules, most_details=0)
+            why = explain(
+                requirement,
+                self._state.fleet,
+                self._rules,
+                project_id=queue.project_of(first),
+                most_details=0,
+            )
             yield core.Waiting(
                 first=first,
                 tasks=tasks,

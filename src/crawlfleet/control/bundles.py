@@ -15,6 +15,7 @@ from crawlfleet.control.state import FleetState
 from crawlfleet.control.versions import accept, expect_version, has_changed
 from crawlfleet.core import archives, bundles
 from crawlfleet.core.archives import BadArchive, Contents
+from crawlfleet.core.placement import readiness
 from crawlfleet.errors import (
     Conflict,
     FieldProblem,
@@ -30,6 +31,7 @@ from crawlfleet.model.bundle import (
     BundleRef,
     BundleReply,
     BundleRequest,
+    BundleVersion,
     bundle_id,
 )
 from crawlfleet.model.change import Change
@@ -87,6 +89,10 @@ class Bundles:
         )
         found = sorted(of_project, key=lambda each: each.name)
         return [each for each in found if after is None or each.name > after][:limit]
+
+    def ready_on(self, version: BundleVersion) -> list[str]:
+        """The ids of the nodes that have its environment, as far as this master has seen."""
+        return self._state.fleet.experienced(readiness(version.digest))
 
     async def deploy(
         self, project_id: str, request: BundleRequest, *, by: str

@@ -1,9 +1,16 @@
 """Tasks that wait for a time, such as for a retry: which one becomes ready next."""
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
+from crawlfleet.core.resources import demand_of
+from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Task
+
+NOTHING_ASKED: Final[Mapping[Resources, int]] = MappingProxyType({})
 
 
 class Delays:
@@ -14,23 +21,38 @@ class Delays:
         """Called when an instant may have become the next."""
         self._heap: list[tuple[float, str]] = []
         self.until: dict[str, float] = {}
-        self._projects: dict[str, str] = {}
+        self._asked: dict[str, tuple[str, Resources]] = {}
+        self._by_project: dict[str, Counter[Resources]] = {}
 
     def put(self, task: Task) -> None:
         if self.until.get(task.id) != task.not_before:
             self.until[task.id] = task.not_before
-            self._projects[task.id] = task.project_id
+            if task.id not in self._asked:
+                asked = self._asked[task.id] = task.project_id, demand_of(task)
+                self._by_project.setdefault(asked[0], Counter())[asked[1]] += 1
             heapq.heappush(self._heap, (task.not_before, task.id))
             self._wake()
 
     def forget(self, task_id: str) -> None:
         """The task waits no longer. May be called twice."""
         self.until.pop(task_id, None)
-        self._projects.pop(task_id, None)
+        asked = self._asked.pop(task_id, None)
+        if asked is not None:
+            project_id, demand = asked
+            of_project = self._by_project[project_id]
+            of_project[demand] -= 1
+            if not of_project[demand]:
+                del of_project[demand]
+            if not of_project:
+                del self._by_project[project_id]
 
     def count(self, project_id: str) -> int:
         """How many tasks of a project wait."""
-        return sum(project == project_id for project in self._projects.values())
+        return sum(self.demands(project_id).values())
+
+    def demands(self, project_id: str) -> Mapping[Resources, int]:
+        """What the waiting tasks of a project will ask for, and how many for each."""
+        return self._by_project.get(project_id, NOTHING_ASKED)
 
     def next(self) -> float | None:
         """When the next task becomes ready."""

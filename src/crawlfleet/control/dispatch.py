@@ -69,6 +69,10 @@ class Dispatch:
 
     async def assign_once(self) -> tuple[int, int]:
         """Plan and commit one batch; how many tasks the plan was about, and how many it placed."""
+        async with self._state.assigning:
+            return await self._assign_once()
+
+    async def _assign_once(self) -> tuple[int, int]:
         if not self._state.queue:
             return 0, 0
         proposal = plan(
@@ -78,6 +82,7 @@ class Dispatch:
             now=self._system.now(),
             seed=int.from_bytes(self._system.entropy(4), "big"),
             limit=self._settings.batch,
+            tenancy=self._state.tenancy,
         )
         for strategy, fault in proposal.faults.items():
             log.error(

@@ -26,12 +26,14 @@ from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierCounts, FrontierRules
 from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply, Standing, Talk, Told
 from crawlfleet.model.task import Task
+from crawlfleet.model.user_code import ScrapyParameters
 from crawlfleet.ports.frontier import Knowing
 from crawlfleet.ports.kept_frontier import FrontierShelf, ToldFrontier
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 NOTHING: Final = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
+SPIDER: Final = "scrapy_spider"
 IDLE_S: Final = 30.0
 """A frontier that nobody has asked for so long is closed."""
 LOOK_EVERY_S: Final = 5.0
@@ -81,7 +83,7 @@ class Frontiers:
                 told = await served.answer(call.execution_id, asked)
             if any(isinstance(each, said.Discard) for each in asked.asks):
                 await self._discard(crawl_of(lease.task), call.execution_id)
-            return FrontierReply(standing=Standing.DONE, data=talk.written(told))
+            return FrontierReply(standing=Standing.DONE, data=talk.answer_to(call.data, told))
         except (talk.Unreadable, ConfigError, Refused) as error:
             return FrontierReply(standing=Standing.REFUSED, message=str(error))
         except Gone:
@@ -256,6 +258,10 @@ class Frontiers:
 
 def _rules(task: Task) -> FrontierRules:
     try:
+        if task.task_type == SPIDER:
+            spider = msgspec.json.decode(task.parameters, type=ScrapyParameters)
+            if spider.distributed:
+                return FrontierRules()
         return rules_of(msgspec.json.decode(task.parameters, type=CrawlParameters))
     except msgspec.DecodeError as error:
         raise Refused(f"the parameters of {task.id} are not those of a crawl: {error}") from error

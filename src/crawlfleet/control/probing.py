@@ -13,7 +13,7 @@ from crawlfleet.core.registration import probe_refusal
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import CONNECTED, Node
-from crawlfleet.model.settings import HealthSettings
+from crawlfleet.model.settings import HealthSettings, Settings
 from crawlfleet.ports.probe import Prober
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -97,3 +97,10 @@ class Probing:
 
 def _is_asked(node: Node) -> bool:
     return node.probe and bool(node.port) and node.status in CONNECTED
+
+
+def probes_loopback(settings: Settings) -> bool:
+    """Whether a node's health endpoint may be on this very machine."""
+    if settings.health.probe_loopback is not None:
+        return settings.health.probe_loopback
+    return settings.server.host in {"127.0.0.1", "::1", "localhost"}

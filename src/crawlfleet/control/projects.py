@@ -9,6 +9,7 @@ from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.administration import ProjectPatch, ProjectRequest
 from crawlfleet.model.change import Change
 from crawlfleet.model.project import Project, ProjectStatus
+from crawlfleet.model.quota_views import QuotaPatch
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -64,10 +65,9 @@ class Projects:
 
         With `only` that one alone, where it belongs on the page.
         """
-        known = self._state.projects if only is None else self._state.projects.keys() & {only}
-        ids = sorted(id for id in known if after is None or id > after)
         counts = await self._store.count_tasks_by_project()
-        return [(self._state.projects[id], counts.get(id, {})) for id in ids[:limit]]
+        page = self.among(after=after, limit=limit, only=only)
+        return [(project, counts.get(project.id, {})) for project in page]
 
     async def create(self, request: ProjectRequest, *, by: str) -> tuple[Project, bool]:
         """The project, and whether it is new; `Conflict` if another has the id."""
@@ -98,6 +98,24 @@ class Projects:
             return administration.changed_project(project, patch, now=now, cause=cause)
 
         return await self._make(project_id, decide, if_version)
+
+    async def set_quotas(
+        self, project_id: str, patch: QuotaPatch, *, by: str, if_version: int | None = None
+    ) -> Project:
+        """The project with the quotas and the share that the patch says."""
+        accept(administration.quota_problems(patch))
+
+        def decide(project: Project, now: float) -> Change | None:
+            cause = f"quotas changed by {by}"
+            return administration.with_quotas(project, patch, now=now, cause=cause)
+
+        return await self._make(project_id, decide, if_version)
+
+    def among(self, *, after: str | None, limit: int, only: str | None = None) -> list[Project]:
+        """Up to `limit` projects beyond an id, in order of id; with `only` that one alone."""
+        known = self._state.projects if only is None else self._state.projects.keys() & {only}
+        ids = sorted(id for id in known if after is None or id > after)
+        return [self._state.projects[id] for id in ids[:limit]]
 
     async def move(
         self, project_id: str, status: ProjectStatus, *, by: str, if_version: int | None = None

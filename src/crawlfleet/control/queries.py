@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.control.quotas import in_words
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tally import Happening, Tally
 from crawlfleet.control.tasks import Tasks
@@ -15,6 +16,7 @@ from crawlfleet.core.placement import requirement_of
 from crawlfleet.core.rules import Rules
 from crawlfleet.core.shards import waits_for
 from crawlfleet.model.node import Node, Session
+from crawlfleet.model.quota_views import QuotaHold
 from crawlfleet.model.statistics import Statistics, Throughput
 from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
 from crawlfleet.model.views import TaskExplanation, Totals
@@ -37,13 +39,20 @@ class Queries:
     """Reads the state and the store; changes nothing."""
 
     def __init__(
-        self, *, store: Store, state: FleetState, system: System, tasks: Tasks, rules: Rules
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        tasks: Tasks,
+        rules: Rules,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
         self._tasks = tasks
         self._rules = rules
+        self._quotas = tasks.quotas
 
     async def find_tasks(
         self, filter: TaskFilter, *, after: str | None, limit: int, with_results: bool = True
@@ -156,7 +165,9 @@ class Queries:
             )
         if task.status is not TaskStatus.PENDING:
             return TaskExplanation(task_id=task.id, status=str(task.status), **_settled(task))
-        placement = explain(requirement_of(task), self._state.fleet, self._rules)
+        placement = explain(
+            requirement_of(task), self._state.fleet, self._rules, project_id=task.project_id
+        )
         ready_at = self._state.delays.until.get(task.id)
         if ready_at is not None and ready_at > self._system.now():
             wait = ready_at - self._system.now()
@@ -171,12 +182,17 @@ class Queries:
                 placement=placement,
                 ready_at=ready_at,
             )
+        held = self._quotas.holds(task)
         return TaskExplanation(
             task_id=task.id,
             status=str(task.status),
-            summary=placement.summary,
+            summary=in_words(task.project_id, held) if held else placement.summary,
             placement=placement,
             ready_tasks=len(self._state.queue),
+            quotas=tuple(
+                QuotaHold(quota=str(each.quota), use=each.use, needs=each.needs, limit=each.limit)
+                for each in held
+            ),
         )
 
 

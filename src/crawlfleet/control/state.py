@@ -19,6 +19,7 @@ from crawlfleet.control.fresh import FreshEvents
 from crawlfleet.control.keyring import Keyring
 from crawlfleet.control.limits import TimeLimits
 from crawlfleet.control.position import Position
+from crawlfleet.control.remembered import Remembered
 from crawlfleet.control.renewal import Notes, Renewal, ids_of, is_newer, lease_of
 from crawlfleet.control.signals import Signals
 from crawlfleet.control.tally import Tally
@@ -26,8 +27,9 @@ from crawlfleet.control.timetable import Timetable
 from crawlfleet.control.watchlist import Watchlist
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.ordering import ReadyQueue
+from crawlfleet.core.lines import Lines
 from crawlfleet.core.placement import experience_of, requirement_of
+from crawlfleet.core.tenancy import Tenancy
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import Node, Session
@@ -40,9 +42,6 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 RELOAD_PAUSE_S: Final = 1.0
-REMEMBERED_TASKS: Final = 30_000
-REMEMBERED_BYTES: Final = 2_000
-"""Of parameters: of larger tasks there may be few, but each would weigh more than the rest."""
 
 
 class FleetState:
@@ -67,11 +66,14 @@ class FleetState:
         self.epoch = 0
         self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
         self.fresh = FreshEvents()
+        self.assigning = asyncio.Lock()
+        """Held from looking at what is free until it is taken: by one at a time."""
         self._clear()
 
     def _clear(self) -> None:
         self.fleet = Fleet()
-        self.queue = ReadyQueue()
+        self.queue = Lines()
+        self.tenancy = Tenancy()
         self.nodes: dict[str, Node] = {}
         self._backlog: dict[str, int] = {}
         self.clusters: dict[str, Cluster] = {}
@@ -82,8 +84,7 @@ class FleetState:
         self._by_session: dict[str, dict[str, None]] = {}
         self._versions: dict[str, int] = {}
         """Of the tasks that have not ended: what was read from the store may be older."""
-        self._ready: dict[str, Task] = {}
-        """Some of the tasks in the queue, so that most need not be read again to be assigned."""
+        self._ready = Remembered()
         self.delays = Delays(wake=self.signals.timers.set)
         self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.watchlist = Watchlist(wake=self.signals.timers.set)
@@ -211,7 +212,7 @@ class FleetState:
 
     async def ready_tasks(self, ids: Sequence[str]) -> list[Task]:
         """The tasks that exist among `ids`, from memory where it has them."""
-        missing = [id for id in ids if id not in self._ready]
+        missing = [id for id in ids if self._ready.get(id) is None]
         read = {task.id: task for task in await self._store.tasks(missing)} if missing else {}
         found = (self._ready.get(id) or read.get(id) for id in ids)
         return [task for task in found if task is not None]
@@ -278,7 +279,7 @@ class FleetState:
             self._forget_task(gone)
 
     def _forget_task(self, task_id: str) -> None:
-        self._ready.pop(task_id, None)
+        self._ready.forget(task_id)
         self.queue.discard(task_id)
         self.delays.forget(task_id)
         self._versions.pop(task_id, None)
@@ -293,8 +294,7 @@ class FleetState:
         for cluster in change.clusters:
             self._put_cluster(cluster)
         for project in change.projects:
-            if is_newer(project, self.projects.get(project.id)):
-                self.projects[project.id] = project
+            self._put_project(project)
         self.timetable.put(change.schedules)
         for node in change.nodes:
             self._put_node(node)
@@ -310,6 +310,14 @@ class FleetState:
                 self._put_lease(Lease(task, execution))
         for task in change.tasks:
             self._put_task(task)
+
+    def _put_project(self, project: Project) -> None:
+        if not is_newer(project, self.projects.get(project.id)):
+            return
+        self.projects[project.id] = project
+        if self.tenancy.put(project):
+            self.fleet.keep_nodes(self.tenancy.reservations())
+        self.signals.dispatch.set()
 
     def _put_node(self, node: Node) -> None:
         if node.archived_at is not None:
@@ -372,20 +380,20 @@ class FleetState:
         known = self.leases.get(execution.id)
         if known is not None and known.execution.version > execution.version:
             return
-        held = known is not None
-        alive = execution.status in LIVE_EXECUTION
-        if alive:
+        if execution.status in LIVE_EXECUTION:
             self.leases[execution.id] = lease
             self._by_session.setdefault(execution.session_id, {})[execution.id] = None
             self.signals.session(execution.session_id).set()
-            if not held:
+            if known is None:
                 self.fleet.reserve(execution.node_id, execution.reserved)
+                self.tenancy.take(lease.task.project_id, execution.reserved)
                 self.limits.watch(lease)
-        elif held:
+        elif known is not None:
             self._drop_lease(execution)
 
     def _drop_lease(self, execution: Execution) -> None:
-        del self.leases[execution.id]
+        lease = self.leases.pop(execution.id)
+        self.tenancy.give_back(lease.task.project_id, execution.reserved)
         of_session = self._by_session[execution.session_id]
         of_session.pop(execution.id, None)
         if not of_session:
@@ -414,7 +422,7 @@ class FleetState:
 
     def _put_aside(self, task: Task) -> None:
         """A task that nobody has to place."""
-        self._ready.pop(task.id, None)
+        self._ready.forget(task.id)
         self.queue.discard(task.id)
         self.delays.forget(task.id)
         if task.status in TERMINAL:
@@ -423,23 +431,20 @@ class FleetState:
             self.fleet.remember_success(task.assigned_node, experience_of(task))
 
     def _put_delayed(self, task: Task) -> None:
-        self._ready.pop(task.id, None)
+        self._ready.forget(task.id)
         self.queue.discard(task.id)
         self.delays.put(task)
 
     def _put_ready(self, task: Task) -> None:
         self.delays.forget(task.id)
-        if len(self._ready) < REMEMBERED_TASKS and len(memoryview(task.parameters)) < (
-            REMEMBERED_BYTES
-        ):
-            self._ready[task.id] = task
-        else:
-            self._ready.pop(task.id, None)
+        self._ready.put(task)
         self.queue.add(
             task.id,
             requirement_of(task),
             priority=task.priority,
             created_at=task.created_at,
             category=task.categories[0] if task.categories else "",
+            project_id=task.project_id,
+            deadline=task.deadline,
         )
         self.signals.dispatch.set()

@@ -9,6 +9,7 @@ Stop: no new work, let running commits finish, save the cursor, resign, close th
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
@@ -39,9 +40,10 @@ from crawlfleet.control.nodes import Nodes
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.placing import placing_on
-from crawlfleet.control.probing import Probing
+from crawlfleet.control.probing import Probing, probes_loopback
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.queries import Queries
+from crawlfleet.control.quotas import Quotas
 from crawlfleet.control.recalls import Recalls
 from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.series import Timeline
@@ -136,7 +138,7 @@ class ControlPlane:
             state=state, system=system, keys=self.keys, settings=settings.server
         )
         self.audit = AuditLog(store=store)
-        probe_loopback = _probes_loopback(settings)
+        probe_loopback = probes_loopback(settings)
         self.nodes = Nodes(
             state=state,
             leases=self.leases,
@@ -185,6 +187,7 @@ class ControlPlane:
             settings=settings.tasks,
             seal=seal,
         )
+        self.quotas = Quotas(state=state)
         self.tasks = Tasks(
             store=store,
             state=state,
@@ -193,6 +196,7 @@ class ControlPlane:
             settings=settings.tasks,
             bundles=self.bundles,
             vault=self.vault,
+            quotas=self.quotas,
         )
         self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
         self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
@@ -256,9 +260,8 @@ class ControlPlane:
         self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
         self._gathering = Gathering(store=store, state=state, system=system)
-        self.telling = Telling(
-            store=store, state=state, system=system, settings=settings, courier=courier
-        )
+        telling = partial(Telling, store=store, state=state, system=system, settings=settings)
+        self.telling = telling(courier=courier, disk_free=disk_free)
         # Last: what they may raise must not keep the others from hearing.
         hearers = [*sinks, self._gathering, self.workflows.advancing, self.telling]
         self._outbox = Outbox(store=store, state=state, sinks=hearers)
@@ -441,10 +444,3 @@ class ControlPlane:
         await self.state.renewal.sessions([*self.state.sessions])
         self.state.limits.watch_all()
         await self.leases.give_back_orphans()
-
-
-def _probes_loopback(settings: Settings) -> bool:
-    """Whether a node's health endpoint may be on this very machine."""
-    if settings.health.probe_loopback is not None:
-        return settings.health.probe_loopback
-    return settings.server.host in {"127.0.0.1", "::1", "localhost"}

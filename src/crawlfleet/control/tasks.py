@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from crawlfleet.control.bundles import Bundles
+from crawlfleet.control.quotas import Intake, Quotas
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.vault import Vault
 from crawlfleet.core import administration, admission, bundles, dividing, shards, vault
@@ -22,7 +23,7 @@ from crawlfleet.model.requests import CloneRequest, TaskRequest
 from crawlfleet.model.settings import TaskSettings
 from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import JSON_NULL, TERMINAL, Task
-from crawlfleet.ports.store import Refusal, Store
+from crawlfleet.ports.store import Refusal, RefusalKind, Store
 from crawlfleet.ports.system import System
 
 Pins = Mapping[tuple[str, str], BundleRef | FieldProblem]
@@ -54,6 +55,7 @@ class Tasks:
         settings: TaskSettings,
         bundles: Bundles,
         vault: Vault,
+        quotas: Quotas,
     ) -> None:
         self._store = store
         self._state = state
@@ -62,6 +64,7 @@ class Tasks:
         self._settings = settings
         self._bundles = bundles
         self._vault = vault
+        self.quotas = quotas
 
     @property
     def rules(self) -> AdmissionRules:
@@ -84,13 +87,24 @@ class Tasks:
 
         A request that could not even be decoded is passed as its problem.
         """
+        known = [each for each in requests if isinstance(each, TaskRequest)]
+        await self._know_places(known)
+        pins, secrets = await self._pins(known), await self._secrets(known)
+        with self.quotas.intake() as intake:
+            return await self._take(requests, pins, secrets, intake, by)
+
+    async def _take(
+        self,
+        requests: Sequence[TaskRequest | FieldProblem],
+        pins: Pins,
+        secrets: Known,
+        intake: Intake,
+        by: str,
+    ) -> list[Submission]:
         outcomes: list[Submission | None] = [None] * len(requests)
         changes: list[Change] = []
         places: list[int] = []
         made = 0
-        known = [each for each in requests if isinstance(each, TaskRequest)]
-        await self._know_places(known)
-        pins, secrets = await self._pins(known), await self._secrets(known)
         for place, request in enumerate(requests):
             if isinstance(request, FieldProblem):
                 outcomes[place] = Submission(problems=(request,))
@@ -104,6 +118,9 @@ class Tasks:
                 if len(change.tasks) > 1 and made > dividing.MAX_SHARDS_AT_ONCE:
                     made -= len(change.tasks) - 1
                     outcomes[place] = Submission(problems=(_too_many_shards(change),))
+                    continue
+                if refused := intake.refusal(change.tasks):
+                    outcomes[place] = await self._known_before(change, refused)
                     continue
                 changes.append(change)
                 places.append(place)
@@ -123,7 +140,10 @@ class Tasks:
         pins, secrets = await self._pins([request]), await self._secrets([request])
         if problems := self._all_problems(request, pins, secrets):
             return "; ".join(f"{each.field}: {each.message}" for each in problems)
-        return self._closed(request) or self._admitted(request, by, pins, id, step)
+        if closed := self._closed(request):
+            return closed
+        change = self._admitted(request, by, pins, id, step)
+        return self.quotas.draft_refusal(change.tasks) or change
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
         """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
@@ -213,6 +233,8 @@ class Tasks:
             if hasattr(task, name) and name not in {"idempotency_key", "dedup_key"}
         }
         fields["idempotency_key"] = request.idempotency_key
+        left = None if task.deadline is None else task.deadline - task.created_at
+        fields["deadline"] = left
         fields["bundle"] = None if task.bundle is None else str(task.bundle)
         if request.parameters != JSON_NULL:
             fields["parameters"] = request.parameters
@@ -301,6 +323,18 @@ class Tasks:
                 for id in sorted(ids - self._state.projects.keys())
             ]
         )
+
+    async def _known_before(self, change: Change, refused: str) -> Submission:
+        """The task of a request that was sent before, which no quota stops; else `refused`.
+
+        What is repeated adds nothing: a client whose answer was lost must get its task.
+        """
+        for claim in change.claims:
+            held = await self._store.claim(claim.scope, claim.key)
+            if held is not None and held.expires_at > claim.at:
+                refusal = Refusal(kind=RefusalKind.CLAIM, subject=claim.scope, claim=held)
+                return await self._outcome(change, refusal)
+        return Submission(conflict=refused)
 
     async def _outcome(self, change: Change, refusal: Refusal | None) -> Submission:
         if refusal is None:

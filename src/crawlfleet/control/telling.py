@@ -1,9 +1,12 @@
 """All that tells people and programs outside of the fleet what happens in it."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
+from crawlfleet.control.alerts import Alerts
 from crawlfleet.control.post import Post
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.watch import Watch
 from crawlfleet.control.webhooks import Webhooks
 from crawlfleet.model.event import Event
 from crawlfleet.model.parcel import Parcel, Sent
@@ -24,6 +27,7 @@ class Telling:
         system: System,
         settings: Settings,
         courier: Courier | None,
+        disk_free: Callable[[], float | None],
     ) -> None:
         self._courier = courier or _Nobody()
         self.webhooks = Webhooks(store=store, state=state, system=system, courier=self._courier)
@@ -34,15 +38,20 @@ class Telling:
             settings=settings.webhooks,
             courier=self._courier,
         )
+        self.alerts = Alerts(store=store, state=state, system=system)
+        self._watch = Watch(store=store, state=state, system=system, disk_free=disk_free)
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Hear what happened. Raises `LeadershipLost` or `StoreUnavailable`: then it has to come
         again."""
+        await self._watch.publish(events)
         await self._post.publish(events)
 
     async def run(self) -> None:
         """Tell, until the lead is lost."""
-        await self._post.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._post.run(), name="post")
+            group.create_task(self._watch.run(), name="watch")
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from crawlfleet.core.admission import NAME
+from crawlfleet.core.registration import labels_problems
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.administration import (
     ClusterPatch,
@@ -25,6 +26,7 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings, configuration_id
 from crawlfleet.model.event import Event
 from crawlfleet.model.project import Cluster, ClusterStatus, Project, ProjectStatus
+from crawlfleet.model.quota_views import QuotaPatch
 from crawlfleet.model.settings import SessionSettings
 
 DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{0,255}\Z")
@@ -120,6 +122,24 @@ def moved_project(
 ) -> Change | None:
     """What closing or opening changes; `None` when the project is like that already."""
     return _project(project, {"status": status}, f"project.{status}", now, cause)
+
+
+def with_quotas(project: Project, patch: QuotaPatch, *, now: float, cause: str) -> Change | None:
+    """What other quotas and shares change; `None` when the project has them already."""
+    fields = {name: getattr(patch, name) for name in patch.__struct_fields__}
+    given = {name: value for name, value in fields.items() if value is not UNSET}
+    if given.get("nodes", {}) is None:
+        given["nodes"] = {}
+    allowance = msgspec.structs.replace(project.allowance, **given)
+    return _project(project, {"allowance": allowance}, "project.quotas_changed", now, cause)
+
+
+def quota_problems(patch: QuotaPatch) -> Iterator[FieldProblem]:
+    """What is wrong with the labels of nodes that are to be kept for a project."""
+    if patch.nodes:
+        for problem in labels_problems(patch.nodes):
+            field = problem.field.replace("labels", "nodes", 1)
+            yield msgspec.structs.replace(problem, field=field)
 
 
 def _project(

@@ -100,6 +100,7 @@ def admit(
         max_retries=request.max_retries,
         retry_policy=request.retry_policy,
         timeout_s=request.timeout,
+        deadline=None if request.deadline is None else now + request.deadline,
         idempotency_key=request.idempotency_key,
         dedup_key=request.dedup_key,
         dedup_window_s=request.dedup_window,
@@ -153,6 +154,8 @@ def canonical_bytes(request: TaskRequest) -> bytes:
     plain["parameters"] = msgspec.json.decode(request.parameters)
     if request.isolation is None:
         del plain["isolation"]  # keys that were claimed before there was such a field stay good
+    if request.deadline is None:
+        del plain["deadline"]
     if request.bundle is None:
         # As it was before there were bundles: what was submitted then may be sent again now.
         del plain["bundle"]
@@ -204,6 +207,8 @@ def _numbers(request: TaskRequest) -> Iterator[FieldProblem]:
     yield from _within("dedup_window", request.dedup_window, 0, MAX_SECONDS)
     if request.timeout is not None:
         yield from _within("timeout", request.timeout, 0.001, MAX_SECONDS)
+    if request.deadline is not None:
+        yield from _within("deadline", request.deadline, 0.001, MAX_SECONDS)
 
 
 def _retry_policy(policy: RetryPolicy) -> Iterator[FieldProblem]:

@@ -19,6 +19,7 @@ import msgspec
 
 from crawlfleet.core import requirements
 from crawlfleet.core.requirements import BadRequirement
+from crawlfleet.core.spiders import MOST_SPIDERS, spiders_in
 from crawlfleet.model.bundle import MOST_ARCHIVE_BYTES, BundleKind
 
 MOST_FILES: Final = 5_000
@@ -50,6 +51,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     settings_module: str = ""
     """Of a Scrapy project."""
     requirements: tuple[str, ...] = ()
+    spiders: tuple[str, ...] = ()
+    """Their names, as far as they can be read from the code."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -64,11 +67,15 @@ def look_into(data: bytes) -> Contents:
     """What is in an archive, all of which was read and found good. Raises `BadArchive`."""
     files = 0
     size = 0
+    spiders: set[str] = set()
     with _opened(data) as archive:
         infos = _checked(archive)
         for info in infos:
-            size += len(_content(archive, info))
+            content = _content(archive, info)
+            size += len(content)
             files += 1
+            if info.filename.endswith(".py") and len(content) <= MOST_TEXT_BYTES:
+                spiders |= spiders_in(content.decode(errors="replace"))
         names = {info.filename for info in infos}
         root = _root(names)
         kind, settings = _kind(archive, names, root)
@@ -83,6 +90,7 @@ def look_into(data: bytes) -> Contents:
         root=root,
         settings_module=settings,
         requirements=tuple(needed),
+        spiders=tuple(sorted(spiders)[:MOST_SPIDERS]),
     )
 
 

@@ -115,6 +115,7 @@ def deployed(
         created_at=now,
         cause=cause,
         note=note,
+        spiders=contents.spiders,
     )
     changed = msgspec.structs.replace(
         before, current=number, last=number, versions=(version, *before.versions)

@@ -236,4 +236,5 @@ def static_key(requirement: Requirement) -> Hashable:
         requirement.cluster_id,
         requirement.node_type,
         requirement.capabilities,
+        requirement.protocol,
     )

@@ -39,18 +39,24 @@ _WORDS: Final = {
     "node_type": "of another type",
     "protocol": "too old for shards",
     "capabilities": "without the capabilities",
+    "reservation": "kept for another project",
     SIZE: "too small for what it asks",
     "resources": "without the resources free",
 }
 
 
 def explain(
-    requirement: Requirement, fleet: Fleet, rules: Rules, *, most_details: int = MOST_DETAILS
+    requirement: Requirement,
+    fleet: Fleet,
+    rules: Rules,
+    *,
+    project_id: str = "",
+    most_details: int = MOST_DETAILS,
 ) -> Explanation:
-    """What each node says to a task that asks for this, now."""
+    """What each node says to a task of the project that asks for this, now."""
     names = filter_names(rules.filters)
     draft = fleet.draft()
-    verdicts = fleet.verdicts(requirement, rules.filters)
+    verdicts = fleet.verdicts(requirement, rules.filters, project_id)
     passed = np.flatnonzero(verdicts == OPEN)
     verdicts[passed] = len(names)
     feasible = draft.fitting(passed, requirement.demand, ahead=True)
@@ -58,7 +64,7 @@ def explain(
     counts = np.bincount(verdicts, minlength=len(names) + 2)[1:-1].tolist()
     rejected = {name: count for name, count in zip(names, counts, strict=True) if count}
     closest = np.argsort(-verdicts, kind="stable")[:most_details].tolist()
-    lasting = fleet.lasting_verdicts(requirement, rules.filters)
+    lasting = fleet.lasting_verdicts(requirement, rules.filters, project_id)
     lasts, passes = lasting != OPEN, (lasting == OPEN) & (verdicts <= len(names))
     causes = (
         *_causes((*names, SIZE), lasting[lasts], lasting=True),
@@ -75,7 +81,9 @@ def explain(
             NodeVerdict(
                 node_id=node.id,
                 name=node.name,
-                reasons=tuple(reasons_against(node, requirement, fleet, rules)),
+                reasons=tuple(
+                    reasons_against(node, requirement, fleet, rules, project_id=project_id)
+                ),
             )
             for node in map(fleet.node_at, closest)
         ),
@@ -83,9 +91,9 @@ def explain(
 
 
 def reasons_against(
-    node: Node, requirement: Requirement, fleet: Fleet, rules: Rules
+    node: Node, requirement: Requirement, fleet: Fleet, rules: Rules, *, project_id: str = ""
 ) -> Iterator[Reason]:
-    """Everything that speaks against giving a node a task that asks for this, now."""
+    """What speaks against giving a node a task of the project that asks for this, now."""
     yield from node_reasons(node, is_idle=not fleet.count(node.id))
     if not fleet.accepts_work(node.cluster_id):
         yield Reason(
@@ -94,7 +102,16 @@ def reasons_against(
             "cluster_closed",
             {"cluster": node.cluster_id},
         )
-    yield from class_reasons(requirement, class_of(node), rules.filters)
+    kind = class_of(node)
+    yield from class_reasons(requirement, kind, rules.filters)
+    owners = fleet.owners(kind)
+    if owners and project_id not in owners:
+        yield Reason(
+            "reservation",
+            f"the node is kept for the project {', '.join(map(repr, owners))}",
+            "kept",
+            {"project": ", ".join(owners)},
+        )
     yield from resource_reasons(requirement.demand, fleet.capacity(node.id), fleet.free(node.id))
 
 

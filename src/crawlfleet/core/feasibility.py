@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.core.health import NO_NEW_WORK, is_only_busy, phrases_of
-from crawlfleet.core.isolation import CAPABILITY
+from crawlfleet.core.isolation import CAPABILITY, MISSING
 from crawlfleet.core.resources import demanded, units
 from crawlfleet.model.explanation import Reason
 from crawlfleet.model.node import Node, NodeStatus
@@ -29,11 +29,12 @@ FIRST_FILTERS: Final = (
     "node_type",
     "protocol",
     "capabilities",
+    "reservation",
 )
 LAST_FILTER: Final = "resources"
 PROTOCOL_CAPABILITY: Final = "protocol"
 """Under which the master notes what a node speaks."""
-OPEN, STATUS, HEALTH, CLUSTER = 0, 1, 2, 3
+OPEN, STATUS, HEALTH, CLUSTER, RESERVED = 0, 1, 2, 3, 8
 """Verdicts: zero is a yes, any other number a place (from one) in `filter_names`."""
 BUSY: Final = -1
 """`OPEN` while the node has nothing to do, else `HEALTH`."""
@@ -76,7 +77,10 @@ def class_of(node: Node) -> NodeClass:
         node_type=node.node_type,
         region=node.region,
         task_types=frozenset(node.task_types),
-        capabilities=sorted_pairs(node.capabilities),
+        capabilities=sorted_pairs(
+            # Reasons are for people, and differ between machines that are of one kind.
+            {name: value for name, value in node.capabilities.items() if name != MISSING}
+        ),
         labels=tuple(sorted(node.labels.items())),
     )
 

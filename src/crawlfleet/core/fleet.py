@@ -6,6 +6,7 @@ fleet is. Rows move when a node is dropped, so nothing outside may hold on to a 
 belong to the node's id: they survive a drop, and may be made before the node is known.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,9 @@ from crawlfleet.core.feasibility import (
     CLUSTER,
     HEALTH,
     OPEN,
+    RESERVED,
     Filters,
+    NodeClass,
     Pairs,
     class_of,
     class_verdict,
@@ -63,6 +66,7 @@ class Fleet:
         """The last turn of those nodes."""
         self._closed_clusters: frozenset[str] = frozenset()
         self._strategies: dict[str, str] = {}
+        self._reservations: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
         self.classes = NodeClasses()
 
     def __len__(self) -> int:
@@ -176,6 +180,21 @@ class Fleet:
         """The cluster's own default strategy, if it has one."""
         return self._strategies.get(cluster_id)
 
+    def keep_nodes(self, reservations: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+        """Which nodes are for one project alone: those with all of its labels. Replaces what was
+        said before."""
+        self._reservations = tuple(sorted(reservations.items()))
+
+    @property
+    def has_reservations(self) -> bool:
+        """Whether nodes are kept for anybody."""
+        return bool(self._reservations)
+
+    def owners(self, kind: NodeClass) -> list[str]:
+        """The projects for which nodes of a class are kept; nobody in particular when empty."""
+        labels = {*kind.labels}
+        return [project for project, wanted in self._reservations if labels.issuperset(wanted)]
+
     def remember_success(self, node_id: str, content_features: Pairs) -> None:
         """The node finished work with these features; `content_based` prefers it for the like.
 
@@ -193,6 +212,11 @@ class Fleet:
         while len(self._experience) > REMEMBERED_FEATURES:
             del self._experience[next(iter(self._experience))]
 
+    def experienced(self, feature: tuple[str, Any]) -> list[str]:
+        """The ids of the nodes that have finished work with this feature, as far as remembered."""
+        done = self._experience.get(feature)
+        return [] if done is None else [id for id, row in self._row.items() if done[row]]
+
     def capacity(self, node_id: str) -> Resources:
         """What the node has in all; `KeyError` when it is not known."""
         return from_units(self._capacity[:, self._row[node_id]])
@@ -207,6 +231,12 @@ class Fleet:
         self._settle()
         row = self._row[node_id]
         return from_units(np.maximum(self._capacity[:, row] - self._reserved[:, row], 0.0))
+
+    def totals(self) -> list[float]:
+        """What the nodes that take work have of each resource, in millionths."""
+        is_open = self._shut() == OPEN
+        totals: list[float] = self._capacity[:, : len(self._nodes)][:, is_open].sum(axis=1).tolist()
+        return totals
 
     def load(self, node_id: str) -> float:
         """The load that the node measured last; `KeyError` when it is not known."""
@@ -244,13 +274,25 @@ class Fleet:
             experience=self._experience,
         )
 
-    def class_verdicts(self, requirement: Requirement, filters: Filters) -> Floats:
-        """The verdict on each class: `OPEN`, or the number of the filter that rejects it."""
+    def class_verdicts(
+        self, requirement: Requirement, filters: Filters, project_id: str = ""
+    ) -> Floats:
+        """The verdict on each class: `OPEN`, or the number of the filter that rejects it.
+
+        Of the nodes that are kept for somebody, those of `project_id` are open.
+        """
         # A user's filter may look at all of the requirement, ours look at little.
         key = (requirement, *filters.items()) if filters else static_key(requirement)
         verdicts = self.classes.answers(
             ("verdict", key), lambda kind: class_verdict(requirement, kind, filters)
         )
+        if self._reservations:
+            kept = self.classes.answers(
+                ("kept", self._reservations, project_id),
+                lambda kind: float(bool(owners := self.owners(kind)) and project_id not in owners),
+            )
+            later = (verdicts == OPEN) | (verdicts > RESERVED)
+            verdicts = np.where((kept > 0) & later, float(RESERVED), verdicts)
         closed = self._closed_clusters
         if not closed:
             return verdicts
@@ -259,18 +301,20 @@ class Fleet:
         )
         return np.where(takes_none > 0, float(CLUSTER), verdicts)
 
-    def verdicts(self, requirement: Requirement, filters: Filters) -> Rows:
+    def verdicts(self, requirement: Requirement, filters: Filters, project_id: str = "") -> Rows:
         """The first filter that rejects each node, resources aside, as `class_verdicts`."""
         size = len(self._nodes)
         closed = self._shut().astype(np.intp)
-        of_class = self.class_verdicts(requirement, filters)[self._class_of[:size]]
+        of_class = self.class_verdicts(requirement, filters, project_id)[self._class_of[:size]]
         return np.where(closed != OPEN, closed, of_class.astype(np.intp))
 
-    def lasting_verdicts(self, requirement: Requirement, filters: Filters) -> Rows:
+    def lasting_verdicts(
+        self, requirement: Requirement, filters: Filters, project_id: str = ""
+    ) -> Rows:
         """What rejects each node whatever it does now: as `class_verdicts`, or the number after
         the last filter's where the node is too small; `OPEN` where nothing does."""
         size = len(self._nodes)
-        of_class = self.class_verdicts(requirement, filters)[self._class_of[:size]]
+        of_class = self.class_verdicts(requirement, filters, project_id)[self._class_of[:size]]
         too_small = (units(requirement.demand)[:, None] > self._capacity[:, :size]).any(axis=0)
         beyond = len(filter_names(filters)) + 1
         return np.where(of_class != OPEN, of_class, np.where(too_small, beyond, OPEN)).astype(

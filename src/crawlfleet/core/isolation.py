@@ -15,7 +15,10 @@ CAPABILITY: Final = "isolation"
 """Under which a node tells the number of its level, and a task the lowest that it accepts."""
 LAYERS: Final = "isolation_layers"
 """Under which a node lists what it holds foreign code with."""
+MISSING: Final = "isolation_missing"
+"""Under which it lists what it lacks, each with the reason; for people alone."""
 LABEL: Final = "isolation"
+LONGEST_REASON: Final = 150
 
 _LIMITS: Final = frozenset({Layer.RLIMITS, Layer.WATCHDOG})
 _CALLS: Final = frozenset({Layer.NO_NEW_PRIVILEGES, Layer.SECCOMP})
@@ -76,9 +79,11 @@ def with_demand(capabilities: dict[str, Any], level: Level | None) -> dict[str, 
 
 def offered(isolation: Isolation) -> dict[str, bool | float | str | list[str]]:
     """What a node says of itself, for placement and for people."""
+    lacking = [f"{layer}: {why}" for layer, why in isolation.missing.items()]
     return {
         CAPABILITY: float(isolation.level.number),
         LAYERS: [str(layer) for layer in isolation.layers],
+        **({MISSING: [each[:LONGEST_REASON] for each in lacking]} if lacking else {}),
     }
 
 

@@ -5,6 +5,10 @@ is worth one step of priority, and since all wait alike the rank never changes. 
 the same band (a tenth of `ageing_s`, at most a minute) count as equal: within a band tasks that
 ask for the same are placed together, and the categories take turns by how much each was served.
 Between bands, and among tasks of one band that ask for the same in one category, order is strict.
+
+A deadline counts as if the task had been made `ageing_s` before it: of two with a deadline the one
+comes first whose deadline does, both come before those that have none and are as young, and none
+gains more than a step of priority.
 """
 
 import heapq
@@ -33,6 +37,7 @@ class _Waiting(NamedTuple):
     category: str
     priority: int
     created_at: float
+    deadline: float | None
 
 
 class _Portion(NamedTuple):
@@ -63,25 +68,27 @@ class Group:
         self._portions = portions
         self._is_live = is_live
 
-    def take(self, number: int) -> list[str]:
-        """The ids of the first tasks, in order; the queue keeps them until they are discarded."""
+    def take(self, number: int, *, beyond: int = 0) -> list[str]:
+        """The ids of the first tasks beyond so many, in order; the queue keeps them until they are
+        discarded."""
+        until = beyond + number
         if len(self._portions) == 1:
             lane, start, stop, _ = self._portions[0]
-            until = min(start + number, stop)
-            return [entry[1] for entry in lane.first(until, self._is_live)[start:]]
+            entries = lane.first(min(start + until, stop), self._is_live)
+            return [entry[1] for entry in entries[start + beyond :]]
         turns = []
         for lane, start, stop, served in self._portions:
-            until = min(start + number, stop)
-            entries = lane.first(until, self._is_live)[start:]
+            entries = lane.first(min(start + until, stop), self._is_live)[start:]
             turns += [(served + place, entry) for place, entry in enumerate(entries)]
         turns.sort()
-        return [entry[1] for _, entry in turns[:number]]
+        return [entry[1] for _, entry in turns[beyond:until]]
 
 
 class ReadyQueue:
-    """Tasks that wait for a node, in the order in which they should be placed."""
+    """Tasks of a project that wait for a node, in the order in which they should be placed."""
 
-    def __init__(self) -> None:
+    def __init__(self, project_id: str = "") -> None:
+        self.project_id = project_id
         self._ageing_s = USUAL_AGEING_S
         self._tasks: dict[str, _Waiting] = {}
         self._backlogs: dict[Requirement, Backlog] = {}
@@ -102,6 +109,7 @@ class ReadyQueue:
         priority: int,
         created_at: float,
         category: str = "",
+        deadline: float | None = None,
     ) -> None:
         """Let a task wait; one that waits already is placed anew (its priority may differ)."""
         self.discard(task_id)
@@ -110,7 +118,8 @@ class ReadyQueue:
         if backlog is None:
             backlog = Backlog(requirement, self._additions)
             self._backlogs[requirement] = backlog
-        rank = created_at - priority * self._ageing_s
+        since = created_at if deadline is None else min(created_at, deadline - self._ageing_s)
+        rank = since - priority * self._ageing_s
         band = floor(rank / min(self._ageing_s / 10, WIDEST_BAND_S))
         backlog.lane(band, category).add((rank, task_id, self._additions))
         backlog.live += 1
@@ -118,7 +127,7 @@ class ReadyQueue:
             self._bands[band] = Band()
         self._bands[band].enter(category)
         self._tasks[task_id] = _Waiting(
-            self._additions, backlog, band, category, priority, created_at
+            self._additions, backlog, band, category, priority, created_at, deadline
         )
 
     def discard(self, task_id: str) -> None:
@@ -162,10 +171,9 @@ class ReadyQueue:
         lanes = backlog.bands[backlog.order[0]].values()
         return min(lane.first(1, self._is_live)[0] for lane in lanes)[1]
 
-    def longest_ready(self) -> float | None:
-        """When the task was made that has been in the queue for the longest time."""
-        first = next(iter(self._tasks.values()), None)
-        return None if first is None else first.created_at
+    def made_at(self, task_id: str) -> float:
+        """When a task that waits here was made."""
+        return self._tasks[task_id].created_at
 
     def groups(self, closed: set[int], *, ageing_s: float = USUAL_AGEING_S) -> Iterator[Group]:
         """What to place, first things first; nothing is removed from the queue.
@@ -274,4 +282,5 @@ class ReadyQueue:
                 priority=task.priority,
                 created_at=task.created_at,
                 category=task.category,
+                deadline=task.deadline,
             )

@@ -1,6 +1,7 @@
 """Which ready task goes to which node: a plan from the queue and the fleet, nothing changed.
 
-Tasks are placed group by group (one band of rank, one requirement): the nodes that can take the
+Projects take turns, the one that holds least of its due first, within its quotas. The tasks of a
+project are placed group by group (one band of rank, one requirement): the nodes that can take the
 group are found once, its strategy ranks them once, and the whole group is filled in. Every group
 sees what those before it took, so no node gets more than it has of any resource. A group that
 does not fit does not hold up those behind it; nothing is kept free for it either, so a task that
@@ -18,10 +19,12 @@ from crawlfleet.core.columns import Floats, NodeColumns, Rows
 from crawlfleet.core.explanation import explain
 from crawlfleet.core.feasibility import OPEN, Pairs, filter_names, sorted_pairs
 from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.ordering import ReadyQueue
+from crawlfleet.core.lines import Lines
 from crawlfleet.core.resources import demand_of
 from crawlfleet.core.rules import Rules, default_rules
 from crawlfleet.core.strategies import Ranking, least_loaded
+from crawlfleet.core.tenancy import Tenancy
+from crawlfleet.core.turns import Turns
 from crawlfleet.model.bundle import CAPABILITY as BUNDLES
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.messages import SHARING_PROTOCOL
@@ -77,7 +80,7 @@ class Plan:
     assignments: list[tuple[str, str]] = field(default_factory=list)
     """Task and node, in the order in which they were placed."""
     unplaced: dict[Requirement, Rejections] = field(default_factory=dict)
-    """What no node had room for, and why; without what was beyond the limit."""
+    """What no node had room for, and why; without what was beyond the limit or a quota."""
     faults: dict[str, str] = field(default_factory=dict)
     """Strategies that failed, and how; another was used in their place."""
 
@@ -107,27 +110,41 @@ def _capabilities(task: Task) -> dict[str, Any]:
 
 
 def plan(
-    queue: ReadyQueue, fleet: Fleet, rules: Rules, *, now: float, seed: int, limit: int
+    queue: Lines,
+    fleet: Fleet,
+    rules: Rules,
+    *,
+    now: float,
+    seed: int,
+    limit: int,
+    tenancy: Tenancy | None = None,
 ) -> Plan:
-    """Place at most `limit` tasks. Changes neither queue nor fleet; the same seed and the same
-    history of both give the same plan. A strategy that is not known counts as the default.
+    """Place at most `limit` tasks. Changes nothing that it is given; the same seed and the same
+    history give the same plan. A strategy that is not known counts as the default. Without a
+    tenancy all projects are alike.
     """
     drawing = _Drawing(fleet, rules, seed)
     made = drawing.plan
-    closed: set[int] = set()
-    for group in queue.groups(closed, ageing_s=rules.ageing_s):
-        wanted = min(group.size, limit - len(made.assignments))
-        if wanted <= 0:
-            break
-        nodes = drawing.fill(group.requirement, wanted)
-        made.assignments.extend(zip(group.take(len(nodes)), nodes, strict=True))
+    left_over: dict[Requirement, str] = {}
+    turns = Turns(queue, tenancy or Tenancy(), ageing_s=rules.ageing_s, totals=fleet.totals)
+    while len(made.assignments) < limit and (turn := turns.next()):
+        requirement = turn.requirement()
+        if requirement is None:
+            continue
+        portion = turns.portion(turn, requirement.demand)
+        wanted = turn.offer(min(portion, limit - len(made.assignments)))
+        nodes = drawing.fill(requirement, wanted, turn.project_id)
+        made.assignments.extend(zip(turn.take(len(nodes)), nodes, strict=True))
         if len(nodes) < wanted:
-            closed.add(group.key)
-            made.unplaced[group.requirement] = Rejections(
-                counts=drawing.rejections(group.requirement),
-                tasks=queue.waiting_for(group.requirement) - drawing.placed[group.requirement],
-                waited_s=max(0.0, now - (queue.oldest(group.requirement) or now)),
-            )
+            turn.close()
+            left_over[requirement] = turn.project_id
+        turns.put_back(turn)
+    for requirement, project_id in left_over.items():
+        made.unplaced[requirement] = Rejections(
+            counts=drawing.rejections(requirement, project_id),
+            tasks=queue.waiting_for(requirement) - drawing.placed[requirement],
+            waited_s=max(0.0, now - (queue.oldest(requirement) or now)),
+        )
     return made
 
 
@@ -141,29 +158,34 @@ class _Drawing:
         self._rules = rules
         self._seed = seed
         self._draft = fleet.draft()
-        self._candidates: dict[tuple[Requirement, bool], Rows] = {}
+        self._candidates: dict[tuple[Requirement, bool, str], Rows] = {}
         self._census: tuple[Rows, Rows] | None = None
 
-    def fill(self, requirement: Requirement, wanted: int) -> list[str]:
-        """The nodes for the next tasks that ask for this; fewer than wanted when all are full.
-        Work lies ready at a node only when it could begin at none."""
-        nodes = self._fill(requirement, wanted, ahead=False)
+    def fill(self, requirement: Requirement, wanted: int, project_id: str) -> list[str]:
+        """The nodes for the next tasks of a project that ask for this; fewer than wanted when all
+        are full. Work lies ready at a node only when it could begin at none."""
+        # Where no node is kept for anybody, what is found for one project holds for all.
+        owner = project_id if self._fleet.has_reservations else ""
+        nodes = self._fill(requirement, wanted, owner, ahead=False)
         if len(nodes) < wanted and self._draft.takes_ahead:
-            nodes += self._fill(requirement, wanted - len(nodes), ahead=True)
+            nodes += self._fill(requirement, wanted - len(nodes), owner, ahead=True)
         self.placed[requirement] = self.placed.get(requirement, 0) + len(nodes)
         return nodes
 
-    def _fill(self, requirement: Requirement, wanted: int, *, ahead: bool) -> list[str]:
+    def _fill(
+        self, requirement: Requirement, wanted: int, project_id: str, *, ahead: bool
+    ) -> list[str]:
         demand = requirement.demand
-        rows = self._candidates.get((requirement, ahead))
+        rows = self._candidates.get((requirement, ahead, project_id))
         if rows is None:
             rows = self._draft.candidates(demand, ahead=ahead)
             if len(rows):
-                verdicts = self._fleet.class_verdicts(requirement, self._rules.filters)
+                verdicts = self._fleet.class_verdicts(requirement, self._rules.filters, project_id)
                 rows = rows[verdicts.take(self._draft.class_of.take(rows)) == OPEN]
         # Room only shrinks while a plan is made: what does not fit now need not be tried again.
-        rows = self._draft.fitting(rows, demand, ahead=ahead)
-        self._candidates[requirement, ahead] = rows
+        if len(rows):
+            rows = self._draft.fitting(rows, demand, ahead=ahead)
+        self._candidates[requirement, ahead, project_id] = rows
         if not len(rows):
             return []
         score, step = self._ranking(rows, requirement)
@@ -178,13 +200,13 @@ class _Drawing:
         self._draft.place(order, demand)
         return [self._fleet.node_at(row).id for row in order.tolist()]
 
-    def rejections(self, requirement: Requirement) -> dict[str, int]:
-        """How many nodes each filter rejects, when none has room left."""
+    def rejections(self, requirement: Requirement, project_id: str) -> dict[str, int]:
+        """How many nodes each filter rejects for a project, when none has room left."""
         if self._census is None:
             self._census = self._fleet.census()
         open_by_class, closed = self._census
         names = filter_names(self._rules.filters)
-        verdicts = self._fleet.class_verdicts(requirement, self._rules.filters)
+        verdicts = self._fleet.class_verdicts(requirement, self._rules.filters, project_id)
         by_class = np.bincount(
             verdicts.astype(np.intp), weights=open_by_class, minlength=len(names) + 1
         )

@@ -3,7 +3,8 @@
 Two counters bound every task. `retry_count` counts failures of the work itself, up to the task's
 `max_retries`. `loss_count` counts attempts that vanished with their node, up to the fleet's
 `max_losses`: losing a node is rarely the task's fault, yet a task that takes down each node
-that touches it must end in the dead-letter list and not go on for ever.
+that touches it must end in the dead-letter list and not go on for ever. After its deadline a task
+is not tried again, whatever is left of both.
 """
 
 import msgspec
@@ -47,6 +48,9 @@ def after_failure(
     # A lost attempt has already cost a session timeout: the first loss goes back at once.
     step = max(losses - 1, 0) if lost else retries
     wait = delay_s(task.retry_policy, step, chance) if step else 0.0
+    if task.deadline is not None and now + wait >= task.deadline:
+        reason = "its deadline passes before it could be tried again"
+        return GiveUp(reason=reason, retry_count=task.retry_count, loss_count=losses)
     return Retry(at=now + wait, retry_count=retries, loss_count=losses)
 
 

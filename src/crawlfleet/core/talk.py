@@ -13,6 +13,8 @@ PACKED_FROM_BYTES: Final = 1_000
 HOW: Final = "zstd"
 PLAIN: Final = b"\0"
 PACKED: Final = b"\1"
+IN_JSON: Final = b"\2"
+"""For those who have JSON alone: they are answered in the same form."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _talk: Final = msgspec.msgpack.Decoder(Talk)
@@ -36,6 +38,18 @@ def written(said: Talk | Told) -> bytes:
     return PACKED + pack(data, HOW)
 
 
+def answer_to(asked: bytes, told: Told) -> bytes:
+    """What is told, in the form in which it was asked for."""
+    if asked[:1] != IN_JSON:
+        return written(told)
+    answers = told.answers
+    plain = {
+        **msgspec.to_builtins(msgspec.structs.replace(told, answers=None)),
+        "answers": answers and [msgspec.msgpack.decode(each) for each in answers],
+    }
+    return IN_JSON + msgspec.json.encode(plain)
+
+
 def raw(answer: Any) -> msgspec.Raw:
     """One answer, to be told among others."""
     return msgspec.Raw(_encode(answer))
@@ -54,6 +68,8 @@ def told_in(data: bytes) -> Told:
 def _read(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     try:
         content = data[1:]
+        if data[:1] == IN_JSON:
+            return msgspec.json.decode(content, type=decoder.type)
         if data[:1] == PACKED:
             content = unpack(content, HOW, most_bytes=MOST_ASKED_BYTES)
         return decoder.decode(content)

@@ -24,9 +24,7 @@ class Source(StrEnum):
     QUEUE_LENGTH = "queue_length"
     """How many tasks are ready and wait for a node."""
     ERROR_SHARE = "error_share"
-    """Which share of the attempts that ended within `window_s` failed."""
-    DEAD_LETTERS = "dead_letters"
-    """How many tasks were given up within `window_s`."""
+    """Which share of the tasks that ended within `window_s` failed."""
     DISK_FREE = "disk_free"
     """Which share of the disk with the master's data is free."""
     EVENTS = "events"
@@ -71,6 +69,8 @@ class AlertState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it is about, the first few."""
     count: int = 0
     """How many things it is about."""
+    fired_at: float = 0.0
+    """When it began to fire."""
     told_at: float = 0.0
     """When people were told last that it fires; 0 when they were not told of this time."""
     told: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     event: str = ""
     """How the kinds of events begin that the source `events` counts."""
     least: int = 0
-    """Shares are taken of so many attempts at least."""
+    """Shares are taken of so many tasks at least."""
     severity: Severity = Severity.WARNING
     group_s: float = 10.0
     """How long to wait for more of the same before people are told."""

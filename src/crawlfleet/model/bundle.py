@@ -43,6 +43,8 @@ class BundleVersion(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     """Who handed it over."""
     note: str = ""
+    spiders: tuple[str, ...] = ()
+    """Their names, as far as they could be read from the code."""
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +119,11 @@ class BundleVersionView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     cause: str
     note: str
+    spiders: list[str] = []
+    """The names of its spiders, as far as they can be read from the code without running it."""
+    ready_on: list[str] = []
+    """The ids of nodes on which it has run lately, and which have its environment; empty for a
+    key that is bound to a project."""
 
 
 class BundleView(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ WORKFLOW: Final = "flow"
 RUN: Final = "run"
 WEBHOOK: Final = "hook"
 SILENCE: Final = "sil"
-RULE: Final = "rule"
+ALERT: Final = "alert"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""

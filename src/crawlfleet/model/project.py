@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.model.allowance import NO_LIMITS, Allowance
 from crawlfleet.model.cluster import ClusterSettings
 
 DEFAULT_PROJECT: Final = "default"
@@ -26,7 +27,7 @@ class ClusterStatus(StrEnum):
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
-    """The tenant: owns clusters and tasks."""
+    """The tenant: owns clusters and tasks, and has its quotas and its share of the fleet."""
 
     id: str
     name: str
@@ -35,6 +36,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     status: ProjectStatus = ProjectStatus.ACTIVE
     version: int = 1
+    allowance: Allowance = NO_LIMITS
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,6 +66,9 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     retry_policy: RetryPolicy = RetryPolicy()
     timeout: float | None = None
     """Seconds that one attempt may take."""
+    deadline: float | None = None
+    """Seconds after its submission by which it should be done: sooner ones of a priority go first,
+    and no attempt is begun again after it."""
     idempotency_key: str | None = None
     """The same request: sent again, it gives the same task."""
     dedup_key: str | None = None

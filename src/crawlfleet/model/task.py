@@ -146,6 +146,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The code that it runs, in the version that all of its attempts have."""
     secrets: tuple[str, ...] = ()
     """The names of those of its project that it is given, as they are when an attempt begins."""
+    deadline: float | None = None
+    """The instant by which it should be done."""
     step: StepRef | None = None
     """The step of a workflow's run that it does."""
 

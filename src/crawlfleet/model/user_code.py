@@ -20,6 +20,9 @@ class ScrapyParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Settings over those of the project (`scrapy crawl -s`)."""
     settings_module: Annotated[str, Meta(max_length=200, examples=["quotes.settings"])] = ""
     """The module of the project's settings, where the bundle has no `scrapy.cfg`."""
+    distributed: bool = False
+    """Whether its requests wait at the master, so that the crawl goes on where it was when its
+    worker dies; else it begins anew."""
 
 
 class CommandParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

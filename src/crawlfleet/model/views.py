@@ -11,6 +11,7 @@ from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.key import Role
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.node import Health, NodeStatus
+from crawlfleet.model.quota_views import QuotaHold
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import ExecutionStatus, RetryPolicy, TaskError, TaskStatus
@@ -59,6 +60,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content_features: dict[str, Any] = {}
     categories: tuple[str, ...] = ()
     timeout: float | None = None
+    deadline: datetime | None = None
+    """By when it should be done."""
     retry_policy: RetryPolicy | None = None
     """Only where it differs from the default."""
     idempotency_key: str | None = None
@@ -362,6 +365,8 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """When it will be, in seconds since 1970, if it has to wait first."""
     shards: dict[str, int] = {}
     """Of a task that was split: how many of its shards are in which state."""
+    quotas: tuple[QuotaHold, ...] = ()
+    """The quotas of its project that hold it back."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -248,6 +248,10 @@ class Store(History, Schedules, Webhooks, Workflows, Protocol):
         """All executions that hold resources of a node, or those of the tasks `task_ids`."""
         ...
 
+    async def claim(self, scope: str, key: str) -> Claim | None:
+        """The claim of that name that was made last, expired or not."""
+        ...
+
     async def keys(self) -> list[ApiKey]: ...
 
     async def events(self, *, after: int, limit: int, subject: str | None = None) -> list[Event]:

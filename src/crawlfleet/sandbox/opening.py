@@ -34,7 +34,7 @@ async def open_sandbox(
             f"worker.sandbox.level = {level!r}: this machine lacks {why}; choose a lower level, "
             "or `auto` for the best that it has"
         )
-    if os.geteuid() == 0 and not {Layer.OTHER_USER, Layer.MOUNT_NAMESPACE} & set(offer.layers):
+    if runs_as_root(offer):
         why = found.missing.get(Layer.OTHER_USER, "missing")
         raise ConfigError(
             f"worker.sandbox.level = {level!r}: foreign code would run as root here, since this "
@@ -45,6 +45,11 @@ async def open_sandbox(
         log.warning("cells have no network: Landlock holds connections from Linux 6.7 on only")
     log.info("foreign code is held", isolation=str(offer.level), layers=" ".join(offer.layers))
     return LocalSandbox(isolation=offer, place=Premises(folder), judge=judge, hidden=hidden)
+
+
+def runs_as_root(offer: Isolation) -> bool:
+    """Whether foreign code would have root's rights here: then no worker takes any."""
+    return os.geteuid() == 0 and not {Layer.OTHER_USER, Layer.MOUNT_NAMESPACE} & {*offer.layers}
 
 
 def _has_way_out(offer: Isolation) -> bool:

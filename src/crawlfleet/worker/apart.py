@@ -111,7 +111,10 @@ class Apart:
                 readable=tuple(map(str, bench.readable)),
             )
 
-        kind, hello = assignment.task_type, pipe.Hello(takes=(pipe.SEGMENTS,), ahead=0)
+        kind, hello = (
+            assignment.task_type,
+            pipe.Hello(takes=(pipe.SEGMENTS, pipe.FRONTIER), ahead=0),
+        )
         order = await self._order(assignment, provide)
         if order is not None:
             if self._sandbox is None:

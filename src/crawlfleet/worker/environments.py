@@ -24,8 +24,8 @@ from crawlfleet.core.archives import BadArchive, Contents
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NoCode
+from crawlfleet.ports.installing import Install, InstallFailed
 from crawlfleet.telemetry import Component, logger
-from crawlfleet.worker.installing import Install, InstallFailed
 
 log = logger(Component.WORKER)
 LOOK_EVERY_S: Final = 0.1
@@ -140,7 +140,7 @@ class Environments:
         try:
             archive = await fetch()
             contents = await asyncio.to_thread(_unpack, archive, place)
-            await self._install(contents.requirements, place / "venv", tell)
+            await self._install(contents.requirements, str(place / "venv"), tell)
             await asyncio.to_thread(self._finish, ref, contents, place)
         except NoCode as error:
             # Perhaps only for this execution, which may be over: another one asks anew.
@@ -153,7 +153,7 @@ class Environments:
             why = f"{self._folder}: {error.strerror or error}; make room, or mend it"
             raise self._cannot(ref, why, ErrorClass.ERROR) from None
         finally:
-            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            await asyncio.to_thread(_clear, place)
         tell(f"the environment of {ref} was made in {time.monotonic() - began:.1f} s")
         await self.tidy()
 
@@ -180,11 +180,11 @@ class Environments:
 
     def _tidy(self) -> None:
         for path in self._folder.glob(f".*.{_GONE}"):
-            shutil.rmtree(path, ignore_errors=True)
+            _clear(path)
         for path in self._folder.glob(f".*.{_BUILDING}"):
             with self._taken(path.name.split(".")[1]) as is_taken:
                 if is_taken:
-                    shutil.rmtree(path, ignore_errors=True)
+                    _clear(path)
         left = self._most_bytes
         for digest in self.kept():
             made = _read(self._folder / digest)
@@ -199,7 +199,7 @@ class Environments:
                 with contextlib.suppress(OSError):
                     (self._folder / digest).rename(gone)
                     log.info("environment cleared away", digest=digest)
-                shutil.rmtree(gone, ignore_errors=True)
+                _clear(gone)
 
     @contextlib.contextmanager
     def _taken(self, digest: str) -> Iterator[bool]:
@@ -238,7 +238,7 @@ async def _locked(lock: int, kind: int) -> None:
 def _unpack(archive: bytes, place: Path) -> Contents:
     """Write the files of an archive that was found good. Raises `BadArchive`."""
     contents = archives.look_into(archive)
-    shutil.rmtree(place, ignore_errors=True)
+    _clear(place)
     code = place / "code"
     code.mkdir(parents=True)
     for member in archives.members(archive):
@@ -253,7 +253,15 @@ def _unpack(archive: bytes, place: Path) -> Contents:
 
 def _remove(folders: Iterable[Path]) -> None:
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    """Remove a folder that nobody needs; what stays has its turn with the next tidying, and takes
+    room until then."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        log.warning("environment not cleared away", folder=str(folder), remedy="remove it by hand")
 
 
 def _read(folder: Path) -> _Made | None:

@@ -22,9 +22,9 @@ from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import Assignment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.ports.execution import Observer
+from crawlfleet.ports.installing import Install
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.environments import Environment, Environments
-from crawlfleet.worker.installing import UvInstall, find_uv
 
 log = logger(Component.WORKER)
 RUNNER: Final = Path(__file__).parent / "runner"
@@ -111,7 +111,9 @@ class Workshop:
             log.warning("scratch folder not cleared away", folder=str(scratch))
 
 
-def workshop_of(settings: WorkerSettings, folder: Path, *, remove: Remove) -> Workshop | None:
+def workshop_of(
+    settings: WorkerSettings, folder: Path, *, install: Install, remove: Remove
+) -> Workshop | None:
     """The workshop of a node with these settings; `None` where it runs no code of others. Raises
     `ConfigError` where nothing would hold it."""
     if not settings.bundles:
@@ -120,7 +122,7 @@ def workshop_of(settings: WorkerSettings, folder: Path, *, remove: Remove) -> Wo
         raise ConfigError(f"worker.bundles with worker.sandbox.level = 'off': {UNCONFINED}")
     environments = Environments(
         folder / "environments",
-        install=UvInstall(uv=find_uv(), timeout_s=settings.install_timeout_s),
+        install=install,
         most_bytes=int(settings.environments_mb * 1e6),
     )
     return Workshop(folder / "scratch", environments=environments, remove=remove)

@@ -28,7 +28,7 @@ describe("the explanation", () => {
     details: [{ node_id: "n", name: "n", reasons: [{ filter: "my-rule", message: "no" }] }],
   };
   it("has all filters in the order in which they are asked, those of plug-ins too", () => {
-    expect(filtersOf(placement).slice(-3)).toEqual(["capabilities", "my-rule", "resources"]);
+    expect(filtersOf(placement).slice(-3)).toEqual(["reservation", "my-rule", "resources"]);
   });
   it("counts down to what is left", () => {
     const steps = funnel(placement);

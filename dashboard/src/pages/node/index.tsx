@@ -6,6 +6,7 @@ import type { NodeHistoryView, NodeView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { useRetelling } from "../../i18n/retelling";
 import { bytes, count, percent, short, span } from "../../lib/format";
+import { ISOLATION_NAMES } from "../../lib/isolation";
 import { isConnected } from "../../lib/nodes";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
 import {
@@ -26,12 +27,17 @@ import { State } from "../../ui/State";
 import { TaskLines } from "../../ui/TaskLines";
 import { NodeActions } from "../nodes/NodeActions";
 
+import { Isolation } from "./Isolation";
+
 type Resolution = "raw" | "minute" | "hour";
 
 function Facts({ node }: { node: NodeView }) {
   const t = useT();
   const why = useRetelling().health(node);
   const { resources: has } = node;
+  const capabilities = Object.entries(node.capabilities).filter(
+    ([name]) => !ISOLATION_NAMES.has(name),
+  );
   return (
     <dl className="facts">
       <dt>{t("common.id")}</dt>
@@ -79,12 +85,12 @@ function Facts({ node }: { node: NodeView }) {
       </dd>
       <dt>{t("nodes.capabilities")}</dt>
       <dd className="row wrap">
-        {Object.entries(node.capabilities).map(([name, value]) => (
+        {capabilities.map(([name, value]) => (
           <Chip key={name} tone="busy">
             {value === true ? name : `${name}: ${JSON.stringify(value)}`}
           </Chip>
         ))}
-        {Object.keys(node.capabilities).length === 0 && <span className="muted">–</span>}
+        {capabilities.length === 0 && <span className="muted">–</span>}
       </dd>
       <dt>{t("nodes.labels")}</dt>
       <dd className="row wrap">
@@ -262,6 +268,7 @@ function Shown({ node }: { node: NodeView }) {
         <Card title={t("nodes.about")}>
           <Facts node={node} />
         </Card>
+        <Isolation node={node} />
         <Card title={t("nodes.log")}>
           <NodeLog id={node.id} />
         </Card>

@@ -6,6 +6,7 @@ import type { NodeView } from "../../generated/api";
 import { type Key, useT, useWord } from "../../i18n";
 import { useRetelling } from "../../i18n/retelling";
 import { bytes, count } from "../../lib/format";
+import { isolationOf } from "../../lib/isolation";
 import { distinct, fits, isConnected, nodeFilter, ordered } from "../../lib/nodes";
 import { Link, useSearch } from "../../lib/router";
 import { useVisible } from "../../lib/visible";
@@ -34,6 +35,21 @@ function Sorter({ name, title }: { name: string; title: Key }) {
         {t(title)} {active && <span aria-hidden="true">{down ? "↓" : "↑"}</span>}
       </button>
     </th>
+  );
+}
+
+/** The level; what it means, and the first reason why it is no higher, as a tool tip. */
+function IsolationLevel({ node }: { node: NodeView }) {
+  const t = useT();
+  const word = useWord();
+  const { level, missing } = isolationOf(node.capabilities);
+  if (!level) return <span className="muted">–</span>;
+  const lacks = missing.map(({ layer, why }) => `${word("layer", layer)}: ${why}`);
+  const told = [t(`isolation.${level}` as Key), ...lacks].join("\n");
+  return (
+    <span className="chip" title={told}>
+      {level}
+    </span>
   );
 }
 
@@ -69,6 +85,9 @@ function NodeRow({ node }: { node: NodeView }) {
       <td title={why}>
         <State family="health" name={node.health} />
         {why && <div className="muted small">{why}</div>}
+      </td>
+      <td>
+        <IsolationLevel node={node} />
       </td>
       {connected ? (
         <>
@@ -137,6 +156,7 @@ function NodeTable({ shown }: { shown: readonly NodeView[] }) {
               <Sorter name="name" title="nodes.name" />
               <Sorter name="status" title="nodes.status" />
               <th scope="col">{t("nodes.health")}</th>
+              <th scope="col">{t("isolation.title")}</th>
               <Sorter name="cpu" title="nodes.cpu" />
               <Sorter name="memory" title="nodes.memory" />
               <Sorter name="network" title="nodes.network" />

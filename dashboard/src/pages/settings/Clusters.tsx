@@ -9,10 +9,10 @@ import { useRetelling } from "../../i18n/retelling";
 import { count, span } from "../../lib/format";
 import { Link } from "../../lib/router";
 import { Button, Card, Chip, Coded, Loaded } from "../../ui/basics";
+import { FormDialog } from "../../ui/FormDialog";
 import { Icon } from "../../ui/Icon";
 import { State } from "../../ui/State";
 import { useComplain } from "../../ui/Toasts";
-import { FormDialog } from "./Form";
 
 const SETTINGS = [
   "default_strategy",

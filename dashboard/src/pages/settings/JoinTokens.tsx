@@ -7,10 +7,10 @@ import { useT } from "../../i18n";
 import { count } from "../../lib/format";
 import { Ago, Button, Card, Command, Empty, Loaded } from "../../ui/basics";
 import { Confirm } from "../../ui/Dialog";
+import { daysToSeconds, FormDialog, SecretDialog } from "../../ui/FormDialog";
 import { State } from "../../ui/State";
 import { type Column, Table } from "../../ui/Table";
 import { useComplain, useToast } from "../../ui/Toasts";
-import { daysToSeconds, FormDialog, SecretDialog } from "./Form";
 
 /** The line to paste on a new machine. */
 function lineFor(secret: string, cluster: string | null | undefined): string {

@@ -6,10 +6,10 @@ import type { KeyView, NewKey } from "../../generated/api";
 import { useT } from "../../i18n";
 import { Ago, Button, Card, Chip, Loaded } from "../../ui/basics";
 import { Confirm } from "../../ui/Dialog";
+import { daysToSeconds, FormDialog, SecretDialog } from "../../ui/FormDialog";
 import { State } from "../../ui/State";
 import { type Column, Table } from "../../ui/Table";
 import { useComplain, useToast } from "../../ui/Toasts";
-import { daysToSeconds, FormDialog, SecretDialog } from "./Form";
 
 type Asked = { kind: "make" } | { kind: "rotate" | "revoke"; key: KeyView } | null;
 

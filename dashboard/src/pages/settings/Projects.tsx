@@ -8,10 +8,10 @@ import { useT, useWord } from "../../i18n";
 import { count } from "../../lib/format";
 import { Link } from "../../lib/router";
 import { Ago, Button, Card, Loaded } from "../../ui/basics";
+import { FormDialog } from "../../ui/FormDialog";
 import { Mark, State } from "../../ui/State";
 import { type Column, Table } from "../../ui/Table";
 import { useComplain } from "../../ui/Toasts";
-import { FormDialog } from "./Form";
 
 export function Projects() {
   const t = useT();

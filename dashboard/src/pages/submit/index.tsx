@@ -1,66 +1,20 @@
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useMemo, useState } from "react";
-import { call, Problem } from "../../api/client";
+import { call, problemsOf } from "../../api/client";
 import { task as taskQuery, taskTypes } from "../../api/queries";
-import type { TaskTypeView } from "../../generated/api";
+import type { TaskTypeView, TaskView } from "../../generated/api";
 import { useT, useWords } from "../../i18n";
-import { hasAddresses, joinAddresses, partAddresses } from "../../lib/layout";
 import { navigate, useSearch } from "../../lib/router";
-import { type FormField, fieldsOf, filled, type Schema, type Values } from "../../lib/schema";
+import type { Values } from "../../lib/schema";
 import type { TaskRequest } from "../../lib/snippets";
-import { Button, Card, Empty, Field, Loaded, PageHead, Skeletons } from "../../ui/basics";
+import { Button, Card, Empty, Loaded, PageHead, Skeletons } from "../../ui/basics";
 import { CopyAs } from "../../ui/CopyAs";
 import { Tabs } from "../../ui/Tabs";
 import { useComplain, useToast } from "../../ui/Toasts";
-import { Catch, useTrial } from "./Catch";
-import { OPTIONS } from "./options";
-import { SchemaForm } from "./SchemaForm";
+import { TaskFields, unplaced } from "./TaskFields";
 import { Tester } from "./Tester";
-import { type Glossary, glossary, wordsAt } from "./words";
-
-/** What the master found wrong, by field. */
-function problemsOf(error: unknown): Record<string, string> {
-  if (!(error instanceof Problem)) return {};
-  return Object.fromEntries(
-    (error.body.errors ?? []).map((each) => [each.field, `${each.message}; ${each.remedy}`]),
-  );
-}
-
-const OPTION_FIELDS = fieldsOf(OPTIONS);
-
-/** The fields of a type's parameters, with all addresses in one of them. */
-function fieldsOfType(type: TaskTypeView): { fields: FormField[] | null; joined: boolean } {
-  if (!type.parameters) return { fields: null, joined: false };
-  const fields = fieldsOf(type.parameters as Schema);
-  if (!hasAddresses(fields)) return { fields, joined: false };
-  const shown = fields
-    .filter((field) => field.name !== "url")
-    .map((field) => (field.name === "urls" ? { ...field, required: true } : field));
-  return { fields: shown, joined: true };
-}
-
-/** What the selectors of a crawl catch on the first of its addresses. */
-function SelectorTrial({ url, selectors }: { url: string; selectors: unknown }) {
-  const t = useT();
-  const [outcome, begin] = useTrial();
-  if (!selectors) return null;
-  return (
-    <div className="stack tight trial">
-      <div className="row wrap">
-        <Button
-          size="small"
-          icon="search"
-          disabled={!url || outcome.kind === "busy"}
-          onClick={() => void begin({ url, selectors })}
-        >
-          {t("tester.try")}
-        </Button>
-        <span className="muted small breaks">{url || t("submit.tryNeeds")}</span>
-      </div>
-      <Catch outcome={outcome} />
-    </div>
-  );
-}
+import { sortedTypes, TypeChoice } from "./TypeChoice";
+import { type Glossary, glossary } from "./words";
 
 interface FormProps {
   type: TaskTypeView;
@@ -69,26 +23,13 @@ interface FormProps {
   words: Glossary;
 }
 
-function Form(props: FormProps) {
+function Form({ type, ...begins }: FormProps) {
   const t = useT();
   const toast = useToast();
   const complain = useComplain();
-  const { type, words } = props;
-  const { fields, joined } = useMemo(() => fieldsOfType(type), [type]);
-  const [parameters, setParameters] = useState<Values>(
-    joined ? joinAddresses(props.parameters) : props.parameters,
-  );
-  const [more, setMore] = useState<Values>(props.more);
+  const [request, setRequest] = useState<TaskRequest>({ task_type: type.name });
   const [wrong, setWrong] = useState<Record<string, string>>({});
   const [busy, setBusy] = useState(false);
-  const request: TaskRequest = useMemo(() => {
-    const given = filled(parameters);
-    return {
-      task_type: type.name,
-      parameters: joined ? partAddresses(given) : given,
-      ...filled(more),
-    };
-  }, [type.name, joined, parameters, more]);
 
   async function submit(event: FormEvent): Promise<void> {
     event.preventDefault();
@@ -108,54 +49,15 @@ function Form(props: FormProps) {
     }
   }
 
-  const inner = innerOf(wrong, joined);
-  const known = new Set([...namesOf(fields ?? []), ...namesOf(OPTION_FIELDS)]);
-  const others = [...Object.entries(wrong), ...Object.entries(inner)].filter(
-    ([field]) => !field.startsWith("parameters.") && !known.has(field.replace(/\[.*$/, "")),
-  );
-  const addresses = (parameters.urls as string[] | undefined) ?? [parameters.url as string];
-  const url = addresses[0]?.trim() ?? "";
   return (
     <form className="grid" onSubmit={(event) => void submit(event)}>
       <div className="span-7 stack">
-        <Card title={t("submit.parameters")}>
-          {fields ? (
-            <SchemaForm
-              key={type.name}
-              type={type.name}
-              words={words}
-              fields={fields}
-              values={parameters}
-              wrong={inner}
-              beside={
-                type.name === "web_crawl"
-                  ? { selectors: <SelectorTrial url={url} selectors={parameters.selectors} /> }
-                  : {}
-              }
-              onChange={setParameters}
-            />
-          ) : (
-            <p className="muted">{t("submit.noSchema")}</p>
-          )}
-        </Card>
-        <Card>
-          <details className="group" open={Object.keys(props.more).length > 0}>
-            <summary>{t("submit.options")}</summary>
-            <SchemaForm
-              type="task"
-              words={words}
-              fields={OPTION_FIELDS}
-              values={more}
-              wrong={wrong}
-              onChange={setMore}
-            />
-          </details>
-        </Card>
+        <TaskFields type={type} wrong={wrong} onRequest={setRequest} {...begins} />
       </div>
       <div className="span-5 stack">
         <Card title={t("submit.ready")} className="stays">
           <div className="stack">
-            {others.map(([field, message]) => (
+            {unplaced(type, wrong).map(([field, message]) => (
               <div key={field} className="notice bad" role="alert">
                 <span className="breaks">
                   <b>{field}</b> {message}
@@ -177,22 +79,6 @@ function Form(props: FormProps) {
   );
 }
 
-function namesOf(fields: readonly FormField[]): string[] {
-  return fields.flatMap((field) => [field.path.join("."), ...namesOf(field.fields)]);
-}
-
-/** `parameters.url` is `url` to the form of the parameters, or one of its addresses. */
-function innerOf(wrong: Record<string, string>, joined: boolean): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(wrong)
-      .filter(([field]) => field.startsWith("parameters."))
-      .map(([field, message]) => {
-        const name = field.slice("parameters.".length);
-        return [joined && /^urls?(\[|$)/.test(name) ? "urls" : name, message];
-      }),
-  );
-}
-
 function given(text: string | null): Values {
   try {
     return text ? (JSON.parse(text) as Values) : {};
@@ -201,23 +87,26 @@ function given(text: string | null): Values {
   }
 }
 
-const KEPT = ["priority", "project_id", "cluster_id", "timeout", "max_retries"] as const;
+const KEPT = [
+  "priority",
+  "project_id",
+  "cluster_id",
+  "timeout",
+  "max_retries",
+  "bundle",
+] as const satisfies readonly (keyof TaskView)[];
 
-/** The type that most come for is the first. */
-function sorted(types: readonly TaskTypeView[]): TaskTypeView[] {
-  const rank = (type: TaskTypeView) => {
-    const place = USUAL_TYPES.indexOf(type.name);
-    return place < 0 ? USUAL_TYPES.length : place;
-  };
-  return [...types].sort((a, b) => rank(a) - rank(b));
+/** What the address says besides the parameters: a page about a bundle leads here. */
+function asked(search: URLSearchParams): Values {
+  const bundle = search.get("bundle");
+  const project_id = search.get("project");
+  return { ...(bundle ? { bundle } : {}), ...(project_id ? { project_id } : {}) };
 }
-
-const USUAL_TYPES = ["web_crawl", "http_fetch", "extract", "python"];
 
 function NewTask(props: { types: readonly TaskTypeView[]; words: Glossary }) {
   const t = useT();
   const { words } = props;
-  const types = useMemo(() => sorted(props.types), [props.types]);
+  const types = useMemo(() => sortedTypes(props.types), [props.types]);
   const [search, change] = useSearch();
   const from = search.get("from") ?? "";
   const origin = useQuery({ ...taskQuery(from), enabled: from !== "", refetchInterval: false });
@@ -230,33 +119,18 @@ function NewTask(props: { types: readonly TaskTypeView[]; words: Glossary }) {
     ? Object.fromEntries(
         KEPT.map((each) => [each, origin.data[each]]).filter(([, it]) => it != null),
       )
-    : {};
-  const said = wordsAt(words, "type", [type.name]);
-  const nameOf = (each: TaskTypeView) => {
-    const { label } = words[`type.${each.name}`] ?? { label: "" };
-    return label ? `${label} (${each.name})` : each.name;
-  };
+    : asked(search);
   return (
     <div className="stack">
       <Card>
-        <Field label={t("submit.what")} hint={said.hint ?? type.summary}>
-          {(id) => (
-            <select
-              id={id}
-              className="select"
-              value={type.name}
-              onChange={(event) =>
-                change({ type: event.target.value, from: null, parameters: null })
-              }
-            >
-              {types.map((each) => (
-                <option key={each.name} value={each.name}>
-                  {nameOf(each)} · {t("submit.nodes", { n: each.nodes })}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
+        <TypeChoice
+          types={types}
+          words={words}
+          value={type}
+          onChange={(chosen) =>
+            change({ type: chosen, from: null, parameters: null, bundle: null })
+          }
+        />
       </Card>
       <Form
         key={`${type.name} ${from} ${search.get("parameters") ?? ""}`}

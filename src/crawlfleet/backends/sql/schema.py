@@ -44,6 +44,7 @@ projects: Final = Table(
     _number("version"),
     _text("description", default=""),
     _text("status", default="active"),
+    _json("allowance"),
 )
 
 clusters: Final = Table(

@@ -152,6 +152,11 @@ class Statements(Generic[T]):
                 .order_by(configurations.c.number.desc())
             )
         )
+        self.claim = finish(
+            select(claims)
+            .where(claims.c.scope == bindparam("scope"))
+            .where(claims.c.key == bindparam("key"))
+        )
         self.of_schedules = ScheduleStatements(dialect)
         self.of_workflows = WorkflowStatements(dialect)
         self.of_webhooks = WebhookStatements(dialect)

@@ -27,7 +27,7 @@ from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import TERMINAL, Execution, Shard, Task, TaskStatus
-from crawlfleet.ports.store import Change, Committed, Lead, Leadership, TaskFilter
+from crawlfleet.ports.store import Change, Claim, Committed, Lead, Leadership, TaskFilter
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -220,6 +220,10 @@ class SqlStore(SqlHistory[T], SqlSchedules[T], SqlWebhooks[T], SqlWorkflows[T], 
             return await self._decode(rows.EXECUTION, self._statements.live_executions, [{}])
         ids = {"ids": list(task_ids)}
         return await self._decode(rows.EXECUTION, self._statements.live_attempts, [ids])
+
+    async def claim(self, scope: str, key: str) -> Claim | None:
+        named = {"scope": scope, "key": key}
+        return next(iter(await self._decode(rows.CLAIM, self._statements.claim, [named])), None)
 
     async def keys(self) -> list[ApiKey]:
         return await self._in_order(rows.KEY)

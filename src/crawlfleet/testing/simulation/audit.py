@@ -11,6 +11,7 @@ import msgspec
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.placement import plan
 from crawlfleet.core.rules import default_rules
+from crawlfleet.model.allowance import Allowance
 from crawlfleet.testing.simulation.faults import WatchedStore
 from crawlfleet.testing.simulation.invariants import Invariants, Violation
 
@@ -21,8 +22,10 @@ IDLE_S: Final = 2.5
 class Recorder(Invariants):
     """Also counts and fingerprints what it sees."""
 
-    def __init__(self, *, max_losses: int) -> None:
-        super().__init__(max_losses=max_losses)
+    def __init__(
+        self, *, max_losses: int, allowances: Mapping[str, Allowance] | None = None
+    ) -> None:
+        super().__init__(max_losses=max_losses, allowances=allowances)
         self.commits = 0
         self.events = 0
         self._hash = hashlib.sha256()
@@ -75,6 +78,7 @@ class Audit:
             for node_id in self._watch.nodes:
                 if node_id in state.fleet:
                     self._watch.check_reservations(node_id, state.fleet.reserved(node_id))
+            self._watch.check_tenants(state.tenancy)
 
     async def _check_nothing_idles(self) -> None:
         """Work that fits a node now must be on its way: nothing waits without a reason."""
@@ -95,5 +99,13 @@ class Audit:
 
 def _placeable(master: ControlPlane) -> set[str]:
     state = master.state
-    proposal = plan(state.queue, state.fleet, default_rules(), now=0.0, seed=0, limit=10)
+    proposal = plan(
+        state.queue,
+        state.fleet,
+        default_rules(),
+        now=0.0,
+        seed=0,
+        limit=10,
+        tenancy=state.tenancy,
+    )
     return {task_id for task_id, _ in proposal.assignments}

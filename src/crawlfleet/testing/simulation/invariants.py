@@ -6,11 +6,14 @@ those changes, and raises `Violation` at the first that breaks a promise.
 
 import itertools
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Final
 
 from crawlfleet.control.leases import MOST_BACKLOG
 from crawlfleet.core.lifecycle import NODE_TRANSITIONS, TASK_TRANSITIONS
 from crawlfleet.core.resources import add, fits
+from crawlfleet.core.tenancy import Tenancy
+from crawlfleet.model.allowance import Allowance
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import Node, Session
@@ -25,6 +28,7 @@ from crawlfleet.model.task import (
 )
 from crawlfleet.testing.simulation.families import FamilyInvariants
 from crawlfleet.testing.simulation.schedules import ScheduleInvariants
+from crawlfleet.testing.simulation.tenants import TenantInvariants
 from crawlfleet.testing.simulation.workflows import WorkflowInvariants
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
@@ -40,7 +44,9 @@ class Violation(AssertionError):
 class Invariants:
     """Watches all changes of one world."""
 
-    def __init__(self, *, max_losses: int) -> None:
+    def __init__(
+        self, *, max_losses: int, allowances: Mapping[str, Allowance] | None = None
+    ) -> None:
         self._max_losses = max_losses
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}
@@ -53,6 +59,7 @@ class Invariants:
         self._dedup_holders: dict[tuple[str, str], str] = {}
         self.family = FamilyInvariants(self.tasks)
         self.timetable = ScheduleInvariants()
+        self.tenants = TenantInvariants(self.tasks, allowances or {})
         self.runs = WorkflowInvariants(self.tasks)
         self.acting: set[str] = set()
         """Executions whose executor is at work right now, whatever the master believes."""
@@ -77,6 +84,8 @@ class Invariants:
         for execution in change.executions:
             self._see_lease(execution)
         try:
+            for execution in change.executions:
+                self.tenants.observe(execution)
             self.family.observe(change)
             self.timetable.observe(change)
             self.runs.observe(change)
@@ -109,6 +118,14 @@ class Invariants:
                 f"{node_id}: {name} in use is {getattr(actual, name)}, "
                 f"the master thinks {getattr(claimed, name)}",
             )
+
+    def check_tenants(self, tenancy: Tenancy) -> None:
+        """So must its book of what each project holds."""
+        try:
+            for project_id in self.tenants.projects():
+                self.tenants.check(tenancy.tenant(project_id))
+        except AssertionError as broken:
+            raise Violation(str(broken)) from broken
 
     def _see_node(self, node: Node) -> None:
         before = self.nodes.get(node.id)

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.model.allowance import Allowance
 from crawlfleet.model.settings import SessionSettings
 from crawlfleet.testing.simulation.faults import Rates
 
@@ -54,6 +55,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """Whether some tasks share a `dedup_key`, so that most of those are not accepted."""
     shards: tuple[int, ...] = (1, 1, 1, 1, 1, 1, 1, 2, 4)
     """Into how many shards tasks are split."""
+    allowances: tuple[Allowance, ...] = ()
+    """What each of as many projects may have; without any, all tasks are of the default one."""
     schedules: int = 0
     """How many schedules submit tasks, too, by intervals of seconds."""
     workflows: int = 0

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
@@ -22,7 +20,7 @@ from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
 from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
-from crawlfleet.model.task import TERMINAL, RetryPolicy, Task, TaskStatus
+from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.testing.simulation import schedules, workflows
 from crawlfleet.testing.simulation.audit import Audit, Life, Recorder
 from crawlfleet.testing.simulation.clock import SimulatedLoop, SimulatedSystem
@@ -33,20 +31,20 @@ from crawlfleet.testing.simulation.faults import (
     Rates,
     SimulatedPool,
     WatchedStore,
-    Work,
     change_terms,
     divide_work,
 )
 from crawlfleet.testing.simulation.invariants import Violation
 from crawlfleet.testing.simulation.scenario import Outcome, Scenario
 from crawlfleet.testing.simulation.shared import SharedMemory
+from crawlfleet.testing.simulation.tenants import founding, named
+from crawlfleet.testing.simulation.wishes import wanted
 from crawlfleet.worker.agent import Agent
 from crawlfleet.worker.journal import ReportJournal
 
 JOIN_TOKEN: Final = "join " * 8
 PEOPLE: Final = "people"
 LOOK_EVERY_S: Final = 30.0
-STRATEGIES: Final = ("least_loaded", "round_robin", "random", "bin_pack", None)
 
 
 def simulate(seed: int, scenario: Scenario = Scenario()) -> Outcome:  # noqa: B008 (frozen)
@@ -73,7 +71,10 @@ class _World:
             session=scenario.session,
         )
         self._store = MemoryStore()
-        self._watch = Recorder(max_losses=self._settings.recovery.max_losses)
+        self._projects = dict(named(scenario.allowances))
+        self._watch = Recorder(
+            max_losses=self._settings.recovery.max_losses, allowances=self._projects
+        )
         self._shared = SharedMemory(self._store, delay_s=self._news_delay)
         self._masters: dict[ControlPlane, Life] = {}
         """Those that are alive and ready."""
@@ -89,6 +90,9 @@ class _World:
         return self._scenario.rates if self._rough else QUIET
 
     async def run(self) -> Outcome:
+        if self._projects:
+            await self._store.open()
+            await self._store.commit(founding(self._projects))
         people = [
             *(
                 asyncio.create_task(self._keep_master(number), name=f"master {number}")
@@ -282,27 +286,7 @@ class _World:
                 self._accepted += [*accepted, *self._watch.family.shards_of(accepted)]
 
     def _request(self) -> TaskRequest:
-        chance = self._chance
-        outcome = chance.choices(("ok", "error", "bad", "hang"), (70, 20, 5, 5))[0]
-        work = Work(
-            seconds=chance.choice(self._scenario.work_s),
-            outcome=outcome,
-            shards=chance.choice(self._scenario.shards),
-        )
-        return TaskRequest(
-            task_type="work",
-            parameters=msgspec.Raw(msgspec.json.encode(work)),
-            priority=chance.randint(1, 10),
-            min_resources={"cpu": chance.choice((0, 1, 2)), "memory_mb": chance.choice((0, 1024))},
-            schedule_strategy=chance.choice(STRATEGIES),
-            max_retries=chance.randint(0, 3),
-            retry_policy=RetryPolicy(initial_delay_s=chance.choice((0.0, 1.0)), max_delay_s=20.0),
-            timeout=chance.choice(self._scenario.limits_s),
-            dedup_key=chance.choice((None, None, None, f"key {chance.randint(1, 9)}"))
-            if self._scenario.dedup
-            else None,
-            dedup_window=30.0,
-        )
+        return wanted(self._scenario, self._chance, [*self._projects])
 
     async def _meddle(self) -> None:
         """People cancel, pause, resume, retry and reprioritise whatever they see."""
@@ -428,7 +412,9 @@ class _World:
         if leader is None:
             return f"{task.id} is {task.status} without a leader"
         state = leader.state
-        why = explain(requirement_of(task), state.fleet, default_rules())
+        why = explain(
+            requirement_of(task), state.fleet, default_rules(), project_id=task.project_id
+        )
         return (
             f"{task.id} is still {task.status} after {self._scenario.settle_s:g} quiet seconds: "
             f"{why.summary} "

@@ -18,6 +18,14 @@ class ClaimTests(Harness):
         assert refusal.claim == held
 
     @on_store
+    async def test_claim_can_be_read_by_its_name(self, store: Store) -> None:
+        held = make_claim("task-0001", digest="abc", key=AWKWARD)
+        assert await store.claim(held.scope, held.key) is None
+        await must(store, Change(claims=(held,)))
+        assert await store.claim(held.scope, held.key) == held
+        assert await store.claim("other", held.key) is None
+
+    @on_store
     async def test_expired_claim_can_be_taken_over(self, store: Store) -> None:
         await must(store, Change(claims=(make_claim("a"),)))
         taken = make_claim("b", at=NOW + 60, expires_at=NOW + 120)

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 
+from crawlfleet.backends.sql.postgres import statements
 from crawlfleet.backends.sql.postgres.trouble import explain, is_passing, misread, shown
 
 R = TypeVar("R")
@@ -108,6 +109,14 @@ class Server:
                 return await self.connect()
             except Exception as error:
                 await patience.endure(error)
+
+    async def end_silent_writer(self) -> bool:
+        """End a writer that stopped in the middle of its transaction; whether there was one."""
+        connection = await self.connect()
+        try:
+            return bool(await connection.fetchval(statements.END_SILENT_WRITER, timeout=CONNECT_S))
+        finally:
+            await let_go(connection)
 
     async def connect_for_long(self) -> Connection:
         """A connection for a backup or a restore, whose statements may take as long as they do."""

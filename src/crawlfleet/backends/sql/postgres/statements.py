@@ -28,7 +28,18 @@ from crawlfleet.backends.sql.statements import Core, Statements, Values
 NUMBERED: Final = postgresql.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 ARRAYS: Final[dict[type, str]] = {str: "text[]", int: "int8[]", float: "float8[]"}
 
-LOCK: Final = f"pg_advisory_xact_lock({int.from_bytes(b'crwl', 'big')}, hashtext(current_schema()))"
+
+def _holders(keys: str) -> str:
+    """A query for the processes of the server that hold an advisory lock with these two keys."""
+    return f"""
+        SELECT pid FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND (classid, objid) IN (SELECT a::oid, b::oid FROM (VALUES ({keys})) AS keys (a, b))"""
+
+
+WRITE: Final = f"{int.from_bytes(b'crwl', 'big')}, hashtext(current_schema())"
+LOCK: Final = f"pg_advisory_xact_lock({WRITE})"
 """Held by the one transaction that changes the store; one for each schema."""
 BEGIN: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {LOCK}"
 """The lock is a statement of its own, so that those after it see what its last holder wrote."""
@@ -37,6 +48,17 @@ LEAD: Final = f"{int.from_bytes(b'lead', 'big')}, hashtext(current_schema())"
 TRY_LEAD: Final = f"SELECT pg_try_advisory_lock({LEAD})"
 """A lock of the session, which goes with it."""
 GIVE_UP_LEAD: Final = "SELECT pg_advisory_unlock_all()"
+
+SILENT_S: Final = 5
+END_SILENT_WRITER: Final = f"""
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE wait_event = 'ClientRead' AND query_start < clock_timestamp() - interval '{SILENT_S} s'
+    AND pid IN ({_holders(WRITE)}) AND pid NOT IN ({_holders(LEAD)})"""
+"""Ends the session that is in the middle of its transaction, and for which the server waits.
+
+The server does so by itself where it counts the session as idle, which it does not between a
+statement's parts: the process may stop there, too. A restore holds both locks, and takes its time.
+"""
 
 CHANNEL: Final = "'crawlfleet_' || md5(current_schema())"
 """On which commits are told of; names in NOTIFY are short, and those of schemas need not be."""

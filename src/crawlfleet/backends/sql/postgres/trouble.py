@@ -86,6 +86,11 @@ def is_storable(text: str) -> bool:
     return True
 
 
+def is_locked_out(error: Exception) -> bool:
+    """Whether somebody else did not let go of a lock in time."""
+    return isinstance(error, asyncpg.LockNotAvailableError)
+
+
 def is_passing(error: Exception) -> bool:
     """Whether another try on a new connection may succeed soon."""
     if is_unfit(error):

@@ -16,11 +16,18 @@ from crawlfleet.backends.sql.group import Changes, Group, Named, unfit
 from crawlfleet.backends.sql.operations import Operation, Put
 from crawlfleet.backends.sql.postgres import statements
 from crawlfleet.backends.sql.postgres.connections import Connection, Patience, Server, let_go
-from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
-from crawlfleet.backends.sql.postgres.trouble import explain, is_unfit, why_unfit
+from crawlfleet.backends.sql.postgres.statements import SILENT_S, STATEMENTS, Statement
+from crawlfleet.backends.sql.postgres.trouble import (
+    explain,
+    is_locked_out,
+    is_unfit,
+    why_unfit,
+)
 from crawlfleet.backends.sql.rows import CLAIM
 from crawlfleet.errors import CrawlfleetError, StoreUnavailable
+from crawlfleet.telemetry import Component, logger
 
+log = logger(Component.MASTER)
 Job = Changes | Operation[Statement]
 
 GROUP: Final = 1_000
@@ -113,7 +120,19 @@ class Writer:
                 if is_unfit(error):
                     raise
                 self._drop()
-                await patience.endure(error)
+                if not (is_locked_out(error) and await self._end_silent_writer()):
+                    await patience.endure(error)
+
+    async def _end_silent_writer(self) -> bool:
+        """Free the lock from a master that hangs; whether that was so."""
+        try:
+            ended = await self._server.end_silent_writer()
+        except Exception as error:
+            log.warning("cannot see who holds the lock of the store", error=repr(error))
+            return False
+        if ended:
+            log.warning("ended the transaction of a master that hangs", held_s=SILENT_S)
+        return ended
 
     async def _transact(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
         try:

@@ -53,22 +53,22 @@ def main(code: str | None = None) -> None:
     if code is not None:
         shutil.copytree(code, "work")
         os.chdir("work")
-    items = Items(wire, hello.get("takes", ()))
-    work = WORKS[start["task_type"]](wire, items, start["parameters"])
-    listener = threading.Thread(target=listen, args=(wire, items, work), daemon=True)
+    takes = hello.get("takes", ())
+    work = WORKS[start["task_type"]](wire, Items(wire, takes), start["parameters"], takes)
+    listener = threading.Thread(target=listen, args=(wire, work), daemon=True)
     listener.start()
     execute(wire, work)
     listener.join()  # the node closes the pipe when it has heard the end
 
 
-def listen(wire: Wire, items: Items, work: Work) -> None:
+def listen(wire: Wire, work: Work) -> None:
     """Take orders until the node is gone, which ends everything."""
     while (order := wire.next_order()) is not None:
         kind = order["type"]
         if kind == "cancel":
             work.cancel()
-        elif kind == "kept":
-            items.hear(order)
+        elif kind in {"kept", "told"}:
+            work.hear(order)
         elif kind == "obey":
             is_done = order["name"] == "stop" and work.stop()
             wrong = "" if is_done else f"this work does not obey {order['name']!r}"

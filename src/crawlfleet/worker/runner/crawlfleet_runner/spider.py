@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .frontier import Frontier
+from .scheduler import Parentage, Scheduler
 from .wire import Failed, LogLines
 from .work import Work
 
@@ -25,6 +27,7 @@ class Spider(Work):
 
     _process: Any = None
     _reactor: Any = None
+    _frontier: Frontier | None = None
 
     def run(self) -> tuple[Any, dict[str, float]]:
         sys.path.insert(0, str(Path.cwd()))
@@ -61,6 +64,8 @@ class Spider(Work):
         settings.set("TELNETCONSOLE_ENABLED", False, priority="cmdline")
         settings.setdict(self.parameters.get("settings") or {}, priority="cmdline")
         self._keep_log(settings)
+        if self.parameters.get("distributed"):
+            self._share(settings)
         self._process = process = CrawlerProcess(settings, install_root_handler=False)
         name = self.parameters["spider"]
         try:
@@ -72,17 +77,45 @@ class Spider(Work):
             ) from None
         write = line_writer(settings)
 
-        def take(item: Any) -> None:
-            self.items.put(*write(item))
+        def take(item: Any, response: Any = None) -> None:
+            if self._frontier is None:
+                self.items.put(*write(item))
+            else:
+                crawler.crawlfleet_scheduler.take_item(*write(item), response)
 
-        self._take = take  # signals hold it weakly
+        def note(response: Any, request: Any) -> None:
+            if self._frontier is not None:
+                crawler.crawlfleet_scheduler.note_status(response, request)
+
+        self._heard = take, note  # signals hold them weakly
         crawler.signals.connect(take, signal=signals.item_scraped)
+        crawler.signals.connect(note, signal=signals.response_received)
         return crawler, process
+
+    def _share(self, settings: Any) -> None:
+        """Have requests wait at the master, in place of Scrapy's own queues and filter."""
+        self._frontier = Scheduler.frontier = Frontier(self.wire, self.takes)
+        settings.set("SCHEDULER", Scheduler, priority="cmdline")
+        settings.set("DUPEFILTER_CLASS", "scrapy.dupefilters.BaseDupeFilter", priority="cmdline")
+        middlewares = {**settings.getdict("SPIDER_MIDDLEWARES"), Parentage: -1_000_000}
+        settings.set("SPIDER_MIDDLEWARES", middlewares, priority="cmdline")
+
+    @property
+    def _count(self) -> int:
+        return self.items.count if self._frontier is None else self._frontier.items.count
+
+    def hear(self, order: dict[str, Any]) -> None:
+        if self._frontier is not None and order["type"] == "told":
+            self._frontier.hear(order)
+        elif self._frontier is not None:
+            self._frontier.items.hear(order)
+        else:
+            super().hear(order)
 
     def _outcome(self, crawler: Any) -> tuple[Any, dict[str, float]]:
         stats = {key: plain(value) for key, value in sorted(counted(crawler).items())}
         metrics = {
-            "items": self.items.count,
+            "items": self._count,
             "pages_crawled": stats.get("response_received_count", 0),
             "requests": stats.get("downloader/request_count", 0),
             "data_size": stats.get("downloader/response_bytes", 0),
@@ -91,7 +124,7 @@ class Spider(Work):
         result = {
             "spider": self.parameters["spider"],
             "finish_reason": stats.get("finish_reason", ""),
-            "items": self.items.count,
+            "items": self._count,
             "stats": stats,
         }
         return result, {name: value for name, value in metrics.items() if is_number(value)}
@@ -101,7 +134,7 @@ class Spider(Work):
         figures = {
             "at": time.time(),
             "is_final": is_final,
-            "items": self.items.count,
+            "items": self._count,
             "pages": stats.get("response_received_count", 0),
             "bytes": stats.get("downloader/response_bytes", 0),
             "requests": stats.get("downloader/request_count", 0),

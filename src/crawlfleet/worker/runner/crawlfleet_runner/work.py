@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Collection
 from typing import Any, Final
 
 from .items import Items
@@ -16,15 +17,24 @@ DETAILS_CHARS: Final = 8_000
 class Work:
     """One piece of work; `cancel` and `stop` come from another thread."""
 
-    def __init__(self, wire: Wire, items: Items, parameters: dict[str, Any]) -> None:
+    def __init__(
+        self, wire: Wire, items: Items, parameters: dict[str, Any], takes: Collection[str] = ()
+    ) -> None:
+        """`takes` is what the node understands."""
         self.wire = wire
         self.items = items
         self.parameters = parameters
+        self.takes = takes
         self.is_cancelled = threading.Event()
 
     def run(self) -> tuple[Any, dict[str, float]]:
         """The result and its figures; raises `Failed`, or anything else."""
         raise NotImplementedError
+
+    def hear(self, order: dict[str, Any]) -> None:
+        """An answer of the master, to a segment or to a question."""
+        if order["type"] == "kept":
+            self.items.hear(order)
 
     def cancel(self) -> None:
         """Stop now; the node waits no longer than its grace."""

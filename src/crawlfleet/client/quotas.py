@@ -1,0 +1,27 @@
+"""Quotas for programs."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from crawlfleet.client.calls import Calls, segment
+from crawlfleet.model.quota_views import QuotaPage, QuotaView
+
+
+class QuotaCalls(Calls):
+    """What can be asked about what projects may have."""
+
+    def quotas(self, limit: int | None = None) -> AsyncIterator[QuotaView]:
+        """The quotas and shares of projects, in order of id."""
+        return self._pages("/quotas", QuotaPage, {}, limit=limit)
+
+    async def project_quotas(self, project_id: str) -> QuotaView:
+        """The quotas of one project, and what it has of them now."""
+        return await self._get(f"/projects/{segment(project_id)}/quotas", QuotaView)
+
+    async def set_quotas(
+        self, project_id: str, *, if_version: int | None = None, **fields: Any
+    ) -> QuotaView:
+        """Change its limits, such as `running`, or `over`, `weight` and `nodes`; `None` takes a
+        limit away."""
+        path = f"/projects/{segment(project_id)}/quotas"
+        return await self._patch(path, QuotaView, fields, if_version)

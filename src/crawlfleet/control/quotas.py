@@ -1,0 +1,144 @@
+"""What projects use and may have: asked when tasks are handed in, given out, and explained.
+
+What is used is never counted on its own account: what waits is what is in the queue and among the
+delays, and what runs is what the book of leases says. Only what has been accepted and has not
+reached the copy yet is remembered here, for as long as its commit takes.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.core.quota import Hold, Use, holds, refusal
+from crawlfleet.core.resources import UNITS, demand_of
+from crawlfleet.core.tenancy import dominant_share
+from crawlfleet.model.allowance import NO_LIMITS, Allowance
+from crawlfleet.model.task import Task, TaskStatus
+
+
+class Intake:
+    """What one submission adds to the projects, task by task."""
+
+    def __init__(self, quotas: "Quotas") -> None:
+        self._quotas = quotas
+        self.accepted: list[Task] = []
+
+    def refusal(self, tasks: Sequence[Task]) -> str:
+        """Why the project cannot take a task with its shards; nothing when it was taken."""
+        project_id = tasks[0].project_id
+        allowance = self._quotas.allowance(project_id)
+        if allowance is NO_LIMITS:
+            return ""
+        new = [task for task in tasks if task.status is TaskStatus.PENDING]
+        if not new:
+            return ""
+        hold = refusal(
+            allowance,
+            self._quotas.use(project_id),
+            lambda: self._quotas.booked(project_id),
+            demand_of(new[0]),
+            tasks=len(new),
+        )
+        if hold is not None:
+            return _refused(project_id, hold)
+        self.accepted += new
+        self._quotas.expect(new)
+        return ""
+
+
+class Quotas:
+    """Knows what each project has, and says no where it is enough."""
+
+    def __init__(self, *, state: FleetState) -> None:
+        self._state = state
+        self._coming: dict[str, list[float]] = {}
+        """By project: tasks, CPU cores and memory of what is accepted and not in the copy yet."""
+
+    def allowance(self, project_id: str) -> Allowance:
+        """What a project may have; as much as there is when it is not known."""
+        project = self._state.projects.get(project_id)
+        return NO_LIMITS if project is None else project.allowance
+
+    def use(self, project_id: str) -> Use:
+        """What a project has now, with what is just being accepted."""
+        waiting = self._state.queue.waiting(project_id) + self._state.delays.count(project_id)
+        waiting += int(self._coming.get(project_id, (0.0,))[0])
+        return self._state.tenancy.tenant(project_id).use(waiting=waiting)
+
+    def booked(self, project_id: str) -> Use:
+        """What a project would have if all that waits were running."""
+        use = self.use(project_id)
+        _, cpu, memory = self._coming.get(project_id, (0.0, 0.0, 0.0))
+        asked = [
+            (requirement.demand, tasks)
+            for requirement, tasks in self._state.queue.requirements(project_id).items()
+        ]
+        for demand, tasks in (*asked, *self._state.delays.demands(project_id).items()):
+            cpu += demand.cpu_cores * tasks
+            memory += demand.memory_mb * tasks
+        return Use(
+            running=use.running + use.waiting,
+            cpu_cores=round((use.cpu_cores + cpu) * UNITS) / UNITS,
+            memory_mb=round((use.memory_mb + memory) * UNITS) / UNITS,
+        )
+
+    def holds(self, task: Task) -> list[Hold]:
+        """The quotas that keep a task from a node now."""
+        allowance = self.allowance(task.project_id)
+        return [*holds(allowance, self.use(task.project_id), demand_of(task))]
+
+    def share(self, project_id: str) -> float:
+        """The part of the fleet that a project holds: of the resource of which it has most."""
+        units = self._state.tenancy.tenant(project_id).units
+        return dominant_share(units, self._state.fleet.totals())
+
+    def due(self, project_id: str) -> float:
+        """The part that is its own by weight, beside the projects that have work now."""
+        active = {*self._state.queue.projects(), *self._state.tenancy.busy(), project_id}
+        weights = {id: self.allowance(id).weight for id in active}
+        return weights[project_id] / sum(weights.values())
+
+    @contextmanager
+    def intake(self) -> Iterator[Intake]:
+        """Count what is accepted within the block, until its commit has reached the copy."""
+        intake = Intake(self)
+        try:
+            yield intake
+        finally:
+            self.expect(intake.accepted, step=-1)
+
+    def expect(self, tasks: Sequence[Task], *, step: int = 1) -> None:
+        """Tasks are on their way into the copy; with -1 no longer."""
+        for task in tasks:
+            demand = demand_of(task)
+            coming = self._coming.setdefault(task.project_id, [0.0, 0.0, 0.0])
+            coming[0] += step
+            coming[1] += step * demand.cpu_cores
+            coming[2] += step * demand.memory_mb
+            if not coming[0]:
+                del self._coming[task.project_id]
+
+    def draft_refusal(self, tasks: Sequence[Task]) -> str:
+        """Why the project cannot take a task with its shards, which others will commit."""
+        with self.intake() as intake:
+            return intake.refusal(tasks)
+
+
+def in_words(project_id: str, found: Sequence[Hold]) -> str:
+    """What holds a task back, in a sentence."""
+    what = "; ".join(map(str, found))
+    return (
+        f"held back by the quotas of the project {project_id!r}: {what}. It goes on when others "
+        "of the project have ended, or when somebody raises the limit."
+    )
+
+
+def _refused(project_id: str, hold: Hold) -> str:
+    remedy = "wait until others of the project have ended"
+    if hold.is_lasting:
+        remedy = "ask for less"
+    return (
+        f"the project {project_id!r} is at its quota {hold.quota}: {hold}; {remedy}, or raise the "
+        f"limit (PATCH /api/v1/projects/{project_id}/quotas, `crawlfleet quotas set "
+        f"{project_id}`)"
+    )

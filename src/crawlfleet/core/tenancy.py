@@ -1,0 +1,111 @@
+"""What each project holds of the fleet, and whose turn it is to get more of it.
+
+Leases are booked here in the same step in which they come and go in the master's copy, by nobody
+else: the book is an index of the live leases, and what is booked for a project without any is
+exactly nothing.
+
+The project that holds least comes next: the share of what it has most of (its dominant share),
+divided by its weight. What nobody else wants, anybody may have. Who holds equally little takes
+turns, by how often each was served for its weight; who comes back after a pause starts level with
+the others and has nothing saved up.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from crawlfleet.core.quota import CPU, MEMORY, Use
+from crawlfleet.core.resources import UNITS, demanded
+from crawlfleet.model.allowance import NO_LIMITS, Allowance
+from crawlfleet.model.project import Project
+from crawlfleet.model.resources import RESOURCE_NAMES, Resources
+
+
+class Tenant:
+    """A project as placement sees it."""
+
+    __slots__ = ("allowance", "id", "running", "served", "units")
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.allowance: Allowance = NO_LIMITS
+        self.running = 0
+        self.units = [0.0] * len(RESOURCE_NAMES)
+        """Reserved by its live leases: whole millionths of each resource."""
+        self.served = 0.0
+        """How much it was given so far, for its weight; on a clock that all projects share."""
+
+    def use(self, *, waiting: int = 0) -> Use:
+        """What it has now."""
+        return Use(
+            waiting=waiting,
+            running=self.running,
+            cpu_cores=self.units[CPU] / UNITS,
+            memory_mb=self.units[MEMORY] / UNITS,
+        )
+
+    def book(self, amount: Resources, times: int) -> None:
+        """So many executions with this reserved for each have begun; ended, when negative."""
+        self.running += times
+        for index, units in demanded(amount):
+            self.units[index] += times * units
+
+    def copy(self) -> "Tenant":
+        """The same, to try out what giving it more would come to."""
+        other = Tenant(self.id)
+        other.allowance, other.running, other.units = self.allowance, self.running, [*self.units]
+        other.served = self.served
+        return other
+
+
+class Tenancy:
+    """The book of all projects."""
+
+    def __init__(self) -> None:
+        self._tenants: dict[str, Tenant] = {}
+        self.clock = 0.0
+        """How far the one was served that was given something last."""
+
+    def put(self, project: Project) -> bool:
+        """Take over what a project may have; whether other nodes are kept for it now."""
+        tenant = self.tenant(project.id)
+        before, tenant.allowance = tenant.allowance, project.allowance
+        return before.nodes != project.allowance.nodes
+
+    def tenant(self, project_id: str) -> Tenant:
+        """The project's page in the book; a new one when it has none."""
+        tenant = self._tenants.get(project_id)
+        if tenant is None:
+            tenant = self._tenants[project_id] = Tenant(project_id)
+        return tenant
+
+    def take(self, project_id: str, amount: Resources) -> None:
+        """An execution of the project has this reserved from now on."""
+        tenant = self.tenant(project_id)
+        tenant.book(amount, 1)
+        begun = max(tenant.served, self.clock)
+        tenant.served = begun + 1.0 / tenant.allowance.weight
+        self.clock = begun
+
+    def give_back(self, project_id: str, amount: Resources) -> None:
+        """The execution holds nothing any more; `amount` as it was taken."""
+        self.tenant(project_id).book(amount, -1)
+
+    def busy(self) -> list[str]:
+        """The projects that have something running."""
+        return [tenant.id for tenant in self._tenants.values() if tenant.running]
+
+    def reservations(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        """The labels of the nodes that are for one project alone, by project."""
+        return {
+            tenant.id: tuple(sorted(tenant.allowance.nodes.items()))
+            for tenant in self._tenants.values()
+            if tenant.allowance.nodes
+        }
+
+
+def dominant_share(units: Sequence[float], totals: Sequence[float]) -> float:
+    """The largest part of a resource that amounts come to; what the fleet has none of is left
+    out."""
+    return max(
+        (used / total for used, total in zip(units, totals, strict=True) if total > 0),
+        default=0.0,
+    )

@@ -1,0 +1,25 @@
+"""Packages for code that people handed over."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from crawlfleet.model.task import ErrorClass
+
+
+class InstallFailed(Exception):
+    """The packages are not there; `error_class` says whether trying again can help."""
+
+    def __init__(self, message: str, error_class: ErrorClass, details: str = "") -> None:
+        super().__init__(message)
+        self.error_class = error_class
+        self.details = details
+
+
+class Install(Protocol):
+    """Makes a virtual environment with packages."""
+
+    async def __call__(
+        self, requirements: Sequence[str], venv: str, tell: Callable[[str], None]
+    ) -> None:
+        """Raises `InstallFailed`; when cancelled, nothing of it runs any more."""
+        ...

@@ -1,0 +1,89 @@
+"""Requests of spiders as they wait at the master: written in JSON, and read as they were."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.core import talk
+from crawlfleet.model import frontier_talk as said
+from crawlfleet.model.frontier import FrontierCounts, HostLease, Waiting
+from crawlfleet.worker.runner.crawlfleet_runner.scheduler import (
+    Unpackable,
+    host_of,
+    pack,
+    unpack,
+)
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
+KEYS = st.text() | st.binary() | st.integers()
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    PLAIN,
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(KEYS, inner)
+        | st.lists(inner).map(tuple)
+        | st.frozensets(st.text() | st.binary())
+    ),
+)
+
+
+@settings(deadline=None)
+@given(VALUES)
+def test_what_a_request_holds_comes_back_as_it_was(value: Any) -> None:
+    again = unpack(json.loads(json.dumps(pack(value))))
+    assert again == value
+    assert type(again) is type(value)
+
+
+@pytest.mark.parametrize("value", [object(), {"a": lambda: None}, [1 + 2j], {("a",): object()}])
+def test_what_cannot_be_written_down_is_told(value: Any) -> None:
+    with pytest.raises(Unpackable):
+        pack(value)
+
+
+def test_a_host_is_known_by_scheme_name_and_port() -> None:
+    assert host_of("HTTPS://ann:pw@Shop.Example:8443/a?b") == "https://shop.example:8443"
+
+
+def test_what_is_asked_in_json_is_answered_in_json() -> None:
+    step = {
+        "ask": "step",
+        "worker": "spider",
+        "number": 1,
+        "commit": {
+            "hosts": [
+                {
+                    "host": "https://a",
+                    "token": 3,
+                    "visits": [[5, "ok", 200, 1.5, [[7, "{}", "https://a", 0]]]],
+                    "release": True,
+                }
+            ],
+            "receipts": {"fleet:items@exec-1": {"runs": []}},
+        },
+    }
+    asked = talk.IN_JSON + json.dumps({"asks": [{"ask": "open"}, step], "life": 2}).encode()
+    heard = talk.talk_in(asked)
+    assert heard.life == 2
+    assert isinstance(heard.asks[1], said.Step)
+    visit = heard.asks[1].commit.hosts[0].visits[0]
+    assert (visit.id, visit.outcome, visit.links[0].url) == (5, "ok", "{}")
+
+    waiting = Waiting(5, "{}", 0, 1, 0)
+    leases = [HostLease(host="https://a", token=3, urls=[waiting])]
+    counts = FrontierCounts(known=1, waiting=1, leased=0, done=0, pages=0, depths={0: 1})
+    told = said.Told(life=2, counts=counts, answers=[talk.raw({}), talk.raw(leases)])
+    answer = talk.answer_to(asked, told)
+    assert answer[:1] == talk.IN_JSON
+    plain = json.loads(answer[1:])
+    assert plain["counts"]["waiting"] == 1
+    assert plain["answers"][1][0]["urls"][0][:2] == [5, "{}"]
+    nothing = talk.answer_to(asked, said.Told(life=3, counts=counts))
+    assert json.loads(nothing[1:])["answers"] is None
+    assert talk.told_in(talk.answer_to(talk.PLAIN, told)).life == 2
+
+    with pytest.raises(talk.Unreadable):
+        talk.talk_in(talk.IN_JSON + b"{")
