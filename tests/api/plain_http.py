@@ -368,3 +368,15 @@ def started(folder: Path, **settings: str) -> Iterator[Master]:
 
 def _lower(headers: list[tuple[str, str]]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers}
+
+
+def webhook_with_delivery(master: Master, project_id: str) -> tuple[str, str]:
+    """The ids of a webhook, and of something that is on its way to it and does not arrive."""
+    wanted = {"name": f"of-{project_id}", "url": "http://127.0.0.1:9/", "project_id": project_id}
+    id = master.post("/api/v1/webhooks", wanted, status=201)["webhook"]["id"]
+    master.submit(task_type="nobodys", project_id=project_id)
+    ends = time.monotonic() + 30
+    while not (found := master.get(f"/api/v1/webhooks/{id}/deliveries")["items"]):
+        assert time.monotonic() < ends, "nothing is on its way"
+        time.sleep(0.05)
+    return id, found[0]["id"]

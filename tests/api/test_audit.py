@@ -7,7 +7,15 @@ import pytest
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import is_audited
 from crawlfleet.model.key import Role
-from tests.api.plain_http import Master, Node, archive, dead_task, deploy, sign_in
+from tests.api.plain_http import (
+    Master,
+    Node,
+    archive,
+    dead_task,
+    deploy,
+    sign_in,
+    webhook_with_delivery,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api audit")]
 
@@ -88,6 +96,10 @@ def ordering(master: Master, name: str) -> Request:
         "schedule": schedule_order,
         "workflow": workflow_order,
         "run": run_order,
+        "webhook": webhook_order,
+        "deliveries": webhook_order,
+        "alert": alert_order,
+        "quotas": quota_order,
     }
     if kind in order:
         return order[kind](master, verb, kind)
@@ -204,6 +216,41 @@ def run_order(master: Master, verb: str, kind: str) -> Request:
         master.post(f"/api/v1/runs/{id}:cancel")
         master.get(f"/api/v1/runs/{id}?wait=20")
     return f"/api/v1/runs/{id}:{verb}", {}, set() if verb == "rerun" else {id}, None
+
+
+def webhook_order(master: Master, verb: str, kind: str) -> Request:
+    path = "/api/v1/webhooks"
+    wanted = {"name": f"to-{verb}", "url": "http://127.0.0.1:9/", "kinds": ["nobody."]}
+    if verb == "create":
+        return path, wanted, set(), None
+    if verb == "resend":
+        id, delivery = webhook_with_delivery(master, "default")
+        return f"{path}/{id}:resend", {"ids": [delivery]}, {id}, None
+    id = master.post(path, wanted, status=201)["webhook"]["id"]
+    if verb == "change":
+        return f"{path}/{id}", {"url": "http://127.0.0.1:9/else"}, {id}, None
+    if verb == "resume":
+        master.post(f"{path}/{id}:pause")
+    return f"{path}/{id}:{verb}", {}, {id}, None
+
+
+def alert_order(master: Master, verb: str, kind: str) -> Request:
+    path = "/api/v1/alerts"
+    wanted = {"name": f"to-{verb}", "source": "queue_length", "above": 1e6}
+    if verb == "create":
+        return path, wanted, set(), None
+    id = master.post(path, wanted, status=201)["id"]
+    if verb == "change":
+        return f"{path}/{id}", {"above": 2e6}, {id}, None
+    silence = {"for_s": 60}
+    if verb == "unsilence":
+        master.post(f"{path}/{id}:silence", silence)
+    return f"{path}/{id}:{verb}", silence if verb == "silence" else {}, {id}, None
+
+
+def quota_order(master: Master, verb: str, kind: str) -> Request:
+    master.post("/api/v1/projects", {"id": "bounded"}, status=201)
+    return "/api/v1/projects/bounded/quotas", {"waiting": 7}, {"bounded"}, None
 
 
 def schedule_order(master: Master, verb: str, kind: str) -> Request:

@@ -13,7 +13,14 @@ import pytest
 from crawlfleet.api.app import ROUTES
 from crawlfleet.api.routing import Route, Scope
 from crawlfleet.model.key import Role
-from tests.api.plain_http import CrawlingNode, Master, Node, deploy, sign_in
+from tests.api.plain_http import (
+    CrawlingNode,
+    Master,
+    Node,
+    deploy,
+    sign_in,
+    webhook_with_delivery,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api roles")]
 
@@ -99,6 +106,8 @@ OF_PROJECTS: Final = {
     "{schedule_id}",
     "{workflow_id}",
     "{run_id}",
+    "{webhook_id}",
+    "{alert_id}",
 }
 """What a path may name that is a project, or belongs to one."""
 ONLY_THE_ID: Final = {"detail": "", "instance": ""}
@@ -149,7 +158,10 @@ def allowed(method: str, path: str) -> set[str]:
 
 def is_fleet_wide(method: str, path: str) -> bool:
     """Whether it is nothing for the key of one project."""
-    return path.startswith(FLEET_WIDE) or (method, path) == ("POST", "/api/v1/projects")
+    return path.startswith(FLEET_WIDE) or (method, path) in {
+        ("POST", "/api/v1/projects"),
+        ("PATCH", "/api/v1/projects/{project_id}/quotas"),
+    }
 
 
 class Cast(NamedTuple):
@@ -212,6 +224,8 @@ def cast(master: Master) -> Cast:
     scheduled = master.post("/api/v1/schedules", schedule, status=201)
     document = {"name": "w", "project_id": "shop", "steps": {"a": {"task_type": "x"}}}
     ran = master.post("/api/v1/workflows:submit", {"document": document}, status=201)
+    webhook, delivery = webhook_with_delivery(master, "shop")
+    rule = {"name": "r", "source": "error_share", "above": 0.5, "project_id": "shop"}
     time.sleep(0.05)  # until those that expire have expired
     ids = {
         "node_id": node.id,
@@ -225,6 +239,9 @@ def cast(master: Master) -> Cast:
         "schedule_id": scheduled["id"],
         "workflow_id": ran["workflow_id"],
         "run_id": ran["id"],
+        "webhook_id": webhook,
+        "delivery_id": delivery,
+        "alert_id": master.post("/api/v1/alerts", rule, status=201)["id"],
         "bundle_id": "quotes",
         "secret_id": "SHOP_PASSWORD",
     }
@@ -298,6 +315,9 @@ def assert_promise_kept(route: Route, caller: str, master: Master, cast: Cast) -
                 schedule_id="sched-none",
                 workflow_id="flow-none",
                 run_id="run-none",
+                webhook_id="hook-none",
+                delivery_id="hook-none.1",
+                alert_id="alert-none",
                 bundle_id="none",
                 secret_id="NONE",
             ),

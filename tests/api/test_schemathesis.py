@@ -11,7 +11,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from crawlfleet.api.app import ROUTES
 from tests.api.description import DOCUMENT
-from tests.api.plain_http import Master, Node, deploy
+from tests.api.plain_http import Master, Node, deploy, webhook_with_delivery
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api schemathesis")]
 
@@ -40,6 +40,8 @@ def ids(master: Master) -> dict[str, str]:
     secret = master.post("/api/v1/projects/there/secrets", body, status=201)
     document = {"name": "there", "steps": {"a": {"task_type": "nobodys"}}}
     ran = master.post("/api/v1/workflows:submit", {"document": document}, status=201)
+    webhook, delivery = webhook_with_delivery(master, "there")
+    rule = {"name": "there", "source": "queue_length", "above": 1e6}
     return {
         "node_id": node.id,
         "device_id": node.id,
@@ -53,6 +55,9 @@ def ids(master: Master) -> dict[str, str]:
         "join_token_id": master.join_token()[0],
         "workflow_id": ran["workflow_id"],
         "run_id": ran["id"],
+        "webhook_id": webhook,
+        "delivery_id": delivery,
+        "alert_id": master.post("/api/v1/alerts", rule, status=201)["id"],
         "schedule_id": master.post(
             "/api/v1/schedules",
             {"name": "there", "every_s": 1e6, "task": {"task_type": "nobodys"}},
