@@ -340,8 +340,10 @@ def test_nothing_but_liveness_and_descriptions_is_open_to_strangers() -> None:
 def test_a_route_declares_what_it_is_to_the_key_of_a_project(route: Route) -> None:
     assert route.scope is not None
     assert (route.scope is Scope.PUBLIC) == ((route.method, route.path) in OPEN)
-    assert (route.scope is Scope.FLEET) == is_fleet_wide(route.method, route.path)
-    assert (route.scope is Scope.PATH) == any(name in route.path for name in OF_PROJECTS)
+    fleet_wide = is_fleet_wide(route.method, route.path)
+    assert (route.scope is Scope.FLEET) == fleet_wide
+    of_project = any(name in route.path for name in OF_PROJECTS)
+    assert (route.scope is Scope.PATH) == (of_project and not fleet_wide)
 
 
 def test_no_secret_is_in_the_store_or_the_log(master: Master, cast: Cast) -> None:
