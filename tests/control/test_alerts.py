@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.core import alerts
+from crawlfleet.core.alerts import Observation
 from crawlfleet.core.orders import Verb
 from crawlfleet.errors import Conflict, NotFound
-from crawlfleet.model.alert import AlertStatus, Source
+from crawlfleet.model.alert import AlertRule, AlertStatus, Source
 from crawlfleet.model.alert_views import AlertPatch, AlertRequest, SilenceRequest
 from crawlfleet.model.messages import ReportKind
 from crawlfleet.model.task import ErrorClass
@@ -183,5 +185,27 @@ def test_rules_are_changed_switched_off_and_removed() -> None:
             with pytest.raises(NotFound):
                 await service.get(made.id)
             assert [rule.id for rule in await service.all()] == before
+
+    run_simulated(scene())
+
+
+def test_a_rule_that_breaks_ends_neither_the_others_nor_the_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(rule: AlertRule, seen: Observation, now: float) -> Any:
+        if rule.name == "disk-full":
+            raise ZeroDivisionError
+        return step(rule, seen, now)
+
+    step = alerts.step
+    monkeypatch.setattr(alerts, "step", breaks)
+
+    async def scene() -> None:
+        receiver = Receiver()
+        async with stage(courier=receiver) as on:
+            await hook(on, kinds=["alert."])
+            await on.node()
+            await asyncio.sleep(40)
+            assert told(receiver) == [("alert.firing", "node-lost")]
 
     run_simulated(scene())

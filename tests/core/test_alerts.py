@@ -170,6 +170,15 @@ def test_events_are_counted_within_the_window_by_project() -> None:
     assert windows.observe(other, 1100.0).value is None
 
 
+def test_no_rule_hears_of_alerts() -> None:
+    windows = Windows()
+    broad = rule(source=Source.EVENTS, event="a", window_s=60.0)
+    windows.watch([broad])
+    windows.add(event("alert.firing", 1000.0))
+    windows.add(event("audit.noted", 1000.0))
+    assert windows.observe(broad, 1000.0).value == 1
+
+
 def test_the_built_in_rules_are_in_order_and_make_sense() -> None:
     assert {each.name for each in BUILT_INS} >= {
         "node-lost",
@@ -194,6 +203,8 @@ def test_the_built_in_rules_are_in_order_and_make_sense() -> None:
         ({"event": "task."}, "event"),
         ({"source": Source.EVENTS}, "event"),
         ({"source": Source.EVENTS, "event": "alert.firing"}, "event"),
+        ({"source": Source.EVENTS, "event": "alert"}, "event"),
+        ({"source": Source.EVENTS, "event": "a"}, "event"),
         ({"project_id": "shop"}, "project_id"),
     ],
 )

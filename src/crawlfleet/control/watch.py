@@ -20,6 +20,7 @@ from crawlfleet.core.alerts import Observation
 from crawlfleet.core.event_windows import Windows
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.alert import AlertRule, AlertStatus, Source
+from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.ports.store import Store
@@ -99,11 +100,14 @@ class Watch:
             rule = self._rules.get(id)
             if rule is None:
                 continue
-            state, notice = alerts.step(rule, self._observe(rule, now), now)
-            if notice is None and not alerts.is_worth_keeping(rule.state, state):
-                self._rules[rule.id] = msgspec.structs.replace(rule, state=state)
+            try:
+                change = self._step(rule, now)
+            except Exception:
+                # The others are still watched, and the master leads on.
+                log.exception("rule not looked at", rule=rule.name)
                 continue
-            change = alerts.change_of(rule, state, notice, now=now, epoch=self._state.epoch)
+            if change is None:
+                continue
             refusals = await self._state.commit([change])
             demand_lead(refusals)
             if refusals[0] is not None:
@@ -112,6 +116,14 @@ class Watch:
                 self._wake.set()
                 continue
             self._rules[rule.id] = change.alert_rules[0]
+
+    def _step(self, rule: AlertRule, now: float) -> Change | None:
+        """Hold one rule against what there is; what that changes, if it is to be written down."""
+        state, notice = alerts.step(rule, self._observe(rule, now), now)
+        if notice is None and not alerts.is_worth_keeping(rule.state, state):
+            self._rules[rule.id] = msgspec.structs.replace(rule, state=state)
+            return None
+        return alerts.change_of(rule, state, notice, now=now, epoch=self._state.epoch)
 
     def _wait_s(self) -> float:
         quiet = all(rule.state.status is AlertStatus.QUIET for rule in self._rules.values())

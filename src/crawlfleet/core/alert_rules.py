@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from crawlfleet.core.administration import DESCRIPTION
 from crawlfleet.core.admission import NAME
+from crawlfleet.core.alerts import OF_ALERTS
 from crawlfleet.core.webhooks import KIND
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.alert import BUILT_IN, AlertRule, Severity, Silence, Source
@@ -161,7 +162,7 @@ def _source_problems(wanted: AlertRequest | AlertRule) -> Iterator[FieldProblem]
             if missing
             else "leave it out, or use the source events",
         )
-    elif wanted.event and (not KIND.match(wanted.event) or wanted.event.startswith("alert.")):
+    elif wanted.event and (not KIND.match(wanted.event) or _is_of_alerts(wanted.event)):
         yield FieldProblem(
             field="event",
             value=wanted.event[:80],
@@ -177,6 +178,11 @@ def _source_problems(wanted: AlertRequest | AlertRule) -> Iterator[FieldProblem]
             message=f"cannot be combined with {wanted.source}, which is about the whole fleet",
             remedy="leave it out, or use one of the sources events and error_share",
         )
+
+
+def _is_of_alerts(event: str) -> bool:
+    """Whether kinds that begin so are, or include, what alerts themselves tell."""
+    return event.startswith(OF_ALERTS) or OF_ALERTS.startswith(event)
 
 
 def _out_of_range(field: str, value: float, least: float, most: float) -> FieldProblem:

@@ -20,6 +20,8 @@ MOST_SUBJECTS: Final = 20
 """More are counted, not named."""
 MORE_EVERY_S: Final = 300.0
 """Of further things, people are told no oftener."""
+OF_ALERTS: Final = "alert."
+"""No rule hears of these: one that fires would fire again for it, and never end."""
 ON: Final = frozenset({AlertStatus.FIRING, AlertStatus.CLEARING})
 SHARES: Final = frozenset({Source.ERROR_SHARE, Source.DISK_FREE})
 NOUNS: Final = {

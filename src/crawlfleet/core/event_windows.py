@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from crawlfleet.core.alerts import MOST_SUBJECTS, Observation
+from crawlfleet.core.alerts import MOST_SUBJECTS, OF_ALERTS, Observation
 from crawlfleet.model.alert import AlertRule, Source
 from crawlfleet.model.event import Event
 
@@ -42,6 +42,8 @@ class Windows:
 
     def add(self, event: Event) -> None:
         """Take notice of an event."""
+        if event.kind.startswith(OF_ALERTS):
+            return
         for rule in self._rules:
             if rule.project_id not in (None, event.project_id):
                 continue
