@@ -3,6 +3,7 @@
 import base64
 import json
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -10,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawlfleet.model.log import LogLevel
+from crawlfleet.model.messages import OrderAnswer
 from crawlfleet.model.task import ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt
-from crawlfleet.worker.masking import Mask
+from crawlfleet.worker.masking import Discreet, Mask
 
 VALUE = 'pa"ss wörd/\\1+2'
 KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nshort\n-----END KEY-----\n"
@@ -74,6 +77,32 @@ def test_how_an_attempt_ended_is_masked() -> None:
     told = MASK.attempt(Attempt(error=error)).error
     assert told is not None
     assert (told.message, told.details) == ("no [secret PASSWORD]", "at [secret PASSWORD]")
+
+
+@pytest.mark.parametrize("data", [b"[" * 500 + b"]" * 500, b"1e999"])
+def test_a_result_that_cannot_be_searched_is_a_failure_that_says_so(data: bytes) -> None:
+    masked = MASK.attempt(Attempt(data=msgspec.Raw(data), metrics={"items": 1.0}))
+    assert masked.data is None
+    assert masked.metrics == {"items": 1.0}
+    assert masked.error is not None
+    assert masked.error.error_class is ErrorClass.ERROR
+    assert masked.error.message.startswith("the result cannot be searched for secrets: ")
+
+
+def test_what_cannot_be_searched_is_left_out_of_all_else_that_is_told() -> None:
+    observer = Mock()
+    discreet = Discreet(observer, MASK)
+    deep: Any = VALUE
+    for _ in range(500):
+        deep = [deep]
+    discreet.log("x", LogLevel.INFO, {"deep": deep})
+    discreet.figures({"deep": deep})
+    discreet.answer(OrderAnswer(number=1, data=msgspec.Raw(b"1e999")))
+    assert "left_out" in observer.log.call_args.args[2]
+    observer.figures.assert_not_called()
+    (answer,) = observer.answer.call_args.args
+    assert bytes(answer.data) == b"null"
+    assert "cannot be searched" in answer.error
 
 
 def test_what_holds_no_secret_stays_as_it_is() -> None:

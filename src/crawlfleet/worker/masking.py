@@ -7,6 +7,7 @@ against that no mask helps, and a cell with few ways out does.
 """
 
 import base64
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,12 +18,17 @@ import msgspec
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import OrderAnswer
 from crawlfleet.model.output import Segment, Stream
+from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
 from crawlfleet.ports.execution import Attempt, Observer
 
 LEAST_CHARS: Final = 8
 """Of a part of a value that is looked for by itself."""
 LEAST_REST: Final = 4
 """Of the rest of a value where a text was cut."""
+
+
+class Unsearchable(Exception):
+    """A value in which secrets cannot be looked for, such as one that is nested too deep."""
 
 
 class Mask:
@@ -49,33 +55,51 @@ class Mask:
         return text
 
     def value(self, value: Any) -> Any:
-        """The same for all texts in a value of JSON."""
+        """The same for all texts in a value of JSON. Raises `Unsearchable`."""
+        try:
+            return self._value(value)
+        except RecursionError:
+            raise Unsearchable("it is nested too deep") from None
+
+    def _value(self, value: Any) -> Any:
         match value:
             case str():
                 return self.text(value)
             case dict():
-                return {self.value(key): self.value(each) for key, each in value.items()}
+                return {self._value(key): self._value(each) for key, each in value.items()}
             case list() | tuple():
-                return [self.value(each) for each in value]
+                return [self._value(each) for each in value]
             case _:
                 return value
 
     def raw(self, data: msgspec.Raw) -> msgspec.Raw:
-        """The same for JSON."""
-        before = msgspec.json.decode(data)
-        after = self.value(before)
-        return data if after == before else msgspec.Raw(msgspec.json.encode(after))
+        """The same for JSON. Raises `Unsearchable`."""
+        try:
+            before = msgspec.json.decode(data)
+            after = self.value(before)
+            return data if after == before else msgspec.Raw(msgspec.json.encode(after))
+        except RecursionError:
+            raise Unsearchable("it is nested too deep") from None
+        except msgspec.DecodeError as error:
+            raise Unsearchable(self.text(str(error))) from None
 
     def attempt(self, attempt: Attempt) -> Attempt:
-        """How an execution ended, without any of the values."""
+        """How an execution ended, without any of the values; a failure if its result cannot be
+        searched for them."""
         data, error = attempt.data, attempt.error
         if error is not None:
             error = msgspec.structs.replace(
                 error, message=self.text(error.message), details=self.text(error.details)
             )
-        return msgspec.structs.replace(
-            attempt, data=None if data is None else self.raw(data), error=error
-        )
+        try:
+            data = None if data is None else self.raw(data)
+        except Unsearchable as why:
+            data = None
+            error = TaskError(
+                error_class=ErrorClass.ERROR,
+                message=f"the result cannot be searched for secrets: {why}",
+            )
+        return msgspec.structs.replace(attempt, data=data, error=error)
 
 
 class Discreet:
@@ -93,16 +117,23 @@ class Discreet:
         self.secrets = observer.secrets
 
     def log(self, message: str, level: LogLevel, fields: Mapping[str, Any]) -> None:
-        self._observer.log(self._mask.text(message), level, self._mask.value({**fields}))
+        try:
+            masked = self._mask.value({**fields})
+        except Unsearchable as why:
+            masked = {"left_out": f"the fields cannot be searched for secrets: {why}"}
+        self._observer.log(self._mask.text(message), level, masked)
 
     def figures(self, figures: dict[str, Any]) -> None:
-        self._observer.figures(self._mask.value(figures))
+        # Those that cannot be searched are passed over: newer ones come.
+        with contextlib.suppress(Unsearchable):
+            self._observer.figures(self._mask.value(figures))
 
     def answer(self, answer: OrderAnswer) -> None:
-        masked = msgspec.structs.replace(
-            answer, data=self._mask.raw(answer.data), error=self._mask.text(answer.error)
-        )
-        self._observer.answer(masked)
+        try:
+            data, error = self._mask.raw(answer.data), self._mask.text(answer.error)
+        except Unsearchable as why:
+            data, error = JSON_NULL, f"the answer cannot be searched for secrets: {why}"
+        self._observer.answer(msgspec.structs.replace(answer, data=data, error=error))
 
     def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
         return self._observer.segment(stream, segment, data)
