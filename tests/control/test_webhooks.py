@@ -261,8 +261,8 @@ def test_what_is_given_up_is_a_dead_letter_that_can_be_sent_again() -> None:
         settings = WebhookSettings(max_attempts=3, first_retry_s=1)
         async with stage(courier=receiver, webhooks=settings) as on:
             node = await on.node()
-            webhook = await hook(on, kinds=["task.completed"])
-            await do(on, node)
+            webhook = await hook(on, kinds=["task.completed"], project_id="shop")
+            await do(on, node, project_id="shop")
             await asyncio.sleep(60)
             assert len(receiver.tried) == 3
             service = on.control.telling.webhooks
@@ -281,6 +281,52 @@ def test_what_is_given_up_is_a_dead_letter_that_can_be_sent_again() -> None:
             assert (reply.resent, reply.unknown) == (1, ["dlv-none"])
             await asyncio.sleep(0.1)
             assert [parcel.id for parcel in receiver.taken] == [dead.id] * 2
+            told = [e for e in on.heard.events if e.kind.startswith("delivery.")]
+            assert [(e.kind, e.project_id) for e in told] == [
+                ("delivery.dead", "shop"),
+                ("delivery.resent", "shop"),
+                ("delivery.resent", "shop"),
+            ]
+
+    run_simulated(scene())
+
+
+def test_a_courier_that_breaks_is_a_failed_attempt_and_the_master_leads_on() -> None:
+    async def scene() -> None:
+        def breaks(_: Parcel) -> Sent:
+            raise OverflowError("what a date")
+
+        receiver = Receiver(breaks)
+        async with stage(courier=receiver) as on:
+            node = await on.node()
+            webhook = await hook(on, kinds=["task.completed"])
+            await do(on, node)
+            service = on.control.telling.webhooks
+            (waits,) = await service.deliveries(webhook.id, None, after=None, limit=9)
+            assert (waits.status, waits.attempts) == (DeliveryStatus.WAITING, 1)
+            assert waits.last_error == "it cannot be sent: OverflowError: what a date"
+            receiver.answer = lambda _: OK
+            await asyncio.sleep(10)
+            assert await service.counts(webhook.id) == {DeliveryStatus.DELIVERED: 1}
+
+    run_simulated(scene())
+
+
+def test_a_workflow_engine_hears_nothing_of_the_fleets_own_runs() -> None:
+    async def scene() -> None:
+        receiver = Receiver()
+        async with stage(courier=receiver) as on:
+            node = await on.node()
+            await hook(on, format=Format.WORKFLOW)
+            await hook(on, name="all", kinds=["task.completed"])
+            document = {"name": "w", "steps": {"one": {"task_type": "work"}}}
+            workflows = on.control.workflows
+            workflow, _ = await workflows.save(msgspec.json.encode(document), by="ann")
+            await workflows.start(workflow.id, {}, by="ann")
+            await asyncio.sleep(0.1)
+            await node.report(await node.take(), *DONE)
+            await asyncio.sleep(0.1)
+            assert receiver.kinds() == ["task.completed"]
 
     run_simulated(scene())
 
@@ -428,6 +474,8 @@ def test_the_same_request_gives_the_same_webhook_and_another_of_the_name_is_refu
         ({"url": "https://x.example/", "format": Format.EMAIL}, "url"),
         ({"url": "mailto:ops", "format": Format.EMAIL}, "url"),
         ({"url": "mailto:a@b.c\nBcc: x@y.z", "format": Format.EMAIL}, "url"),
+        ({"url": "mailto:a@b.c\n,d@e.f", "format": Format.EMAIL}, "url"),
+        ({"url": "mailto:a@b.c, d@e.f", "format": Format.EMAIL}, "url"),
         ({"name": "a b"}, "name"),
         ({"kinds": ["Task"]}, "kinds.0"),
         ({"kinds": ["task.", "delivery.dead"]}, "kinds.1"),

@@ -79,6 +79,14 @@ def test_a_letter_arrives_with_the_delivery_as_its_id() -> None:
     assert "zwei Knoten schweigen – bitte ansehen" in payload.decode()
 
 
+def test_white_space_between_the_recipients_does_no_harm() -> None:
+    box = Letterbox()
+    assert send(box, url="mailto:ann@example.org\n, bob@example.org").delivered
+    ((recipients, letter),) = box.letters
+    assert recipients == ["ann@example.org", "bob@example.org"]
+    assert letter["To"] == "ann@example.org, bob@example.org"
+
+
 @pytest.mark.parametrize(("answer", "final"), [("451 later", False), ("550 never", True)])
 def test_what_the_server_says_decides_whether_it_is_tried_again(answer: str, final: bool) -> None:
     sent = send(Letterbox(answer))

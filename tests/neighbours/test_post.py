@@ -11,6 +11,7 @@ from crawlfleet.neighbours.couriers import Couriers
 from crawlfleet.neighbours.post import HttpCourier
 
 BODY = b'{"id":"dlv-1"}'
+BEYOND_TIME = "Mon, 01 Jan 99999999999999 00:00:00 GMT"
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -80,6 +81,7 @@ def test_a_parcel_arrives_whole_with_its_headers() -> None:
         (status("503 No", "Retry-After: 7\r\n"), "answered 503", 7.0),
         (status("429 No", "Retry-After: Thu, 01 Jan 1970 00:00:00 GMT\r\n"), "answered 429", 0.0),
         (status("503 No", "Retry-After: soon\r\n"), "answered 503", None),
+        (status("503 No", f"Retry-After: {BEYOND_TIME}\r\n"), "answered 503", None),
         (status("302 No", "Location: http://169.254.169.254/\r\n"), "redirects", None),
         (b"nonsense\r\n\r\n", "", None),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhal", "", None),

@@ -173,14 +173,31 @@ class Post:
             return None
         webhook = self._webhook(webhook_id)
         if webhook is None or webhook.removed_at is not None:
-            return await self._settle(delivery, _of_nobody(delivery, self._system.now()))
-        parcel = deliveries.parcel_of(webhook, delivery, now=self._system.now())
-        sent = await self._courier.send(parcel)
+            project_id = webhook.project_id if webhook else None
+            change = _of_nobody(delivery, project_id, self._system.now())
+            return await self._settle(delivery, change)
+        sent = await self._hand_over(webhook, delivery)
         now = self._system.now()
         self._note(webhook, delivery, sent, now)
         chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
-        change = deliveries.attempted(delivery, sent, self._patience, now=now, chance=chance)
+        change = deliveries.attempted(
+            delivery,
+            sent,
+            self._patience,
+            project_id=webhook.project_id,
+            now=now,
+            chance=chance,
+        )
         return await self._settle(delivery, change)
+
+    async def _hand_over(self, webhook: Webhook, delivery: Delivery) -> Sent:
+        try:
+            parcel = deliveries.parcel_of(webhook, delivery, now=self._system.now())
+            return await self._courier.send(parcel)
+        except Exception as error:
+            # The delivery is durable: what it raises here would end each master that leads.
+            log.exception("a courier broke", webhook=webhook.name, delivery=delivery.id)
+            return Sent(error=f"it cannot be sent: {type(error).__name__}: {error}")
 
     def _note(self, webhook: Webhook, delivery: Delivery, sent: Sent, now: float) -> None:
         """Leave a receiver alone that fails whatever it is sent."""
@@ -214,8 +231,10 @@ class Post:
         return after.due_at if after.status is DeliveryStatus.WAITING else None
 
 
-def _of_nobody(delivery: Delivery, now: float) -> Change:
+def _of_nobody(delivery: Delivery, project_id: str | None, now: float) -> Change:
     tried = msgspec.structs.replace(
         delivery, version=delivery.version + 1, last_error="the webhook was removed"
     )
-    return deliveries.given_up(tried, now=now, cause="the webhook was removed")
+    return deliveries.given_up(
+        tried, project_id=project_id, now=now, cause="the webhook was removed"
+    )

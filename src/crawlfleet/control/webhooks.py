@@ -178,7 +178,7 @@ class Webhooks:
 
     async def resend(self, webhook_id: str, ids: Sequence[str], *, by: str) -> ResendReply:
         """Send deliveries once more; without `ids` those that were given up, the oldest first."""
-        await self.get(webhook_id)
+        project_id = (await self.get(webhook_id)).project_id
         more = False
         if ids:
             found = [
@@ -195,7 +195,10 @@ class Webhooks:
                 more = more or bool(found)
                 found, after = [*portion[::-1], *found][:MOST_RESENT], portion[-1].id
         now = self._system.now()
-        decided = [deliveries.resent(each, now=now, cause=f"resent by {by}") for each in found]
+        cause = f"resent by {by}"
+        decided = [
+            deliveries.resent(each, project_id=project_id, now=now, cause=cause) for each in found
+        ]
         changes = [change for change in decided if change is not None]
         refusals = await self._state.commit(changes)
         made = sum(refusal is None for refusal in refusals)

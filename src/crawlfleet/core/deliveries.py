@@ -130,9 +130,16 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attempted(
-    delivery: Delivery, sent: Sent, patience: Patience, *, now: float, chance: float
+    delivery: Delivery,
+    sent: Sent,
+    patience: Patience,
+    *,
+    project_id: str | None,
+    now: float,
+    chance: float,
 ) -> Change:
-    """What an attempt at a delivery changes; `chance` in [0, 1) spreads the waits."""
+    """What an attempt at a delivery changes; `project_id` is that of its webhook, and `chance` in
+    [0, 1) spreads the waits."""
     tried = msgspec.structs.replace(
         delivery,
         attempts=delivery.attempts + 1,
@@ -146,7 +153,8 @@ def attempted(
         return Change(deliveries=(done,))
     if sent.is_final or tried.attempts >= patience.max_attempts:
         why = sent.error[:LONGEST_ERROR] or "no answer"
-        return given_up(tried, now=now, cause=f"attempt {tried.attempts}: {why}")
+        cause = f"attempt {tried.attempts}: {why}"
+        return given_up(tried, project_id=project_id, now=now, cause=cause)
     policy = RetryPolicy(initial_delay_s=patience.first_s, max_delay_s=patience.longest_s)
     wait_s = delay_s(policy, tried.attempts, chance)
     if sent.retry_after_s is not None:
@@ -154,13 +162,13 @@ def attempted(
     return Change(deliveries=(msgspec.structs.replace(tried, due_at=now + wait_s),))
 
 
-def given_up(tried: Delivery, *, now: float, cause: str) -> Change:
+def given_up(tried: Delivery, *, project_id: str | None, now: float, cause: str) -> Change:
     """What giving up a delivery changes; it is in its next version already."""
     dead = msgspec.structs.replace(tried, status=DeliveryStatus.DEAD, settled_at=now)
-    return Change(deliveries=(dead,), events=(_event("dead", dead, now, cause),))
+    return Change(deliveries=(dead,), events=(_event("dead", dead, project_id, now, cause),))
 
 
-def resent(delivery: Delivery, *, now: float, cause: str) -> Change | None:
+def resent(delivery: Delivery, *, project_id: str | None, now: float, cause: str) -> Change | None:
     """What sending a delivery once more changes; `None` for one that waits already."""
     if delivery.status is DeliveryStatus.WAITING:
         return None
@@ -172,7 +180,7 @@ def resent(delivery: Delivery, *, now: float, cause: str) -> Change | None:
         settled_at=None,
         version=delivery.version + 1,
     )
-    return Change(deliveries=(again,), events=(_event("resent", again, now, cause),))
+    return Change(deliveries=(again,), events=(_event("resent", again, project_id, now, cause),))
 
 
 def rest_s(failures: int) -> float:
@@ -182,13 +190,14 @@ def rest_s(failures: int) -> float:
     return min(2.0 ** min(failures - RESTS_FROM, 10), LONGEST_REST_S)
 
 
-def _event(what: str, delivery: Delivery, now: float, cause: str) -> Event:
+def _event(what: str, delivery: Delivery, project_id: str | None, now: float, cause: str) -> Event:
     return Event(
         kind=f"delivery.{what}",
         subject=delivery.id,
         at=now,
         cause=cause,
         details={"webhook_id": delivery.webhook_id, "kind": delivery.kind, "of": delivery.subject},
+        project_id=project_id,
     )
 
 

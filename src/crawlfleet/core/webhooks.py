@@ -13,6 +13,7 @@ from crawlfleet.core.admission import NAME
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
+from crawlfleet.model.parcel import recipients
 from crawlfleet.model.task import Task
 from crawlfleet.model.webhook import Format, Webhook, WebhookStatus
 from crawlfleet.model.webhook_views import WebhookPatch, WebhookRequest
@@ -120,16 +121,12 @@ def _web_problem(url: str) -> tuple[str, str] | None:
 
 def _mail_problem(url: str) -> tuple[str, str] | None:
     addresses = recipients(url)
-    if not url.startswith("mailto:") or not all(map(ADDRESS.match, addresses)):
+    usable = url.startswith("mailto:") and url.isprintable() and " " not in url
+    if not usable or not all(map(ADDRESS.match, addresses)):
         return "is not where letters go", "use such as mailto:ops@example.org,ann@example.org"
     if len(addresses) > MOST_RECIPIENTS:
         return "names too many people", f"name {MOST_RECIPIENTS} at most, or a mailing list"
     return None
-
-
-def recipients(url: str) -> list[str]:
-    """The addresses of a `mailto:` URL."""
-    return [each.strip() for each in url.removeprefix("mailto:").split(",")]
 
 
 def new_webhook(request: WebhookRequest, *, id: str, secret: str, now: float, cause: str) -> Change:
@@ -280,6 +277,7 @@ def wants(webhook: Webhook, task: Task | None) -> bool:
         return True
     if task is None:
         return False
-    if webhook.format is Format.WORKFLOW and task.workflow_id is None:
+    if webhook.format is Format.WORKFLOW and (task.workflow_id is None or task.step is not None):
+        # A step's `workflow_id` is a run of this fleet, of which no engine outside knows.
         return False
     return webhook.task_type in (None, task.task_type)

@@ -15,6 +15,11 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     """What a letter is about, in a line."""
 
 
+def recipients(url: str) -> list[str]:
+    """The addresses of a `mailto:` URL."""
+    return [each.strip() for each in url.removeprefix("mailto:").split(",")]
+
+
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a parcel."""
 

@@ -7,7 +7,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from typing import Final
 
-from crawlfleet.model.parcel import Parcel, Sent
+from crawlfleet.model.parcel import Parcel, Sent, recipients
 from crawlfleet.model.settings import MailSettings
 
 AT_ONCE: Final = 2
@@ -73,7 +73,7 @@ class MailCourier:
 def _letter(parcel: Parcel, sender: str) -> EmailMessage:
     letter = EmailMessage()
     letter["From"] = sender
-    letter["To"] = parcel.url.removeprefix("mailto:")
+    letter["To"] = ", ".join(recipients(parcel.url))
     letter["Subject"] = parcel.title
     letter["Date"] = formatdate(usegmt=True)
     letter["Message-ID"] = f"<{parcel.id}@crawlfleet>"

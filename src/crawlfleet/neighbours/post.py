@@ -4,11 +4,11 @@ One request for each: no redirect is followed, no cookie kept, and of the answer
 and its Retry-After matter.
 """
 
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+import time
 from typing import Final
 
 from crawlfleet.crawl.fetch import Fetcher
+from crawlfleet.crawl.judgement import asked_to_wait
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
 from crawlfleet.model.parcel import Parcel, Sent
@@ -52,7 +52,7 @@ class HttpCourier:
             status=answer.status,
             error=self._reason(answer),
             is_final=answer.outcome is Outcome.REFUSED,
-            retry_after_s=_retry_after_s(answer),
+            retry_after_s=asked_to_wait(answer, time.time()),
             elapsed_s=answer.elapsed_s,
         )
 
@@ -73,15 +73,3 @@ class HttpCourier:
         if answer.status >= 300:
             return f"answered {answer.status}"
         return answer.reason or f"ended as {answer.outcome}"
-
-
-def _retry_after_s(answer: Fetched) -> float | None:
-    given = (answer.header("retry-after") or "").strip()
-    if given.isascii() and given.isdigit():
-        return float(given[:9])
-    try:
-        at = parsedate_to_datetime(given)
-    except (ValueError, IndexError):
-        return None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return max((at - datetime.now(UTC)).total_seconds(), 0.0)
