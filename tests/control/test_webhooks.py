@@ -5,12 +5,14 @@ import contextlib
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.backends.sealing import KeySeal
 from crawlfleet.core.orders import Verb
 from crawlfleet.core.signing import is_signed
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
@@ -443,6 +445,70 @@ def test_a_rotated_secret_signs_beside_the_old_one_for_a_while() -> None:
                 for each in (webhook.secret, secret):
                     header = headers["Crawlfleet-Signature"]
                     assert is_signed(header, each, stamp, parcel.body) == (each in known)
+
+    run_simulated(scene())
+
+
+def test_secrets_lie_in_the_store_sealed_and_sign_all_the_same(tmp_path: Path) -> None:
+    async def scene() -> None:
+        receiver = Receiver()
+        store = MemoryStore()
+        request = WebhookRequest(name="w", url="https://h.example/", kinds=["task.pending"])
+
+        async def signed(on: Stage, *secrets: str) -> list[bool]:
+            await on.submit()
+            await asyncio.sleep(0.1)
+            parcel = receiver.taken[-1]
+            headers = dict(parcel.headers)
+            stamp = int(headers["Crawlfleet-Timestamp"])
+            header = headers["Crawlfleet-Signature"]
+            return [is_signed(header, each, stamp, parcel.body) for each in secrets]
+
+        async with stage(store, courier=receiver, seal=KeySeal(tmp_path / "one")) as on:
+            service = on.control.telling.webhooks
+            webhook, first = await service.create(request, by="ann")
+            assert await signed(on, first) == [True]
+            assert (await service.test(webhook.id, by="ann")).delivered
+            _, second = await service.rotate(webhook.id, grace_s=1000, by="ann")
+            assert await signed(on, first, second) == [True, True]
+            stored = await store.webhook(webhook.id)
+            assert stored is not None
+            for kept in (stored.secret, stored.old_secret):
+                assert kept.startswith("sealed:")
+                assert first not in kept
+                assert second not in kept
+        arrived = len(receiver.tried)
+        async with stage(store, courier=receiver, seal=KeySeal(tmp_path / "two")) as on:
+            await asyncio.sleep(30)
+            service = on.control.telling.webhooks
+            await on.submit()
+            await asyncio.sleep(0.1)
+            (waits,) = await service.deliveries(
+                webhook.id, DeliveryStatus.WAITING, after=None, limit=9
+            )
+            assert "the webhook's secret cannot be read" in waits.last_error
+            assert "webhooks rotate w" in (await service.test(webhook.id, by="ann")).error
+            assert len(receiver.tried) == arrived
+            _, third = await service.rotate(webhook.id, grace_s=1000, by="ann")
+            assert await signed(on, second, third) == [False, True]
+            await asyncio.sleep(30)
+            assert DeliveryStatus.WAITING not in await service.counts(webhook.id)
+
+    run_simulated(scene())
+
+
+def test_a_secret_from_before_there_was_a_seal_goes_on_to_sign(tmp_path: Path) -> None:
+    async def scene() -> None:
+        receiver = Receiver()
+        store = MemoryStore()
+        async with stage(store, courier=receiver) as on:
+            webhook = await hook(on)
+        async with stage(store, courier=receiver, seal=KeySeal(tmp_path / "key")) as on:
+            assert (await on.control.telling.webhooks.test(webhook.id, by="ann")).delivered
+        parcel = receiver.taken[-1]
+        headers = dict(parcel.headers)
+        stamp = int(headers["Crawlfleet-Timestamp"])
+        assert is_signed(headers["Crawlfleet-Signature"], webhook.secret, stamp, parcel.body)
 
     run_simulated(scene())
 

@@ -17,6 +17,7 @@ from crawlfleet.control.leases import demand_lead
 from crawlfleet.control.mailroom import Mailroom, Waiting
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.unfolding import Unfolding
+from crawlfleet.control.webhook_secrets import WebhookSecrets
 from crawlfleet.core import deliveries
 from crawlfleet.core.deliveries import Patience
 from crawlfleet.errors import StoreUnavailable
@@ -26,6 +27,7 @@ from crawlfleet.model.parcel import Sent
 from crawlfleet.model.settings import WebhookSettings
 from crawlfleet.model.webhook import Delivery, DeliveryStatus, Webhook
 from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.sealing import Unsealable
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -51,11 +53,13 @@ class Post:
         system: System,
         settings: WebhookSettings,
         courier: Courier,
+        secrets: WebhookSecrets,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
         self._courier = courier
+        self._secrets = secrets
         self._patience = Patience(
             max_attempts=settings.max_attempts,
             first_s=settings.first_retry_s,
@@ -191,9 +195,12 @@ class Post:
         return await self._settle(delivery, change)
 
     async def _hand_over(self, webhook: Webhook, delivery: Delivery) -> Sent:
+        now = self._system.now()
         try:
-            parcel = deliveries.parcel_of(webhook, delivery, now=self._system.now())
-            return await self._courier.send(parcel)
+            signing = self._secrets.opened(webhook, now)
+            return await self._courier.send(deliveries.parcel_of(signing, delivery, now=now))
+        except Unsealable as error:
+            return Sent(error=str(error))
         except Exception as error:
             # The delivery is durable: what it raises here would end each master that leads.
             log.exception("a courier broke", webhook=webhook.name, delivery=delivery.id)

@@ -261,7 +261,7 @@ class ControlPlane:
         self._broadcast = Broadcast()
         self._gathering = Gathering(store=store, state=state, system=system)
         telling = partial(Telling, store=store, state=state, system=system, settings=settings)
-        self.telling = telling(courier=courier, disk_free=disk_free)
+        self.telling = telling(courier=courier, seal=seal, disk_free=disk_free)
         # Last: what they may raise must not keep the others from hearing.
         hearers = [*sinks, self._gathering, self.workflows.advancing, self.telling]
         self._outbox = Outbox(store=store, state=state, sinks=hearers)

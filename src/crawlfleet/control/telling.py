@@ -7,11 +7,13 @@ from crawlfleet.control.alerts import Alerts
 from crawlfleet.control.post import Post
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.watch import Watch
+from crawlfleet.control.webhook_secrets import WebhookSecrets
 from crawlfleet.control.webhooks import Webhooks
 from crawlfleet.model.event import Event
 from crawlfleet.model.parcel import Parcel, Sent
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.sealing import Seal
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 
@@ -27,16 +29,21 @@ class Telling:
         system: System,
         settings: Settings,
         courier: Courier | None,
+        seal: Seal | None,
         disk_free: Callable[[], float | None],
     ) -> None:
         self._courier = courier or _Nobody()
-        self.webhooks = Webhooks(store=store, state=state, system=system, courier=self._courier)
+        secrets = WebhookSecrets(seal)
+        self.webhooks = Webhooks(
+            store=store, state=state, system=system, courier=self._courier, secrets=secrets
+        )
         self._post = Post(
             store=store,
             state=state,
             system=system,
             settings=settings.webhooks,
             courier=self._courier,
+            secrets=secrets,
         )
         self.alerts = Alerts(store=store, state=state, system=system)
         self._watch = Watch(store=store, state=state, system=system, disk_free=disk_free)

@@ -12,6 +12,7 @@ import msgspec
 from crawlfleet.control.secrets import make_secret
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.control.webhook_secrets import WebhookSecrets
 from crawlfleet.core import deliveries, webhooks
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.change import Change
@@ -27,6 +28,7 @@ from crawlfleet.model.webhook_views import (
     WebhookRequest,
 )
 from crawlfleet.ports.courier import Courier
+from crawlfleet.ports.sealing import Unsealable
 from crawlfleet.ports.store import RefusalKind, Store
 from crawlfleet.ports.system import System
 
@@ -39,12 +41,19 @@ class Webhooks:
     """Looks after those who are told what happens."""
 
     def __init__(
-        self, *, store: Store, state: FleetState, system: System, courier: Courier
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        courier: Courier,
+        secrets: WebhookSecrets,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
         self._courier = courier
+        self._secrets = secrets
 
     async def get(self, webhook_id: str) -> Webhook:
         """The webhook, or `NotFound`."""
@@ -79,17 +88,19 @@ class Webhooks:
         if len(present) >= MOST_WEBHOOKS:
             raise Conflict(f"there are {MOST_WEBHOOKS} webhooks already; remove one first")
         now = self._system.now()
+        id = make_id(WEBHOOK, now, self._system.entropy)
+        secret = make_secret(self._system)
         change = webhooks.new_webhook(
             request,
-            id=make_id(WEBHOOK, now, self._system.entropy),
-            secret=make_secret(self._system),
+            id=id,
+            secret=self._secrets.closed(secret, id),
             now=now,
             cause=f"created by {by}",
         )
         (made,) = change.webhooks
         (refusal,) = await self._state.commit([change])
         if refusal is None:
-            return made, made.secret
+            return made, secret
         if refusal.kind is not RefusalKind.CLAIM or refusal.claim is None:
             raise has_changed(made.id)
         there = await self.get(refusal.claim.holder)
@@ -133,10 +144,11 @@ class Webhooks:
     async def rotate(self, webhook_id: str, *, grace_s: float, by: str) -> tuple[Webhook, str]:
         """Give a webhook a new secret."""
         secret = make_secret(self._system)
+        closed = self._secrets.closed(secret, webhook_id)
 
         def decide(webhook: Webhook, now: float) -> Change:
             return webhooks.rotated_webhook(
-                webhook, secret=secret, grace_s=grace_s, now=now, cause=f"rotated by {by}"
+                webhook, secret=closed, grace_s=grace_s, now=now, cause=f"rotated by {by}"
             )
 
         return await self._make(webhook_id, decide, None), secret
@@ -154,8 +166,13 @@ class Webhooks:
         webhook = await self.get(webhook_id)
         now = self._system.now()
         told = webhooks.event_of("tried", webhook, now, f"tried by {by}")
-        parcel = deliveries.parcel_of(webhook, _trial(webhook, told), now=now)
-        sent = await self._courier.send(parcel)
+        try:
+            signing = self._secrets.opened(webhook, now)
+        except Unsealable as error:
+            sent = Sent(error=str(error))
+        else:
+            parcel = deliveries.parcel_of(signing, _trial(webhook, told), now=now)
+            sent = await self._courier.send(parcel)
         outcome = {"delivered": sent.delivered, "status": sent.status, "error": sent.error[:200]}
         event = msgspec.structs.replace(told, details={**told.details, **outcome})
         await self._state.commit([Change(events=(event,))])

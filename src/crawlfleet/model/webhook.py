@@ -53,7 +53,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     is_full: bool = False
     """Too much waits for it: nothing more is kept for it until it is resumed."""
     secret: str = ""
-    """Deliveries are signed with it: it is kept as it is, and shown only when it is made."""
+    """Deliveries are signed with it: it is stored sealed, and shown only when it is made."""
     old_secret: str = ""
     """The one before, with which they are signed, too, until `old_until`."""
     old_until: float = 0.0
