@@ -78,8 +78,8 @@ class OutputQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class UrlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=5000)]
-    """The address to look up, as a page or a person would write it. Percent-encoded, it still has to
-    fit into a request."""
+    """The address to look up, as a page or a person would write it; percent-encoded, it still has
+    to fit into a request."""
 
 
 async def find(call: Call) -> CrawlPage:
