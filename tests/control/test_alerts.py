@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.control.watch import RECALLED
 from crawlfleet.core import alerts
 from crawlfleet.core.alerts import Observation
 from crawlfleet.core.orders import Verb
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.alert import AlertRule, AlertStatus, Source
 from crawlfleet.model.alert_views import AlertPatch, AlertRequest, SilenceRequest
+from crawlfleet.model.event import Event
 from crawlfleet.model.messages import ReportKind
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.model.webhook import Format
@@ -125,6 +127,42 @@ def test_a_new_master_tells_nobody_twice() -> None:
             async with stage(shared.seat(), name=name, courier=receiver):
                 await asyncio.sleep(60)
         assert told(receiver) == [("alert.firing", "node-lost")]
+        await keeper.close()
+
+    run_simulated(scene())
+
+
+def test_what_happens_while_a_new_master_recalls_counts_once() -> None:
+    class Slow(MemoryStore):
+        async def events(
+            self, *, after: int, limit: int, subject: str | None = None
+        ) -> list[Event]:
+            if limit == RECALLED:
+                await asyncio.sleep(1)
+            return await super().events(after=after, limit=limit, subject=subject)
+
+    async def scene() -> None:
+        receiver = Receiver()
+        shared = SharedMemory(Slow())
+        keeper = shared.seat()
+        await keeper.open()
+        async with stage(shared.seat(), name="one", courier=receiver) as on:
+            await hook(on, kinds=["alert."])
+            request = AlertRequest(
+                name="many", source=Source.EVENTS, event="task.pending", above=2, group_s=0
+            )
+            await on.control.telling.alerts.create(request, by="ann")
+            await asyncio.sleep(5)
+        async with stage(shared.seat(), name="two", courier=receiver) as on:
+            await asyncio.sleep(0.1)
+            await on.submit()
+            await on.submit()
+            await asyncio.sleep(20)
+            assert told(receiver) == []
+            await on.submit()
+            await asyncio.sleep(20)
+            assert told(receiver) == [("alert.firing", "many")]
+            assert receiver.bodies()[0]["event"]["details"]["value"] == 3
         await keeper.close()
 
     run_simulated(scene())

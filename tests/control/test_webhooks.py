@@ -28,6 +28,7 @@ from crawlfleet.ports.store import Committed
 from crawlfleet.testing.simulation.clock import run_simulated
 from crawlfleet.testing.simulation.shared import SharedMemory
 from tests.control.stage import PlayedNode, Stage, stage
+from tests.control.test_masters import two
 
 DONE = (ReportKind.STARTED, ReportKind.SUCCEEDED)
 OK = Sent(delivered=True, status=200)
@@ -701,6 +702,26 @@ def test_a_commit_that_got_no_answer_loses_no_delivery() -> None:
             await on.submit()
             await asyncio.sleep(5)
             assert len(receiver.taken) == 1
+
+    run_simulated(scene())
+
+
+def test_a_master_that_leads_again_knows_what_webhooks_others_made() -> None:
+    async def scene() -> None:
+        receiver = Receiver()
+        async with two(courier=receiver) as on:
+            await on.one.submit()
+            await asyncio.sleep(1)
+            on.depose()
+            await asyncio.sleep(10)
+            assert on.other.control.leads
+            await hook(on.other, kinds=["task.pending"])
+            await asyncio.sleep(3)
+            on.depose()
+            await on.other.submit()
+            await asyncio.sleep(10)
+            assert on.one.control.leads
+            assert receiver.kinds() == ["task.pending"]
 
     run_simulated(scene())
 

@@ -109,6 +109,20 @@ def test_a_sign_in_is_used_and_a_wrong_one_told() -> None:
     assert len(box.letters) == 1
 
 
+def test_settings_that_cannot_be_said_to_a_server_are_a_failure_that_does_not_tell_them() -> None:
+    options = {
+        "authenticator": lambda *_: AuthResult(success=True),
+        "auth_require_tls": False,
+        "auth_required": True,
+    }
+    signed = send(Letterbox(), {"user": "ann", "password": "schlüssel"}, options=options)
+    astray = send(Letterbox(), {"host": "mail..example"})
+    for sent in (signed, astray):
+        assert (sent.delivered, sent.is_final) == (False, False)
+        assert "mail.password" in sent.error
+        assert "ü" not in sent.error
+
+
 def test_a_server_without_tls_is_not_given_a_letter_that_wants_it() -> None:
     box = Letterbox()
     sent = send(box, {"security": "starttls"})

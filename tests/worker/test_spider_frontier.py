@@ -46,8 +46,8 @@ def told(*answers: Any, life: int = 1, waiting: int = 0) -> Answer:
     return lambda _: {"life": life, "counts": {"waiting": waiting}, "answers": [*answers]}
 
 
-def forgotten(life: int) -> Answer:
-    return lambda _: {"life": life, "counts": {"waiting": 0}, "answers": None}
+def forgotten(life: int, step: int = 0) -> Answer:
+    return lambda _: {"life": life, "counts": {"waiting": 0}, "step": step, "answers": None}
 
 
 def lease(token: int, *ids: int) -> list[Any]:
@@ -84,7 +84,7 @@ def test_a_step_that_is_refused_is_made_without_what_is_not_ours_any_more() -> N
     pages = [page for page, _ in frontier.lease(5, 10)]
     for page in pages:
         page.lines.append(frontier.items.line(["id"], f'{{"id": {page.id}}}'))
-    frontier.commit(pages)
+    assert frontier.commit(pages) == pages[:1]
     assert [each["host"] for each in master.asked[-1]["asks"][0]["commit"]["hosts"]] == [other]
     last = master.segments[-1]
     assert (last["first"], last["counted"]) == (2, 0), "the segment before is taken back"
@@ -104,10 +104,42 @@ def test_a_master_that_was_away_is_told_who_has_what() -> None:
     assert (again["life"], again["asks"][0]["commit"]["hosts"][0]["token"]) == (4, 8)
 
 
+def test_a_step_whose_answer_was_lost_with_the_master_is_settled() -> None:
+    master = Master(
+        told(lease(7, 1, 2)),
+        forgotten(4, step=1),
+        told({HOST: 8}, life=4),
+        told([], life=4),
+        told([], life=4),
+    )
+    (first, _), (second, _) = master.frontier.lease(5, 10)
+    assert master.frontier.commit([first]) == []
+    assert master.asked[2]["asks"][0]["hosts"] == {HOST: [2]}, "what is done is not to be had again"
+    assert master.frontier.commit([second]) == []
+    (host,) = master.asked[-1]["asks"][0]["commit"]["hosts"]
+    assert (host["token"], host["release"]) == (8, True)
+
+
+def test_a_step_that_was_made_is_settled_though_its_host_is_lost() -> None:
+    master = Master(
+        told(lease(7, 1, 2)),
+        forgotten(4, step=1),
+        told({}, life=4),
+        told([], life=4),
+        told(lease(9, 2), life=4),
+    )
+    (first, _), (second, _) = master.frontier.lease(5, 10)
+    assert master.frontier.commit([first]) == []
+    assert master.frontier.commit([second]) == [second]
+    ((again, _),) = master.frontier.lease(5, 10)
+    assert again.id == second.id
+    assert master.asked[-1]["asks"][0]["held"] == {}
+
+
 def test_what_the_master_gave_to_others_meanwhile_is_left_to_them() -> None:
     master = Master(told(lease(7, 1)), forgotten(4), told({}, life=4), told([HOST], life=4))
     ((page, _),) = master.frontier.lease(5, 10)
-    master.frontier.commit([page])
+    assert master.frontier.commit([page]) == [page]
     assert master.asked[3]["asks"][0]["commit"]["hosts"][0]["token"] == 0
     assert master.frontier.items.count == 0
 

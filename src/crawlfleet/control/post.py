@@ -101,6 +101,7 @@ class Post:
                             await self._wake.wait()
         finally:
             self._loaded.clear()
+            self._unfolding.webhooks = None
 
     async def _ready(self) -> Mailroom:
         await self._loaded.wait()

@@ -59,12 +59,13 @@ class Unfolding:
     async def publish(self, events: Sequence[Event]) -> None:
         """Unfold these events. Raises `LeadershipLost` or `StoreUnavailable`: then they have to
         come again."""
+        mailroom = await self._ready()
+        # Not before: while this master did not lead, others may have changed them.
         known = self.webhooks
         if known is None or any(event.kind.startswith(OF_WEBHOOKS) for event in events):
             known = await self.look()
         if not known:
             return
-        mailroom = await self._ready()
         if again := [event.subject for event in events if event.kind == RESENT]:
             await self._put_waiting(again, mailroom)
         heard = [each for each in known.values() if each.is_heard]

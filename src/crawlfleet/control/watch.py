@@ -60,9 +60,12 @@ class Watch:
         self._heard = 0
         """The number of the last event that is in the windows."""
         self._wake = asyncio.Event()
+        self._recalled = asyncio.Event()
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Take notice. Raises `StoreUnavailable`: then they have to come again."""
+        # What is recalled is not to be counted twice.
+        await self._recalled.wait()
         for event in events:
             if event.seq <= self._heard:
                 continue
@@ -77,7 +80,14 @@ class Watch:
     async def run(self) -> None:
         """Look at the rules whenever something may have changed, until the lead is lost."""
         self._stale = True
-        await self._recall()
+        try:
+            await self._recall()
+            self._recalled.set()
+            await self._look_on()
+        finally:
+            self._recalled.clear()
+
+    async def _look_on(self) -> None:
         while True:
             self._wake.clear()
             try:

@@ -263,7 +263,7 @@ class Engine:
             self._seeds += [link for link in found if isinstance(link, Link)]
 
     async def _visit_host(self, host: VisitedHost) -> None:
-        queue, rules, clock = host.queue, host.site.rules, host.clock
+        queue, clock = host.queue, host.clock
         try:
             while queue and host.ready:
                 if self._admittance.is_due(host.site, self._now()):
@@ -274,6 +274,8 @@ class Engine:
                     host.wanted = True
                     self._ask_soon()
                 waiting = queue.popleft()
+                # Each time: another part of the host may have fetched them anew.
+                rules = host.site.rules
                 if not rules.allows(waiting.url):
                     self._record(host, disallowed(waiting, rules.reason, self._now()))
                     continue

@@ -46,6 +46,12 @@ class MailCourier:
             return _failed(f"the mail server refuses {who} ({code})", code)
         except (smtplib.SMTPException, ssl.SSLError, OSError) as error:
             return _failed(f"the mail server cannot be used: {error}")
+        except ValueError:
+            # Its text may hold a piece of the password.
+            return _failed(
+                "the mail server cannot be used: are `mail.host`, `mail.user` and "
+                "`mail.password` plain ASCII?"
+            )
         return Sent(delivered=True, elapsed_s=loop.time() - begun)
 
     async def close(self) -> None:

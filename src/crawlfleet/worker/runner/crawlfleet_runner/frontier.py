@@ -99,24 +99,25 @@ class Frontier:
                     found.append((pages[id], text))
         return found
 
-    def commit(self, pages: Sequence[Page], loose: Sequence[bytes] = ()) -> None:
+    def commit(self, pages: Sequence[Page], loose: Sequence[bytes] = ()) -> list[Page]:
         """These are done: what they led to waits, and their items count, all in one step. What is
-        not this execution's any more is left to whoever has it."""
+        not this execution's any more is left to whoever has it; those pages are given back."""
+        given = pages
         while pages := [page for page in pages if page.id in self._held.get(page.host, {})]:
             self.items.stage([*loose, *(line for page in pages for line in page.lines)])
             (refused,) = self._talk(partial(self._steps, tuple(pages), self._next("step")))
             if not refused:
                 self.items.count_staged()
-                for page in pages:
-                    del self._held[page.host][page.id]
-                self._held = {host: held for host, held in self._held.items() if held}
-                return
+                self._settle((page.host, page.id) for page in pages)
+                counted = {*pages}
+                return [page for page in given if page not in counted]
             for host in refused:
                 self._held.pop(host, None)
                 self._tokens.pop(host, None)
         if loose:
             self.items.stage(loose)
             self.items.count_staged()
+        return [*given]
 
     def close(self) -> None:
         """Let others have what was leased and not done."""
@@ -145,6 +146,11 @@ class Frontier:
         commit = {"hosts": commits, "receipts": self.items.receipts()}
         return [{"ask": "step", "worker": WORKER, "number": number, "commit": commit}]
 
+    def _settle(self, done: Iterable[tuple[str, int]]) -> None:
+        for host, id in done:
+            self._held.get(host, {}).pop(id, None)
+        self._held = {host: held for host, held in self._held.items() if held}
+
     def _next(self, kind: str) -> int:
         self._numbers[kind] += 1
         return self._numbers[kind]
@@ -152,11 +158,17 @@ class Frontier:
     def _talk(self, asks: Callable[[], list[dict[str, Any]]]) -> Any:
         """The answers; after the master forgot who has what, once that was said again."""
         while True:
-            told = self._ask({"asks": asks(), "life": self._life if self._held else 0})
+            asked = asks()
+            told = self._ask({"asks": asked, "life": self._life if self._held else 0})
             if told["answers"] is not None:
                 self._life = told["life"]
                 self.waiting = told["counts"]["waiting"]
                 return told["answers"]
+            for ask in asked:
+                # What was committed just before the master went is not to be had again.
+                if ask["ask"] == "step" and ask["number"] <= told["step"]:
+                    parts = ask["commit"]["hosts"]
+                    self._settle((each["host"], it[0]) for each in parts for it in each["visits"])
             hosts = {host: [*pages] for host, pages in self._held.items() if pages}
             reclaim = {"ask": "reclaim", "worker": WORKER, "hosts": hosts}
             again = self._ask({"asks": [reclaim], "life": told["life"]})

@@ -80,12 +80,12 @@ class Scheduler:
         if key in self._known:
             self._crawler.stats.inc_value("dupefilter/filtered")
             return False
+        self._known.add(key)
         try:
             text = json.dumps(pack(request.to_dict(spider=self._spider)))
         except ValueError as error:
             self._stay(request, error)
             return True
-        self._known.add(key)
         links = self._seeds if parent is None else parent.links
         links[key] = [key, text, host_of(request.url), max(-128, min(request.priority, 127))]
         self._crawler.stats.inc_value("scheduler/enqueued")
@@ -104,6 +104,9 @@ class Scheduler:
         if not self._ready:
             return None
         page, request = self._ready.popleft()
+        if (before := self._making.get(page.id)) is not None:
+            # Lost while it was made: what it led to so far is found anew.
+            self._known -= before.links.keys()
         self._making[page.id] = page
         self._crawler.stats.inc_value("scheduler/dequeued")
         return request
@@ -154,7 +157,9 @@ class Scheduler:
             self.frontier.add(seeds)
         if self._done or self._loose:
             (done, self._done), (loose, self._loose) = (self._done, []), (self._loose, [])
-            self.frontier.commit(done, loose)
+            for page in self.frontier.commit(done, loose):
+                # Whoever makes it once more, perhaps this process, is to find them anew.
+                self._known -= page.links.keys()
             self._committed_at = time.monotonic()
 
     def _hook(self) -> None:
