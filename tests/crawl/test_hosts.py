@@ -67,3 +67,11 @@ def test_host_without_work_is_kept_for_a_while() -> None:
     visited.visitors = 0
     assert not visited.is_over(NOW + 11)
     assert visited.is_over(NOW + 14)
+
+
+def test_who_waits_for_a_turn_has_it_although_the_host_was_given_back() -> None:
+    sites = Sites(Politeness(delay_s=0.0), began=NOW)
+    left = HostLease(host="http://a.example", token=1, state=HostState(), urls=[])
+    host = VisitedHost(left, sites.enter(left), portion=8)
+    sites.leave(host)
+    assert host.clock.grant(NOW + 60)

@@ -58,9 +58,10 @@ class Site:
         self.clock.concurrency = sum(self.visited.values())
 
     def part(self, part: str) -> None:
-        """One less."""
+        """One less. Its visitors may still wait for their turn, also those of the last one."""
         del self.visited[part]
-        self.clock.concurrency = sum(self.visited.values())
+        if self.visited:
+            self.clock.concurrency = sum(self.visited.values())
 
 
 class Sites:
