@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from crawlfleet.core.graph.engine import Course, Decision
+from crawlfleet.core.graph.evaluation import Scope
+from crawlfleet.core.graph.plan import PlannedStep
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound
 from crawlfleet.model.messages import ReportKind
@@ -407,5 +410,84 @@ def test_what_is_wrong_with_a_document_or_its_parameters_is_told() -> None:
             await on.control.projects.move("default", ProjectStatus.CLOSED, by="people")
             with pytest.raises(Conflict, match="is closed"):
                 await on.control.workflows.start(workflow.id, {}, by="people")
+
+    run_simulated(scene())
+
+
+@pytest.mark.parametrize(
+    ("sent", "condition", "reason"),
+    [
+        (b"1e999", "steps.a.result == 1", "b: the result of a cannot be read: Number out of range"),
+        (b"9" * 5_000, "steps.a.result == 1", "b: the result of a cannot be read: Integer value"),
+        (b"9" * 400, "steps.a.result + 1 > 0", "b: when: comes to a number that is too large"),
+    ],
+)
+def test_a_result_that_cannot_be_computed_with_fails_the_step(
+    sent: bytes, condition: str, reason: str
+) -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            steps = {"a": WORK, "b": {**WORK, "depends_on": ["a"], "when": condition}}
+            run = await start(on, {"name": "two", "steps": steps})
+            node = await on.node(slots=9)
+            await asyncio.sleep(0.1)
+            for assignment in await node.take_all():
+                await node.report(assignment, *DONE, data=sent)
+            await work(node)
+            ended = await on.control.workflows.run(run.id)
+            assert ended.status is RunStatus.FAILED
+            assert ended.error.startswith(reason)
+
+    run_simulated(scene())
+
+
+@pytest.mark.parametrize("error", [OverflowError("int too large"), RecursionError("too deep")])
+def test_values_that_nobody_foresaw_fail_their_step_alone(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = Course.decide
+
+    def failing(course: Course, step: PlannedStep, scope: Scope) -> Decision:
+        if step.name == "b":
+            raise error
+        return decide(course, step, scope)
+
+    monkeypatch.setattr(Course, "decide", failing)
+
+    async def scene() -> None:
+        async with stage() as on:
+            steps = {"a": WORK, "b": {**WORK, "depends_on": ["a"]}, "c": WORK}
+            run = await start(on, {"name": "three", "steps": steps})
+            await work(await on.node(slots=9))
+            assert await states(on, run) == {"a": "completed", "b": "failed", "c": "completed"}
+            ended = await on.control.workflows.run(run.id)
+            assert f"{type(error).__name__}: {error}" in ended.error
+
+    run_simulated(scene())
+
+
+def test_a_defect_in_one_run_leaves_the_others_and_the_master_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ready = Course.ready
+
+    def failing(course: Course, most: int) -> list[PlannedStep]:
+        if course.plan.document.name == "broken":
+            raise LookupError("nobody foresaw this")
+        return ready(course, most)
+
+    async def scene() -> None:
+        async with stage() as on:
+            monkeypatch.setattr(Course, "ready", failing)
+            broken = await start(on, {"name": "broken", "steps": {"a": WORK}})
+            sound = await start(on, {"name": "sound", "steps": {"a": WORK}})
+            node = await on.node(slots=9)
+            await work(node)
+            assert (await on.control.workflows.run(sound.id)).status is RunStatus.COMPLETED
+            assert (await on.control.workflows.run(broken.id)).status is RunStatus.RUNNING
+            monkeypatch.setattr(Course, "ready", ready)
+            await on.control.workflows.advancing.advance(broken.id)
+            await work(node)
+            assert (await on.control.workflows.run(broken.id)).status is RunStatus.COMPLETED
 
     run_simulated(scene())

@@ -4,6 +4,7 @@ import os
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -157,6 +158,41 @@ def test_what_is_wrong_with_the_values_is_said(text: str, complaint: str) -> Non
     with pytest.raises(BadExpression) as caught:
         evaluate(parse(text), scope())
     assert caught.value.message.startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "item.long + 1",
+        "item.long / 3",
+        "-item.long",
+        "sum([item.long, 0.5])",
+        "range(-item.long)",
+        "chunk([1], item.long)",
+        "[1][item.long]",
+        f"number('{'9' * 1_900}')",
+        "number('nan')",
+    ],
+)
+def test_numbers_without_end_are_refused_like_any_other_value(text: str) -> None:
+    values = Scope(roots={"item": {"long": int("9" * 400)}})
+    with pytest.raises(BadExpression, match="number that is too large"):
+        evaluate(parse(text), values)
+
+
+def test_values_nested_as_deep_as_json_may_be_are_compared() -> None:
+    one, other = (msgspec.json.decode(b"[" * 400 + b"]" * 400) for _ in range(2))
+    values = Scope(roots={"item": {"one": one, "other": other}})
+    assert evaluate(parse("item.one == item.other"), values) is True
+    assert evaluate(parse("item.one == [item.other]"), values) is False
+    assert evaluate(parse("item == item"), values) is True
+
+
+def test_only_a_few_fields_of_a_large_object_are_named() -> None:
+    values = Scope(roots={"item": {f"{at}" * 100: at for at in range(9)}})
+    with pytest.raises(BadExpression, match="finds no field 'x'") as caught:
+        evaluate(parse("item.x"), values)
+    assert len(caught.value.remedy) < 600
 
 
 NUMBERS = st.integers(-50, 50)
