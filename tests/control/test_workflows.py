@@ -403,6 +403,10 @@ def test_what_is_wrong_with_a_document_or_its_parameters_is_told() -> None:
             workflow, _ = await save(msgspec.json.encode(SHOP), by="people")
             with pytest.raises(InvalidRequest, match=r"parameters\.start: is a number"):
                 await on.control.workflows.start(workflow.id, {"start": 3}, by="people")
+            with pytest.raises(InvalidRequest, match="parameters: have 1000012 bytes"):
+                await on.control.workflows.start(
+                    workflow.id, {"start": "x" * 1_000_000}, by="people"
+                )
             with pytest.raises(NotFound):
                 await on.control.workflows.start("flow-none", {}, by="people")
             project = await on.store.project("default")

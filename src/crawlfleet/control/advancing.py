@@ -198,7 +198,8 @@ class Advancing:
                 await self._decide(live, step)
                 if live.weight >= ENOUGH:
                     await self._write(live)
-            await asyncio.sleep(0)
+                # A step may be a good deal of work: others have their turn after each.
+                await asyncio.sleep(0)
 
     async def _decide(self, live: LiveRun, step: PlannedStep) -> None:
         try:

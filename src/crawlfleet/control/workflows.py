@@ -10,10 +10,11 @@ import msgspec
 
 from crawlfleet.control.advancing import Advancing
 from crawlfleet.control.orders import Orders
-from crawlfleet.control.plans import MANY_STEPS, Plans
+from crawlfleet.control.plans import LARGE_BYTES, Plans
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.core.admission import MAX_PARAMETERS_BYTES, AdmissionRules
 from crawlfleet.core.graph import document as documents
 from crawlfleet.core.graph import runs, validation
 from crawlfleet.core.graph.plan import Plan
@@ -69,12 +70,9 @@ class Workflows:
 
     async def check(self, raw: bytes) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
         """The document of a JSON text, and all that is wrong with it; nothing is made."""
-        read, problems = documents.read(raw)
-        if read is None:
-            return None, problems
-        if len(read.steps) < MANY_STEPS:
-            return read, validation.problems_of(read, self._rules)
-        return read, await asyncio.to_thread(validation.problems_of, read, self._rules)
+        if len(raw) < LARGE_BYTES:
+            return _checked(raw, self._rules)
+        return await asyncio.to_thread(_checked, raw, self._rules)
 
     async def save(
         self, raw: bytes, *, by: str, project_id: str | None = None
@@ -175,6 +173,7 @@ class Workflows:
         if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
             raise Conflict(closed)
         raw = msgspec.Raw(msgspec.json.encode(parameters, order="sorted"))
+        accept(_too_large(bytes(raw)))
         now = self._system.now()
         change = runs.new_run(
             workflow,
@@ -300,6 +299,13 @@ class Workflows:
         )
 
 
+def _checked(
+    raw: bytes, rules: AdmissionRules
+) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
+    read, problems = documents.read(raw)
+    return read, problems if read is None else validation.problems_of(read, rules)
+
+
 def _owned(document: WorkflowDocument, own: str, says_so: bool) -> WorkflowDocument:
     """The document in the caller's own project, unless it names another."""
     if document.project_id == own:
@@ -320,6 +326,19 @@ def _owned(document: WorkflowDocument, own: str, says_so: bool) -> WorkflowDocum
 
 def _field(step: str, problem: FieldProblem) -> str:
     return problem.field if problem.field == "project_id" else f"steps.{step}.{problem.field}"
+
+
+def _too_large(parameters: bytes) -> list[FieldProblem]:
+    if len(parameters) <= MAX_PARAMETERS_BYTES:
+        return []
+    return [
+        FieldProblem(
+            field="parameters",
+            value=len(parameters),
+            message=f"have {len(parameters)} bytes",
+            remedy=f"use at most {MAX_PARAMETERS_BYTES}; put large data where tasks can fetch it",
+        )
+    ]
 
 
 def _unknown(chosen: tuple[str, ...], plan: Plan) -> list[FieldProblem]:

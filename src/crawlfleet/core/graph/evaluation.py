@@ -24,12 +24,16 @@ from crawlfleet.core.graph.functions import (
 from crawlfleet.core.graph.syntax import BadExpression, Node
 from crawlfleet.model.workflow import Kind
 
-MOST_WORK: Final = 2_000_000
+MOST_WORK: Final = 200_000
 """For all expressions of one step together."""
 
 
 class Missing(BadExpression):
     """A field or an element that is not there."""
+
+
+class TooMuchWork(BadExpression):
+    """An expression that was given up: what it comes to is not known."""
 
 
 class StepValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +59,7 @@ class Scope(msgspec.Struct, kw_only=True):
         """Count some work; raises `BadExpression` when it was enough."""
         self.left -= work
         if self.left < 0:
-            raise BadExpression("is too much work", "use shorter lists, or do it in a task")
+            raise TooMuchWork("is too much work", "use shorter lists, or do it in a task")
 
 
 def evaluate(node: Node, scope: Scope) -> Any:
