@@ -15,6 +15,7 @@ from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound
 from crawlfleet.model.messages import ReportKind
 from crawlfleet.model.project import ProjectStatus
+from crawlfleet.model.quota_views import QuotaPatch
 from crawlfleet.model.task import ErrorClass, Task, TaskStatus
 from crawlfleet.model.workflow import Run, RunStatus
 from crawlfleet.ports.store import TaskFilter
@@ -493,5 +494,53 @@ def test_a_defect_in_one_run_leaves_the_others_and_the_master_at_work(
             await on.control.workflows.advancing.advance(broken.id)
             await work(node)
             assert (await on.control.workflows.run(broken.id)).status is RunStatus.COMPLETED
+
+    run_simulated(scene())
+
+
+def test_a_full_quota_fails_a_step_whole_and_counts_what_begins_beside_it() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            patch = QuotaPatch(waiting=10)
+            await on.control.projects.set_quotas("default", patch, by="people")
+            steps = {
+                "large": {**WORK, "for_each": "range(11)"},
+                "first": {**WORK, "for_each": "range(6)"},
+                "second": {**WORK, "for_each": "range(6)"},
+                "third": {**WORK, "for_each": "range(4)"},
+            }
+            run = await start(on, {"name": "many", "steps": steps})
+            await asyncio.sleep(0.1)
+            assert await states(on, run) == {
+                "large": "failed",
+                "first": "running",
+                "second": "failed",
+                "third": "running",
+            }
+            quotas = on.control.tasks.quotas
+            assert quotas.use("default").waiting == len(await tasks_of(on, run)) == 10
+            _, rows = await on.control.workflows.standing(run)
+            assert rows[0].reason.startswith("[10]: the project 'default' is at its quota waiting")
+            assert rows[2].reason.startswith("[4]: ")
+            node = await on.node(slots=10)
+            await work(node)
+            assert quotas.use("default").waiting == 0
+            again = await on.control.workflows.rerun(run.id, ("second",), by="people")
+            await work(node)
+            assert (await states(on, again))["second"] == "completed"
+
+    run_simulated(scene())
+
+
+def test_what_was_written_on_the_way_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlfleet.control.advancing.ENOUGH", 1)
+
+    async def scene() -> None:
+        async with stage() as on:
+            patch = QuotaPatch(waiting=3)
+            await on.control.projects.set_quotas("default", patch, by="people")
+            run = await start(on, {"name": "three", "steps": {"a": WORK, "b": WORK, "c": WORK}})
+            await asyncio.sleep(0.1)
+            assert {*(await states(on, run)).values()} == {"running"}
 
     run_simulated(scene())

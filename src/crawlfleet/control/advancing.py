@@ -17,6 +17,7 @@ from crawlfleet.control.leases import demand_lead
 from crawlfleet.control.live_run import LiveRun
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.plans import Plans
+from crawlfleet.control.quotas import Intake
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.graph.engine import Begin, Decision
@@ -144,9 +145,11 @@ class Advancing:
             if live.run.status is RunStatus.CANCELLING:
                 await self._stop(live)
         await self._settle(live, over)
-        if live.run.status is RunStatus.RUNNING:
-            await self._go_on(live)
-        await self._finish(live)
+        # What was drafted counts for the quotas until it is in the copy.
+        with self._tasks.quotas.intake() as intake:
+            if live.run.status is RunStatus.RUNNING:
+                await self._go_on(live, intake)
+            await self._finish(live)
 
     async def _load(self, run_id: str) -> LiveRun | None:
         run = await self._store.workflow_run(run_id)
@@ -191,24 +194,27 @@ class Advancing:
                     reasons.append(f"{id}: {said}" if live.rows[place].count > 1 else said)
             live.settle(place, reasons, now)
 
-    async def _go_on(self, live: LiveRun) -> None:
+    async def _go_on(self, live: LiveRun, intake: Intake) -> None:
         """Decide on all steps that nothing holds up any more, and begin them."""
         while steps := live.course.ready(STEPS_AT_ONCE):
             for step in steps:
-                await self._decide(live, step)
+                await self._decide(live, step, intake)
                 if live.weight >= ENOUGH:
                     await self._write(live)
+                    intake.release()
                 # A step may be a good deal of work: others have their turn after each.
                 await asyncio.sleep(0)
 
-    async def _decide(self, live: LiveRun, step: PlannedStep) -> None:
+    async def _decide(self, live: LiveRun, step: PlannedStep, intake: Intake) -> None:
+        accepted = len(intake.accepted)
         try:
-            made = await self._judged(live, step)
+            made = await self._judged(live, step, intake)
         except _OF_VALUES as error:
             log.exception("a step failed by its values", run_id=live.run.id, step=step.name)
             made = f"its values cannot be computed with: {type(error).__name__}: {error}"
         now = self._system.now()
         if isinstance(made, str):
+            intake.release(accepted)
             live.course.settle(step.place, StepStatus.FAILED)
             live.end_unbegun(step, StepStatus.FAILED, made, now)
         elif isinstance(made[0].verdict, Begin):
@@ -217,7 +223,7 @@ class Advancing:
             live.end_unbegun(step, made[0].status, made[0].verdict.reason, now)
 
     async def _judged(
-        self, live: LiveRun, step: PlannedStep
+        self, live: LiveRun, step: PlannedStep, intake: Intake
     ) -> tuple[Decision, list[Change]] | str:
         """What becomes of a step, with what makes its tasks; or why it fails."""
         scope = Scope() if live.course.unmet(step) else await live.scope(step, self._store)
@@ -226,10 +232,12 @@ class Advancing:
         decision = live.course.decide(step, scope)
         if not isinstance(decision.verdict, Begin):
             return decision, []
-        drafts = await self._drafts(live, decision)
+        drafts = await self._drafts(live, decision, intake)
         return drafts if isinstance(drafts, str) else (decision, drafts)
 
-    async def _drafts(self, live: LiveRun, decision: Decision) -> list[Change] | str:
+    async def _drafts(
+        self, live: LiveRun, decision: Decision, intake: Intake
+    ) -> list[Change] | str:
         """The changes that make the tasks of a step; or why one is not accepted."""
         assert isinstance(decision.verdict, Begin)
         step, run = decision.step, live.run
@@ -245,6 +253,7 @@ class Advancing:
                 by=f"the run {run.id} of {run.name}",
                 id=task_id(ref, run.created_at),
                 step=ref,
+                intake=intake,
             )
             if isinstance(draft, str):
                 return draft if len(decision.verdict.parameters) == 1 else f"[{index}]: {draft}"

@@ -131,11 +131,18 @@ class Tasks:
         return [outcome or Submission() for outcome in outcomes]
 
     async def draft(
-        self, request: TaskRequest, *, by: str, id: str | None = None, step: StepRef | None = None
+        self,
+        request: TaskRequest,
+        *,
+        by: str,
+        id: str | None = None,
+        step: StepRef | None = None,
+        intake: Intake | None = None,
     ) -> Change | str:
         """The change that makes a task, to be committed with something else; or why not.
 
-        With an `id` if that follows from what the task is for, such as the step of a run.
+        With an `id` if that follows from what the task is for, such as the step of a run; with an
+        `intake` it counts for the drafts after it, until that is released.
         """
         pins, secrets = await self._pins([request]), await self._secrets([request])
         if problems := self._all_problems(request, pins, secrets):
@@ -143,7 +150,8 @@ class Tasks:
         if closed := self._closed(request):
             return closed
         change = self._admitted(request, by, pins, id, step)
-        return self.quotas.draft_refusal(change.tasks) or change
+        refusal = self.quotas.draft_refusal if intake is None else intake.refusal
+        return refusal(change.tasks) or change
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
         """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
