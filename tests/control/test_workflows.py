@@ -544,3 +544,53 @@ def test_what_was_written_on_the_way_is_not_counted_twice(monkeypatch: pytest.Mo
             assert {*(await states(on, run)).values()} == {"running"}
 
     run_simulated(scene())
+
+
+def test_a_check_looks_at_places_code_and_secrets_and_makes_nothing() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            steps = {
+                "a": WORK,
+                "b": {**WORK, "cluster_id": "no"},
+                "c": {**WORK, "bundle": "shop:1"},
+                "d": {**WORK, "secrets": ["PASSWORD"]},
+            }
+            raw = msgspec.json.encode({"name": "x", "project_id": "new", "steps": steps})
+            _, problems = await on.control.workflows.check(raw)
+            assert [each.field for each in problems] == [
+                "steps.b.cluster_id",
+                "steps.c.bundle",
+                "steps.d.secrets[0]",
+            ]
+            with pytest.raises(InvalidRequest):
+                await on.control.workflows.save(raw, by="people")
+            fine = msgspec.json.encode({"name": "x", "project_id": "new", "steps": {"a": WORK}})
+            assert (await on.control.workflows.check(fine))[1] == []
+            assert await on.store.project("new") is None
+            await on.control.workflows.save(fine, by="people")
+            assert await on.store.project("new") is not None
+
+    run_simulated(scene())
+
+
+def test_a_document_is_of_the_callers_project_unless_it_names_another() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            check = on.control.workflows.check
+            # A parameter of a task may have the name as well: that names no project.
+            work = {**WORK, "parameters": {"project_id": "other"}}
+            plain = {"name": "x", "steps": {"a": work}}
+            read, problems = await check(msgspec.json.encode(plain), project_id="shop")
+            assert problems == []
+            assert read is not None
+            assert read.project_id == "shop"
+            # Also when it is the default, and however it is spelt.
+            named = b'{"name": "x", "steps": {"a": {"task_type": "work"}}, "%s": "default"}'
+            for spelt in (b"project_id", b"project\\u005fid"):
+                read, (problem,) = await check(named % spelt, project_id="shop")
+                assert read is None
+                assert (problem.field, problem.value) == ("project_id", "default")
+                read, problems = await check(named % spelt, project_id="default")
+                assert problems == []
+
+    run_simulated(scene())

@@ -200,3 +200,10 @@ def test_a_document_may_hold_so_many_expressions_and_so_deep_values(
     (problem,) = problems({"a": {**work, "parameters": {"x": deep}}})
     assert problem.field == "steps.a.parameters"
     assert problem.message.startswith("has more than 100 lists")
+
+
+def test_a_document_deeper_than_anybody_reads_is_a_problem() -> None:
+    deep = b"[" * 5_000 + b"]" * 5_000
+    read, (problem,) = document.read(b'{"name": "x", "steps": {"a": %s}}' % deep)
+    assert read is None
+    assert problem.message == "has too many lists and objects within each other"

@@ -163,13 +163,8 @@ class Tasks:
             )
         await self._ensure_projects({request.project_id}, by=by)
 
-    async def place_problems(
-        self, requests: Sequence[TaskRequest], *, by: str
-    ) -> list[FieldProblem | None]:
-        """What is wrong with where each of these would be done, or with its code.
-
-        Their project is made if nothing is.
-        """
+    async def place_problems(self, requests: Sequence[TaskRequest]) -> list[FieldProblem | None]:
+        """What is wrong with where each of these would be done, with its code or its secrets."""
         await self._know_places(requests)
         pins, secrets = await self._pins(requests), await self._secrets(requests)
         found = []
@@ -181,9 +176,11 @@ class Tasks:
                 *vault.declared_problems(request.secrets, request.project_id, of_project),
             ]
             found.append(next(iter(problems), None))
-        if not any(found):
-            await self._ensure_projects({each.project_id for each in requests}, by=by)
         return found
+
+    async def ensure_project(self, project_id: str, *, by: str) -> None:
+        """Make a project that tasks name, unless there is one."""
+        await self._ensure_projects({project_id}, by=by)
 
     def closed(self, request: TaskRequest) -> str:
         """Why the project or the cluster takes no new tasks; nothing when both do."""

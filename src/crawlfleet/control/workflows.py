@@ -20,7 +20,7 @@ from crawlfleet.core.graph import runs, validation
 from crawlfleet.core.graph.plan import Plan
 from crawlfleet.core.graph.requests import request_of
 from crawlfleet.core.orders import Order, Verb
-from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import RUN, WORKFLOW, make_id
 from crawlfleet.model.requests import TaskRequest
@@ -68,11 +68,26 @@ class Workflows:
         )
         """Lets the runs go on, for as long as this master leads."""
 
-    async def check(self, raw: bytes) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
-        """The document of a JSON text, and all that is wrong with it; nothing is made."""
+    async def check(
+        self, raw: bytes, *, project_id: str | None = None
+    ) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
+        """The document of a JSON text, and all that is wrong with it; nothing is made.
+
+        With `project_id` the document has to be of that project, which is the default for it.
+        """
         if len(raw) < LARGE_BYTES:
-            return _checked(raw, self._rules)
-        return await asyncio.to_thread(_checked, raw, self._rules)
+            read, problems = _checked(raw, self._rules, project_id)
+        else:
+            read, problems = await asyncio.to_thread(_checked, raw, self._rules, project_id)
+        if read is None or problems:
+            return read, problems
+        wanted = _wanted(read)
+        found = await self._tasks.place_problems([*wanted.values()])
+        return read, [
+            msgspec.structs.replace(problem, field=_field(name, problem))
+            for name, problem in zip(wanted, found, strict=True)
+            if problem is not None
+        ]
 
     async def save(
         self, raw: bytes, *, by: str, project_id: str | None = None
@@ -99,25 +114,11 @@ class Workflows:
         raise has_changed(document.name)
 
     async def _accepted(self, raw: bytes, by: str, own: str | None) -> WorkflowDocument:
-        document, problems = await self.check(raw)
-        if own is not None and document is not None:
-            document = _owned(document, own, b'"project_id"' in raw)
+        document, problems = await self.check(raw, project_id=own)
         accept(problems)
         assert document is not None, "that would be a problem"
-        wanted: dict[tuple[Any, ...], tuple[str, TaskRequest]] = {}
-        for name, step in document.steps.items():
-            request = request_of(document, step, EMPTY_OBJECT)
-            wanted.setdefault(
-                (request.cluster_id, request.bundle, request.task_type), (name, request)
-            )
-        requests = [request for _, request in wanted.values()]
-        found = await self._tasks.place_problems(requests, by=by)
-        accept(
-            msgspec.structs.replace(problem, field=_field(name, problem))
-            for (name, _), problem in zip(wanted.values(), found, strict=True)
-            if problem is not None
-        )
-        for request in requests:
+        await self._tasks.ensure_project(document.project_id, by=by)
+        for request in _wanted(document).values():
             if closed := self._tasks.closed(request):
                 raise Conflict(closed)
         return document
@@ -299,29 +300,24 @@ class Workflows:
         )
 
 
+def _wanted(document: WorkflowDocument) -> dict[str, TaskRequest]:
+    """What the steps ask for, by the first that asks for it."""
+    seen: set[tuple[Any, ...]] = set()
+    wanted: dict[str, TaskRequest] = {}
+    for name, step in document.steps.items():
+        request = request_of(document, step, EMPTY_OBJECT)
+        key = request.cluster_id, request.bundle, request.task_type, request.secrets
+        if key not in seen:
+            seen.add(key)
+            wanted[name] = request
+    return wanted
+
+
 def _checked(
-    raw: bytes, rules: AdmissionRules
+    raw: bytes, rules: AdmissionRules, own: str | None
 ) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
-    read, problems = documents.read(raw)
+    read, problems = documents.read(raw, own=own)
     return read, problems if read is None else validation.problems_of(read, rules)
-
-
-def _owned(document: WorkflowDocument, own: str, says_so: bool) -> WorkflowDocument:
-    """The document in the caller's own project, unless it names another."""
-    if document.project_id == own:
-        return document
-    if says_so:
-        raise InvalidRequest(
-            [
-                FieldProblem(
-                    field="project_id",
-                    value=document.project_id,
-                    message="is not the project of your key",
-                    remedy=f"use {own!r}, or leave it out",
-                )
-            ]
-        )
-    return msgspec.structs.replace(document, project_id=own)
 
 
 def _field(step: str, problem: FieldProblem) -> str:
