@@ -8,10 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from crawlfleet.core.graph.engine import Course, Decision
+from crawlfleet.core.graph.evaluation import Scope
+from crawlfleet.core.graph.plan import PlannedStep
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import Conflict, InvalidRequest, NotFound
 from crawlfleet.model.messages import ReportKind
 from crawlfleet.model.project import ProjectStatus
+from crawlfleet.model.quota_views import QuotaPatch
 from crawlfleet.model.task import ErrorClass, Task, TaskStatus
 from crawlfleet.model.workflow import Run, RunStatus
 from crawlfleet.ports.store import TaskFilter
@@ -400,6 +404,10 @@ def test_what_is_wrong_with_a_document_or_its_parameters_is_told() -> None:
             workflow, _ = await save(msgspec.json.encode(SHOP), by="people")
             with pytest.raises(InvalidRequest, match=r"parameters\.start: is a number"):
                 await on.control.workflows.start(workflow.id, {"start": 3}, by="people")
+            with pytest.raises(InvalidRequest, match="parameters: have 1000012 bytes"):
+                await on.control.workflows.start(
+                    workflow.id, {"start": "x" * 1_000_000}, by="people"
+                )
             with pytest.raises(NotFound):
                 await on.control.workflows.start("flow-none", {}, by="people")
             project = await on.store.project("default")
@@ -407,5 +415,182 @@ def test_what_is_wrong_with_a_document_or_its_parameters_is_told() -> None:
             await on.control.projects.move("default", ProjectStatus.CLOSED, by="people")
             with pytest.raises(Conflict, match="is closed"):
                 await on.control.workflows.start(workflow.id, {}, by="people")
+
+    run_simulated(scene())
+
+
+@pytest.mark.parametrize(
+    ("sent", "condition", "reason"),
+    [
+        (b"1e999", "steps.a.result == 1", "b: the result of a cannot be read: Number out of range"),
+        (b"9" * 5_000, "steps.a.result == 1", "b: the result of a cannot be read: Integer value"),
+        (b"9" * 400, "steps.a.result + 1 > 0", "b: when: comes to a number that is too large"),
+    ],
+)
+def test_a_result_that_cannot_be_computed_with_fails_the_step(
+    sent: bytes, condition: str, reason: str
+) -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            steps = {"a": WORK, "b": {**WORK, "depends_on": ["a"], "when": condition}}
+            run = await start(on, {"name": "two", "steps": steps})
+            node = await on.node(slots=9)
+            await asyncio.sleep(0.1)
+            for assignment in await node.take_all():
+                await node.report(assignment, *DONE, data=sent)
+            await work(node)
+            ended = await on.control.workflows.run(run.id)
+            assert ended.status is RunStatus.FAILED
+            assert ended.error.startswith(reason)
+
+    run_simulated(scene())
+
+
+@pytest.mark.parametrize("error", [OverflowError("int too large"), RecursionError("too deep")])
+def test_values_that_nobody_foresaw_fail_their_step_alone(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = Course.decide
+
+    def failing(course: Course, step: PlannedStep, scope: Scope) -> Decision:
+        if step.name == "b":
+            raise error
+        return decide(course, step, scope)
+
+    monkeypatch.setattr(Course, "decide", failing)
+
+    async def scene() -> None:
+        async with stage() as on:
+            steps = {"a": WORK, "b": {**WORK, "depends_on": ["a"]}, "c": WORK}
+            run = await start(on, {"name": "three", "steps": steps})
+            await work(await on.node(slots=9))
+            assert await states(on, run) == {"a": "completed", "b": "failed", "c": "completed"}
+            ended = await on.control.workflows.run(run.id)
+            assert f"{type(error).__name__}: {error}" in ended.error
+
+    run_simulated(scene())
+
+
+def test_a_defect_in_one_run_leaves_the_others_and_the_master_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ready = Course.ready
+
+    def failing(course: Course, most: int) -> list[PlannedStep]:
+        if course.plan.document.name == "broken":
+            raise LookupError("nobody foresaw this")
+        return ready(course, most)
+
+    async def scene() -> None:
+        async with stage() as on:
+            monkeypatch.setattr(Course, "ready", failing)
+            broken = await start(on, {"name": "broken", "steps": {"a": WORK}})
+            sound = await start(on, {"name": "sound", "steps": {"a": WORK}})
+            node = await on.node(slots=9)
+            await work(node)
+            assert (await on.control.workflows.run(sound.id)).status is RunStatus.COMPLETED
+            assert (await on.control.workflows.run(broken.id)).status is RunStatus.RUNNING
+            monkeypatch.setattr(Course, "ready", ready)
+            await on.control.workflows.advancing.advance(broken.id)
+            await work(node)
+            assert (await on.control.workflows.run(broken.id)).status is RunStatus.COMPLETED
+
+    run_simulated(scene())
+
+
+def test_a_full_quota_fails_a_step_whole_and_counts_what_begins_beside_it() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            patch = QuotaPatch(waiting=10)
+            await on.control.projects.set_quotas("default", patch, by="people")
+            steps = {
+                "large": {**WORK, "for_each": "range(11)"},
+                "first": {**WORK, "for_each": "range(6)"},
+                "second": {**WORK, "for_each": "range(6)"},
+                "third": {**WORK, "for_each": "range(4)"},
+            }
+            run = await start(on, {"name": "many", "steps": steps})
+            await asyncio.sleep(0.1)
+            assert await states(on, run) == {
+                "large": "failed",
+                "first": "running",
+                "second": "failed",
+                "third": "running",
+            }
+            quotas = on.control.tasks.quotas
+            assert quotas.use("default").waiting == len(await tasks_of(on, run)) == 10
+            _, rows = await on.control.workflows.standing(run)
+            assert rows[0].reason.startswith("[10]: the project 'default' is at its quota waiting")
+            assert rows[2].reason.startswith("[4]: ")
+            node = await on.node(slots=10)
+            await work(node)
+            assert quotas.use("default").waiting == 0
+            again = await on.control.workflows.rerun(run.id, ("second",), by="people")
+            await work(node)
+            assert (await states(on, again))["second"] == "completed"
+
+    run_simulated(scene())
+
+
+def test_what_was_written_on_the_way_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlfleet.control.advancing.ENOUGH", 1)
+
+    async def scene() -> None:
+        async with stage() as on:
+            patch = QuotaPatch(waiting=3)
+            await on.control.projects.set_quotas("default", patch, by="people")
+            run = await start(on, {"name": "three", "steps": {"a": WORK, "b": WORK, "c": WORK}})
+            await asyncio.sleep(0.1)
+            assert {*(await states(on, run)).values()} == {"running"}
+
+    run_simulated(scene())
+
+
+def test_a_check_looks_at_places_code_and_secrets_and_makes_nothing() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            steps = {
+                "a": WORK,
+                "b": {**WORK, "cluster_id": "no"},
+                "c": {**WORK, "bundle": "shop:1"},
+                "d": {**WORK, "secrets": ["PASSWORD"]},
+            }
+            raw = msgspec.json.encode({"name": "x", "project_id": "new", "steps": steps})
+            _, problems = await on.control.workflows.check(raw)
+            assert [each.field for each in problems] == [
+                "steps.b.cluster_id",
+                "steps.c.bundle",
+                "steps.d.secrets[0]",
+            ]
+            with pytest.raises(InvalidRequest):
+                await on.control.workflows.save(raw, by="people")
+            fine = msgspec.json.encode({"name": "x", "project_id": "new", "steps": {"a": WORK}})
+            assert (await on.control.workflows.check(fine))[1] == []
+            assert await on.store.project("new") is None
+            await on.control.workflows.save(fine, by="people")
+            assert await on.store.project("new") is not None
+
+    run_simulated(scene())
+
+
+def test_a_document_is_of_the_callers_project_unless_it_names_another() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            check = on.control.workflows.check
+            # A parameter of a task may have the name as well: that names no project.
+            work = {**WORK, "parameters": {"project_id": "other"}}
+            plain = {"name": "x", "steps": {"a": work}}
+            read, problems = await check(msgspec.json.encode(plain), project_id="shop")
+            assert problems == []
+            assert read is not None
+            assert read.project_id == "shop"
+            # Also when it is the default, and however it is spelt.
+            named = b'{"name": "x", "steps": {"a": {"task_type": "work"}}, "%s": "default"}'
+            for spelt in (b"project_id", b"project\\u005fid"):
+                read, (problem,) = await check(named % spelt, project_id="shop")
+                assert read is None
+                assert (problem.field, problem.value) == ("project_id", "default")
+                read, problems = await check(named % spelt, project_id="default")
+                assert problems == []
 
     run_simulated(scene())

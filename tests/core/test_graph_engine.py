@@ -331,3 +331,23 @@ def test_parameters_that_come_to_too_much_fail_the_step() -> None:
     verdict = engine.judge(plan.steps[0], scope)
     assert isinstance(verdict, Fail)
     assert "keep large results in a sink" in verdict.reason
+
+
+def test_the_most_instances_with_a_dozen_fields_each_may_begin() -> None:
+    fields = {f"field{number}": "${item}" for number in range(12)}
+    plan = planned(
+        {"many": {"task_type": "work", "for_each": "range(10000)", "parameters": fields}}
+    )
+    verdict = engine.judge(plan.steps[0], Scope())
+    assert isinstance(verdict, Begin)
+    assert len(verdict.parameters) == 10_000
+
+
+def test_a_step_with_many_references_to_a_large_value_fails_before_it_is_built() -> None:
+    fields = {f"field{number}": "${run.x}" for number in range(50)}
+    plan = planned({"large": {"task_type": "work", "parameters": fields}})
+    verdict = engine.judge(plan.steps[0], Scope(roots={"run": {"x": "x" * 460_000}}))
+    assert verdict == Fail(
+        "parameters: come to more than 1000000 bytes; keep large results in a sink, and pass on "
+        "where they are"
+    )

@@ -4,14 +4,15 @@ import os
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.core.graph.evaluation import MOST_WORK, Scope, StepValue, evaluate
+from crawlfleet.core.graph.evaluation import MOST_WORK, Scope, StepValue, TooMuchWork, evaluate
 from crawlfleet.core.graph.kinds import Surroundings, kind_at
 from crawlfleet.core.graph.syntax import LONGEST, BadExpression, parse
-from crawlfleet.core.graph.template import compiled, whole
+from crawlfleet.core.graph.template import BYTES_FOR_ONE, Room, compiled, whole
 from crawlfleet.model.workflow import Kind
 
 EXAMPLES = 3_000 if os.environ.get("CRAWLFLEET_SOAK") else 80
@@ -159,6 +160,41 @@ def test_what_is_wrong_with_the_values_is_said(text: str, complaint: str) -> Non
     assert caught.value.message.startswith(complaint)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "item.long + 1",
+        "item.long / 3",
+        "-item.long",
+        "sum([item.long, 0.5])",
+        "range(-item.long)",
+        "chunk([1], item.long)",
+        "[1][item.long]",
+        f"number('{'9' * 1_900}')",
+        "number('nan')",
+    ],
+)
+def test_numbers_without_end_are_refused_like_any_other_value(text: str) -> None:
+    values = Scope(roots={"item": {"long": int("9" * 400)}})
+    with pytest.raises(BadExpression, match="number that is too large"):
+        evaluate(parse(text), values)
+
+
+def test_values_nested_as_deep_as_json_may_be_are_compared() -> None:
+    one, other = (msgspec.json.decode(b"[" * 400 + b"]" * 400) for _ in range(2))
+    values = Scope(roots={"item": {"one": one, "other": other}})
+    assert evaluate(parse("item.one == item.other"), values) is True
+    assert evaluate(parse("item.one == [item.other]"), values) is False
+    assert evaluate(parse("item == item"), values) is True
+
+
+def test_only_a_few_fields_of_a_large_object_are_named() -> None:
+    values = Scope(roots={"item": {f"{at}" * 100: at for at in range(9)}})
+    with pytest.raises(BadExpression, match="finds no field 'x'") as caught:
+        evaluate(parse("item.x"), values)
+    assert len(caught.value.remedy) < 600
+
+
 NUMBERS = st.integers(-50, 50)
 
 
@@ -224,6 +260,44 @@ def test_the_cost_of_an_expression_is_bounded() -> None:
         evaluate(parse(f"{text} + sum(range({MOST_WORK}))"), limited)
     assert limited.left < 0
     assert time.process_time() - begun < 30.0
+
+
+LONG = "x" * 160_000
+
+
+@pytest.mark.parametrize(
+    ("text", "least"),
+    [
+        ("item.one == item.other", 10_000),
+        ("item.one < item.other", 10_000),
+        ("starts_with(item.one, item.other)", 10_000),
+        ("item.one in [item.other]", 10_000),
+        ("unique([item.one, item.other])", 20_000),
+        ("item.many == item.same", 5_000),
+    ],
+)
+def test_long_values_are_charged_by_their_size(text: str, least: int) -> None:
+    many = {"many": [0] * 5_000, "same": [0] * 5_000}
+    values = Scope(roots={"item": {"one": LONG, "other": f"{LONG[1:]}x", **many}})
+    evaluate(parse(text), values)
+    assert MOST_WORK - values.left >= least
+
+
+@pytest.mark.parametrize("text", ["${item}", "and ${item}"])
+def test_what_is_filled_in_stops_where_there_is_no_more_room(text: str) -> None:
+    values = Scope(roots={"item": LONG})
+    room = Room(1_000_000)
+    with pytest.raises(BadExpression, match="come to more than 1000000 bytes"):
+        compiled([text] * 50, "parameters").fill(values, room)
+    assert room.used < 1_000_000 + 2 * len(LONG)
+    assert MOST_WORK - values.left >= 1_000_000 // BYTES_FOR_ONE
+
+
+def test_texts_are_counted_one_after_the_other() -> None:
+    values = Scope(roots={"item": LONG})
+    with pytest.raises(TooMuchWork):
+        compiled("${item}" * 400, "parameters").fill(values)
+    assert values.left > -len(LONG) // 16 - 1
 
 
 @pytest.mark.parametrize(

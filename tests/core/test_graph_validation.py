@@ -169,3 +169,41 @@ def test_the_schema_knows_every_field_of_a_document() -> None:
     assert {"task_type", "depends_on", "when", "for_each", "retry_policy"} <= {*step["properties"]}
     assert step["required"] == ["task_type"]
     assert made["$ref"] == "#/$defs/WorkflowDocument"
+
+
+def test_constant_expressions_share_what_may_be_spent_on_a_document() -> None:
+    costly = {**FETCH, "when": "sum(range(40000)) > 0"}
+    assert problems({f"s{number}": costly for number in range(200)}) == []
+    cheap = {**FETCH, "when": "sum(range(10000)) > 0"}
+    (problem,) = problems({"a": cheap, "b": {**FETCH, "when": "1 / 0 > 1"}})
+    assert (problem.field, problem.message) == ("steps.b.when", "divides by zero")
+
+
+def test_a_number_without_end_is_a_problem_like_any_other() -> None:
+    (problem,) = problems({"a": {**FETCH, "when": f"number('{'9' * 1_900}') > 1"}})
+    assert problem.message == "comes to a number that is too large"
+
+
+def test_a_document_may_hold_so_many_expressions_and_so_deep_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation, "MOST_EXPRESSIONS", 200)
+    work = {"task_type": "work"}
+    many = ["${run.id}"] * validation.MOST_EXPRESSIONS
+    assert problems({"a": {**work, "parameters": {"x": [*many[1:], "$${no}"]}}}) == []
+    (problem,) = problems({"a": {**work, "parameters": {"x": many}, "when": "1 < 2"}})
+    assert (problem.field, problem.message) == ("steps", "has 201 expressions")
+    deep: Any = "end"
+    for _ in range(validation.DEEPEST):
+        deep = [deep]
+    assert problems({"a": {**work, "for_each": deep}}) == []
+    (problem,) = problems({"a": {**work, "parameters": {"x": deep}}})
+    assert problem.field == "steps.a.parameters"
+    assert problem.message.startswith("has more than 100 lists")
+
+
+def test_a_document_deeper_than_anybody_reads_is_a_problem() -> None:
+    deep = b"[" * 5_000 + b"]" * 5_000
+    read, (problem,) = document.read(b'{"name": "x", "steps": {"a": %s}}' % deep)
+    assert read is None
+    assert problem.message == "has too many lists and objects within each other"

@@ -84,7 +84,9 @@ async def save(call: Call) -> Reply:
 
 async def validate(call: Call) -> Validation:
     request: WorkflowRequest = call.body
-    document, problems = await call.control.workflows.check(bytes(request.document))
+    document, problems = await call.control.workflows.check(
+        bytes(request.document), project_id=call.project_id
+    )
     return Validation(
         valid=not problems,
         problems=[

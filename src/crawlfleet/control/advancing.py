@@ -17,6 +17,7 @@ from crawlfleet.control.leases import demand_lead
 from crawlfleet.control.live_run import LiveRun
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.plans import Plans
+from crawlfleet.control.quotas import Intake
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.graph.engine import Begin, Decision
@@ -24,7 +25,7 @@ from crawlfleet.core.graph.evaluation import Scope
 from crawlfleet.core.graph.plan import PlannedStep
 from crawlfleet.core.graph.requests import request_of, task_id
 from crawlfleet.core.orders import Order, Verb
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.step import StepRef
@@ -46,6 +47,10 @@ TRIES: Final = 8
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 BREATHE_EVERY: Final = 200
 _STEERED: Final = frozenset({f"run.{status}" for status in LIVE_RUN})
+
+
+_OF_VALUES: Final = (ArithmeticError, RecursionError, TypeError, ValueError)
+"""What computing with values that nobody foresaw may raise: the step's failure, not the fleet's."""
 
 
 class _Outdated(Exception):
@@ -114,9 +119,15 @@ class Advancing:
                     return await self._advance(run_id, events)
                 except _Outdated:
                     self._runs.pop(run_id, None)
-                except BaseException:
+                except BaseException as error:
                     self._runs.pop(run_id, None)
-                    raise
+                    if isinstance(error, StoreUnavailable | LeadershipLost):
+                        raise
+                    if not isinstance(error, Exception):
+                        raise
+                    # A run is durable: raised on, this would end every master that leads.
+                    log.exception("defect: a run waits for its next event", run_id=run_id)
+                    return None
         raise self._state.doubt(f"{run_id} changes too quickly to go on")
 
     async def _advance(self, run_id: str, events: Sequence[Event]) -> None:
@@ -134,9 +145,11 @@ class Advancing:
             if live.run.status is RunStatus.CANCELLING:
                 await self._stop(live)
         await self._settle(live, over)
-        if live.run.status is RunStatus.RUNNING:
-            await self._go_on(live)
-        await self._finish(live)
+        # What was drafted counts for the quotas until it is in the copy.
+        with self._tasks.quotas.intake() as intake:
+            if live.run.status is RunStatus.RUNNING:
+                await self._go_on(live, intake)
+            await self._finish(live)
 
     async def _load(self, run_id: str) -> LiveRun | None:
         run = await self._store.workflow_run(run_id)
@@ -181,34 +194,50 @@ class Advancing:
                     reasons.append(f"{id}: {said}" if live.rows[place].count > 1 else said)
             live.settle(place, reasons, now)
 
-    async def _go_on(self, live: LiveRun) -> None:
+    async def _go_on(self, live: LiveRun, intake: Intake) -> None:
         """Decide on all steps that nothing holds up any more, and begin them."""
         while steps := live.course.ready(STEPS_AT_ONCE):
             for step in steps:
-                await self._decide(live, step)
+                await self._decide(live, step, intake)
                 if live.weight >= ENOUGH:
                     await self._write(live)
-            await asyncio.sleep(0)
+                    intake.release()
+                # A step may be a good deal of work: others have their turn after each.
+                await asyncio.sleep(0)
 
-    async def _decide(self, live: LiveRun, step: PlannedStep) -> None:
+    async def _decide(self, live: LiveRun, step: PlannedStep, intake: Intake) -> None:
+        accepted = len(intake.accepted)
+        try:
+            made = await self._judged(live, step, intake)
+        except _OF_VALUES as error:
+            log.exception("a step failed by its values", run_id=live.run.id, step=step.name)
+            made = f"its values cannot be computed with: {type(error).__name__}: {error}"
         now = self._system.now()
+        if isinstance(made, str):
+            intake.release(accepted)
+            live.course.settle(step.place, StepStatus.FAILED)
+            live.end_unbegun(step, StepStatus.FAILED, made, now)
+        elif isinstance(made[0].verdict, Begin):
+            live.begin(step, made[1], made[0].status, now)
+        else:
+            live.end_unbegun(step, made[0].status, made[0].verdict.reason, now)
+
+    async def _judged(
+        self, live: LiveRun, step: PlannedStep, intake: Intake
+    ) -> tuple[Decision, list[Change]] | str:
+        """What becomes of a step, with what makes its tasks; or why it fails."""
         scope = Scope() if live.course.unmet(step) else await live.scope(step, self._store)
         if isinstance(scope, str):
-            live.course.settle(step.place, StepStatus.FAILED)
-            live.end_unbegun(step, StepStatus.FAILED, scope, now)
-            return
+            return scope
         decision = live.course.decide(step, scope)
         if not isinstance(decision.verdict, Begin):
-            live.end_unbegun(step, decision.status, decision.verdict.reason, now)
-            return
-        drafts = await self._drafts(live, decision)
-        if isinstance(drafts, str):
-            live.course.settle(step.place, StepStatus.FAILED)
-            live.end_unbegun(step, StepStatus.FAILED, drafts, now)
-        else:
-            live.begin(step, drafts, decision.status, now)
+            return decision, []
+        drafts = await self._drafts(live, decision, intake)
+        return drafts if isinstance(drafts, str) else (decision, drafts)
 
-    async def _drafts(self, live: LiveRun, decision: Decision) -> list[Change] | str:
+    async def _drafts(
+        self, live: LiveRun, decision: Decision, intake: Intake
+    ) -> list[Change] | str:
         """The changes that make the tasks of a step; or why one is not accepted."""
         assert isinstance(decision.verdict, Begin)
         step, run = decision.step, live.run
@@ -224,6 +253,7 @@ class Advancing:
                 by=f"the run {run.id} of {run.name}",
                 id=task_id(ref, run.created_at),
                 step=ref,
+                intake=intake,
             )
             if isinstance(draft, str):
                 return draft if len(decision.verdict.parameters) == 1 else f"[{index}]: {draft}"

@@ -192,14 +192,10 @@ class LiveRun:
         return change
 
     async def scope(self, step: PlannedStep, store: Store) -> Scope | str:
-        """What the expressions of a step may speak of; or why that is too much."""
+        """What the expressions of a step may speak of; or why they cannot."""
         for place in step.read:
-            if place not in self._values and not await self._load(place, store):
-                name = self.plan.steps[place].name
-                return (
-                    f"the results of {name} come to more than {MOST_READ} bytes; keep them in a "
-                    "sink, and pass on where they are"
-                )
+            if place not in self._values and (refused := await self._load(place, store)):
+                return refused
         values = {self.plan.steps[place].name: self._value(place) for place in step.spoken_of}
         roots: dict[str, Any] = {"parameters": self.parameters, "run": {"id": self.run.id}}
         return Scope(steps=values, roots=roots)
@@ -220,8 +216,9 @@ class LiveRun:
             metrics=only.metrics if only else {},
         )
 
-    async def _load(self, place: int, store: Store) -> bool:
-        """Read the results of a step; whether they are not too large."""
+    async def _load(self, place: int, store: Store) -> str:
+        """Read the results of a step; why that cannot be, or nothing."""
+        name = self.plan.steps[place].name
         row = self.rows.get(place)
         ids = runs.instance_ids(self.run, row) if row else []
         results: dict[str, _Result] = {}
@@ -230,13 +227,23 @@ class LiveRun:
             for task in await store.tasks(ids[first : first + READ_AT_ONCE]):
                 if task.status is TaskStatus.COMPLETED and task.result is not None:
                     size += len(memoryview(task.result))
-                    results[task.id] = msgspec.json.decode(task.result, type=_Result)
+                    # A worker may send any JSON: numbers or depths that nobody can hold.
+                    try:
+                        results[task.id] = msgspec.json.decode(task.result, type=_Result)
+                    except (msgspec.DecodeError, RecursionError) as error:
+                        return (
+                            f"the result of {name} cannot be read: {error}; let {task.id} send "
+                            "numbers and depths that others can read"
+                        )
             if size > MOST_READ:
-                return False
+                return (
+                    f"the results of {name} come to more than {MOST_READ} bytes; keep them in a "
+                    "sink, and pass on where they are"
+                )
         self._read += size
         if self._read > MOST_READ:
             # What was read for others goes: it can be read again.
             self._values.clear()
             self._read = size
         self._values[place] = self._known(place, [results.get(id) for id in ids])
-        return True
+        return ""

@@ -10,8 +10,8 @@ from crawlfleet.ports.store import Store
 
 KEPT_STEPS: Final = 100_000
 """Of all plans in memory."""
-MANY_STEPS: Final = 500
-"""To plan so many takes long enough to let others do something meanwhile."""
+LARGE_BYTES: Final = 50_000
+"""To read such a document takes long enough to let others do something meanwhile."""
 
 
 class Plans:
@@ -32,15 +32,17 @@ class Plans:
         version = await self._store.workflow_version(workflow_id, number)
         if version is None:
             return None
-        read, problems = document.read(bytes(version.document))
-        assert read is not None, f"a stored document was accepted once: {problems}"
-        if len(read.steps) < MANY_STEPS:
-            plan = plan_of(read)
-        else:
-            plan = await asyncio.to_thread(plan_of, read)
+        raw = bytes(version.document)
+        plan = _plan(raw) if len(raw) < LARGE_BYTES else await asyncio.to_thread(_plan, raw)
         if name not in self._plans:
             self._plans[name] = plan
             self._steps += len(plan.steps)
         while self._steps > KEPT_STEPS and len(self._plans) > 1:
             self._steps -= len(self._plans.popitem(last=False)[1].steps)
         return plan
+
+
+def _plan(raw: bytes) -> Plan:
+    read, problems = document.read(raw)
+    assert read is not None, f"a stored document was accepted once: {problems}"
+    return plan_of(read)

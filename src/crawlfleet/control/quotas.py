@@ -45,6 +45,14 @@ class Intake:
         self._quotas.expect(new)
         return ""
 
+    def release(self, since: int = 0) -> None:
+        """What was accepted has reached the copy, or will not: it is no longer on its way.
+
+        With `since` only what was accepted after so many others.
+        """
+        self._quotas.expect(self.accepted[since:], step=-1)
+        del self.accepted[since:]
+
 
 class Quotas:
     """Knows what each project has, and says no where it is enough."""
@@ -105,7 +113,7 @@ class Quotas:
         try:
             yield intake
         finally:
-            self.expect(intake.accepted, step=-1)
+            intake.release()
 
     def expect(self, tasks: Sequence[Task], *, step: int = 1) -> None:
         """Tasks are on their way into the copy; with -1 no longer."""

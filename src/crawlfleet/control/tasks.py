@@ -131,11 +131,18 @@ class Tasks:
         return [outcome or Submission() for outcome in outcomes]
 
     async def draft(
-        self, request: TaskRequest, *, by: str, id: str | None = None, step: StepRef | None = None
+        self,
+        request: TaskRequest,
+        *,
+        by: str,
+        id: str | None = None,
+        step: StepRef | None = None,
+        intake: Intake | None = None,
     ) -> Change | str:
         """The change that makes a task, to be committed with something else; or why not.
 
-        With an `id` if that follows from what the task is for, such as the step of a run.
+        With an `id` if that follows from what the task is for, such as the step of a run; with an
+        `intake` it counts for the drafts after it, until that is released.
         """
         pins, secrets = await self._pins([request]), await self._secrets([request])
         if problems := self._all_problems(request, pins, secrets):
@@ -143,7 +150,8 @@ class Tasks:
         if closed := self._closed(request):
             return closed
         change = self._admitted(request, by, pins, id, step)
-        return self.quotas.draft_refusal(change.tasks) or change
+        refusal = self.quotas.draft_refusal if intake is None else intake.refusal
+        return refusal(change.tasks) or change
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
         """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
@@ -155,13 +163,8 @@ class Tasks:
             )
         await self._ensure_projects({request.project_id}, by=by)
 
-    async def place_problems(
-        self, requests: Sequence[TaskRequest], *, by: str
-    ) -> list[FieldProblem | None]:
-        """What is wrong with where each of these would be done, or with its code.
-
-        Their project is made if nothing is.
-        """
+    async def place_problems(self, requests: Sequence[TaskRequest]) -> list[FieldProblem | None]:
+        """What is wrong with where each of these would be done, with its code or its secrets."""
         await self._know_places(requests)
         pins, secrets = await self._pins(requests), await self._secrets(requests)
         found = []
@@ -173,9 +176,11 @@ class Tasks:
                 *vault.declared_problems(request.secrets, request.project_id, of_project),
             ]
             found.append(next(iter(problems), None))
-        if not any(found):
-            await self._ensure_projects({each.project_id for each in requests}, by=by)
         return found
+
+    async def ensure_project(self, project_id: str, *, by: str) -> None:
+        """Make a project that tasks name, unless there is one."""
+        await self._ensure_projects({project_id}, by=by)
 
     def closed(self, request: TaskRequest) -> str:
         """Why the project or the cluster takes no new tasks; nothing when both do."""

@@ -10,16 +10,17 @@ import msgspec
 
 from crawlfleet.control.advancing import Advancing
 from crawlfleet.control.orders import Orders
-from crawlfleet.control.plans import MANY_STEPS, Plans
+from crawlfleet.control.plans import LARGE_BYTES, Plans
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.core.admission import MAX_PARAMETERS_BYTES, AdmissionRules
 from crawlfleet.core.graph import document as documents
 from crawlfleet.core.graph import runs, validation
 from crawlfleet.core.graph.plan import Plan
 from crawlfleet.core.graph.requests import request_of
 from crawlfleet.core.orders import Order, Verb
-from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import RUN, WORKFLOW, make_id
 from crawlfleet.model.requests import TaskRequest
@@ -67,14 +68,26 @@ class Workflows:
         )
         """Lets the runs go on, for as long as this master leads."""
 
-    async def check(self, raw: bytes) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
-        """The document of a JSON text, and all that is wrong with it; nothing is made."""
-        read, problems = documents.read(raw)
-        if read is None:
-            return None, problems
-        if len(read.steps) < MANY_STEPS:
-            return read, validation.problems_of(read, self._rules)
-        return read, await asyncio.to_thread(validation.problems_of, read, self._rules)
+    async def check(
+        self, raw: bytes, *, project_id: str | None = None
+    ) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
+        """The document of a JSON text, and all that is wrong with it; nothing is made.
+
+        With `project_id` the document has to be of that project, which is the default for it.
+        """
+        if len(raw) < LARGE_BYTES:
+            read, problems = _checked(raw, self._rules, project_id)
+        else:
+            read, problems = await asyncio.to_thread(_checked, raw, self._rules, project_id)
+        if read is None or problems:
+            return read, problems
+        wanted = _wanted(read)
+        found = await self._tasks.place_problems([*wanted.values()])
+        return read, [
+            msgspec.structs.replace(problem, field=_field(name, problem))
+            for name, problem in zip(wanted, found, strict=True)
+            if problem is not None
+        ]
 
     async def save(
         self, raw: bytes, *, by: str, project_id: str | None = None
@@ -101,25 +114,11 @@ class Workflows:
         raise has_changed(document.name)
 
     async def _accepted(self, raw: bytes, by: str, own: str | None) -> WorkflowDocument:
-        document, problems = await self.check(raw)
-        if own is not None and document is not None:
-            document = _owned(document, own, b'"project_id"' in raw)
+        document, problems = await self.check(raw, project_id=own)
         accept(problems)
         assert document is not None, "that would be a problem"
-        wanted: dict[tuple[Any, ...], tuple[str, TaskRequest]] = {}
-        for name, step in document.steps.items():
-            request = request_of(document, step, EMPTY_OBJECT)
-            wanted.setdefault(
-                (request.cluster_id, request.bundle, request.task_type), (name, request)
-            )
-        requests = [request for _, request in wanted.values()]
-        found = await self._tasks.place_problems(requests, by=by)
-        accept(
-            msgspec.structs.replace(problem, field=_field(name, problem))
-            for (name, _), problem in zip(wanted.values(), found, strict=True)
-            if problem is not None
-        )
-        for request in requests:
+        await self._tasks.ensure_project(document.project_id, by=by)
+        for request in _wanted(document).values():
             if closed := self._tasks.closed(request):
                 raise Conflict(closed)
         return document
@@ -175,6 +174,7 @@ class Workflows:
         if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
             raise Conflict(closed)
         raw = msgspec.Raw(msgspec.json.encode(parameters, order="sorted"))
+        accept(_too_large(bytes(raw)))
         now = self._system.now()
         change = runs.new_run(
             workflow,
@@ -300,26 +300,41 @@ class Workflows:
         )
 
 
-def _owned(document: WorkflowDocument, own: str, says_so: bool) -> WorkflowDocument:
-    """The document in the caller's own project, unless it names another."""
-    if document.project_id == own:
-        return document
-    if says_so:
-        raise InvalidRequest(
-            [
-                FieldProblem(
-                    field="project_id",
-                    value=document.project_id,
-                    message="is not the project of your key",
-                    remedy=f"use {own!r}, or leave it out",
-                )
-            ]
-        )
-    return msgspec.structs.replace(document, project_id=own)
+def _wanted(document: WorkflowDocument) -> dict[str, TaskRequest]:
+    """What the steps ask for, by the first that asks for it."""
+    seen: set[tuple[Any, ...]] = set()
+    wanted: dict[str, TaskRequest] = {}
+    for name, step in document.steps.items():
+        request = request_of(document, step, EMPTY_OBJECT)
+        key = request.cluster_id, request.bundle, request.task_type, request.secrets
+        if key not in seen:
+            seen.add(key)
+            wanted[name] = request
+    return wanted
+
+
+def _checked(
+    raw: bytes, rules: AdmissionRules, own: str | None
+) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
+    read, problems = documents.read(raw, own=own)
+    return read, problems if read is None else validation.problems_of(read, rules)
 
 
 def _field(step: str, problem: FieldProblem) -> str:
     return problem.field if problem.field == "project_id" else f"steps.{step}.{problem.field}"
+
+
+def _too_large(parameters: bytes) -> list[FieldProblem]:
+    if len(parameters) <= MAX_PARAMETERS_BYTES:
+        return []
+    return [
+        FieldProblem(
+            field="parameters",
+            value=len(parameters),
+            message=f"have {len(parameters)} bytes",
+            remedy=f"use at most {MAX_PARAMETERS_BYTES}; put large data where tasks can fetch it",
+        )
+    ]
 
 
 def _unknown(chosen: tuple[str, ...], plan: Plan) -> list[FieldProblem]:

@@ -24,14 +24,19 @@ class _Frame(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     steps: dict[str, msgspec.Raw]
-    project_id: str = DEFAULT_PROJECT
+    project_id: str | msgspec.UnsetType = msgspec.UNSET
     description: str = ""
     parameters: dict[str, msgspec.Raw] = {}
     defaults: TaskOptions = TaskOptions()
 
 
-def read(raw: bytes, *, within: str = "") -> tuple[WorkflowDocument | None, list[FieldProblem]]:
-    """The document of a JSON text, or what is wrong with it."""
+def read(
+    raw: bytes, *, within: str = "", own: str | None = None
+) -> tuple[WorkflowDocument | None, list[FieldProblem]]:
+    """The document of a JSON text, or what is wrong with it.
+
+    With `own` it has to be of that project, which it need not name.
+    """
     prefix = f"{within}." if within else ""
     if len(raw) > MOST_BYTES:
         return None, [
@@ -46,6 +51,20 @@ def read(raw: bytes, *, within: str = "") -> tuple[WorkflowDocument | None, list
         frame = msgspec.json.decode(raw, type=_Frame)
     except msgspec.ValidationError as error:
         return None, [field_problem(error, WorkflowDocument, within=within)]
+    except RecursionError:
+        return None, [_too_deep(within or "(body)")]
+    project_id = frame.project_id
+    if project_id is msgspec.UNSET:
+        project_id = own or DEFAULT_PROJECT
+    elif own is not None and project_id != own:
+        return None, [
+            FieldProblem(
+                field=f"{prefix}project_id",
+                value=project_id[:64],
+                message="is not the project of your key",
+                remedy=f"use {own!r}, or leave it out",
+            )
+        ]
     if len(frame.steps) > MOST_STEPS:
         return None, [
             FieldProblem(
@@ -64,7 +83,7 @@ def read(raw: bytes, *, within: str = "") -> tuple[WorkflowDocument | None, list
         WorkflowDocument(
             name=frame.name,
             steps=steps,
-            project_id=frame.project_id,
+            project_id=project_id,
             description=frame.description,
             parameters=parameters,
             defaults=frame.defaults,
@@ -84,7 +103,18 @@ def _each(
         except msgspec.ValidationError as error:
             if len(problems) < MOST_PROBLEMS:
                 problems.append(field_problem(error, kind, within=f"{within}.{name[:64]}"))
+        except RecursionError:
+            problems.append(_too_deep(f"{within}.{name[:64]}"))
+            break
     return found
+
+
+def _too_deep(field: str) -> FieldProblem:
+    return FieldProblem(
+        field=field,
+        message="has too many lists and objects within each other",
+        remedy="use fewer, or pass them on as a text",
+    )
 
 
 def schema() -> dict[str, Any]:

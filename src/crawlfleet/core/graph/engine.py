@@ -17,7 +17,7 @@ from crawlfleet.core.graph.evaluation import Scope, evaluate
 from crawlfleet.core.graph.functions import described
 from crawlfleet.core.graph.plan import Plan, PlannedStep
 from crawlfleet.core.graph.syntax import BadExpression
-from crawlfleet.core.graph.template import Template
+from crawlfleet.core.graph.template import IN_A_SINK, Room, Template
 from crawlfleet.model.workflow import (
     MOST_INSTANCES,
     SETTLED,
@@ -28,6 +28,8 @@ from crawlfleet.model.workflow import (
 
 MOST_BYTES: Final = 64_000_000
 """Of the parameters of all instances of a step."""
+WORK_OF_INSTANCE: Final = 30
+"""What each instance adds to what a step may spend: some fields of its own."""
 _MEETS: Final = {
     On.SUCCESS: frozenset({StepStatus.COMPLETED}),
     On.FAILURE: frozenset({StepStatus.FAILED}),
@@ -188,6 +190,7 @@ def _scopes(items: list[Any], scope: Scope) -> Iterable[Scope]:
     """The same scope for each, since they share what may be spent."""
     outside = scope.roots
     for index, item in enumerate(items):
+        scope.left += WORK_OF_INSTANCE
         scope.roots = {**outside, "item": item, "index": index}
         yield scope
     scope.roots = outside
@@ -199,15 +202,12 @@ def _begin(step: PlannedStep, scopes: Iterable[Scope]) -> Verdict:
     same = None if step.parameters.nodes else _encoded(step.parameters.value)
     for scope in scopes:
         try:
-            raw = same or _encoded(step.parameters.fill(scope))
+            raw = same or _encoded(step.parameters.fill(scope, Room(MAX_PARAMETERS_BYTES)))
         except BadExpression as problem:
             return Fail(f"parameters: {problem.message}; {problem.remedy}")
         size += len(memoryview(raw))
         if len(memoryview(raw)) > MAX_PARAMETERS_BYTES or size > MOST_BYTES:
-            return Fail(
-                f"parameters: come to {size} bytes; keep large results in a sink, and pass on "
-                "where they are"
-            )
+            return Fail(f"parameters: come to {size} bytes; {IN_A_SINK}")
         made.append(raw)
     return Begin(tuple(made))
 

@@ -5,23 +5,35 @@ that is not: so the time for one step is bounded, whatever its expressions and r
 are plain JSON; what is computed is never a name, and nothing of Python can be reached.
 """
 
-import math
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from crawlfleet.core.graph import syntax
-from crawlfleet.core.graph.functions import DEFAULT, FUNCTIONS, WORDS, described, equal, kind_of
-from crawlfleet.core.graph.syntax import LARGEST, BadExpression, Node
+from crawlfleet.core.graph.functions import (
+    DEFAULT,
+    FUNCTIONS,
+    WORDS,
+    bounded,
+    described,
+    equal,
+    kind_of,
+)
+from crawlfleet.core.graph.syntax import BadExpression, Node
 from crawlfleet.model.workflow import Kind
 
-MOST_WORK: Final = 2_000_000
+MOST_WORK: Final = 200_000
 """For all expressions of one step together."""
 
 
 class Missing(BadExpression):
     """A field or an element that is not there."""
+
+
+class TooMuchWork(BadExpression):
+    """An expression that was given up: what it comes to is not known."""
 
 
 class StepValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +59,7 @@ class Scope(msgspec.Struct, kw_only=True):
         """Count some work; raises `BadExpression` when it was enough."""
         self.left -= work
         if self.left < 0:
-            raise BadExpression("is too much work", "use shorter lists, or do it in a task")
+            raise TooMuchWork("is too much work", "use shorter lists, or do it in a task")
 
 
 def evaluate(node: Node, scope: Scope) -> Any:
@@ -101,7 +113,7 @@ def _field(value: Any, name: str) -> Any:
             "write [*] for each element of a list" if isinstance(value, list) else "see its result",
         )
     if name not in value:
-        known = ", ".join([*value][:8])
+        known = ", ".join(each[:64] for each in islice(value, 8))
         raise Missing(f"finds no field {name!r}", f"there are {known}" if known else "it is empty")
     return value[name]
 
@@ -111,9 +123,11 @@ def _element(value: Any, index: Any) -> Any:
         return _field(value, index)
     if not isinstance(value, list | str) or kind_of(index) is not Kind.NUMBER:
         raise Missing(
-            f"asks {described(value)} for the element {str(index)[:40]!r}",
+            f"asks {described(value)} for the element "
+            f"{repr(index[:40]) if isinstance(index, str) else described(index)}",
             "use a number for a list, and a text for an object",
         )
+    bounded(index)
     if index != int(index) or not -len(value) <= index < len(value):
         raise Missing(f"asks for the element {index:g} of {len(value)}", "check len() first")
     return value[int(index)]
@@ -152,8 +166,10 @@ def _call(node: syntax.Call, scope: Scope, here: Any) -> Any:
             raise BadExpression(
                 f"gives {described(value)} to {name}()", f"give it {WORDS[kind]} there"
             )
+        if kind is Kind.NUMBER:
+            bounded(value)
     made = function.apply(scope.charge, *values)
-    return _bounded(made) if function.gives is Kind.NUMBER else made
+    return bounded(made) if function.gives is Kind.NUMBER else made
 
 
 def _unary(sign: str, value: Any) -> Any:
@@ -172,7 +188,7 @@ def _binary(sign: str, left: Any, right: Any, scope: Scope) -> Any:
         case "in":
             return _contains(right, left, scope)
         case "<" | "<=" | ">" | ">=":
-            return _compared(sign, left, right)
+            return _compared(sign, left, right, scope)
         case "+" if kind_of(left) is kind_of(right) and isinstance(left, str | list):
             scope.charge((len(left) + len(right)) // (16 if isinstance(left, str) else 1))
             return left + right
@@ -181,15 +197,15 @@ def _binary(sign: str, left: Any, right: Any, scope: Scope) -> Any:
         raise BadExpression("divides by zero", "check the divisor first")
     match sign:
         case "+":
-            return _bounded(one + other)
+            return bounded(one + other)
         case "-":
-            return _bounded(one - other)
+            return bounded(one - other)
         case "*":
-            return _bounded(one * other)
+            return bounded(one * other)
         case "/":
-            return _bounded(one / other)
+            return bounded(one / other)
         case _:
-            return _bounded(one % other)
+            return bounded(one % other)
 
 
 def _contains(where: Any, what: Any, scope: Scope) -> bool:
@@ -205,13 +221,15 @@ def _contains(where: Any, what: Any, scope: Scope) -> bool:
     )
 
 
-def _compared(sign: str, left: Any, right: Any) -> bool:
+def _compared(sign: str, left: Any, right: Any, scope: Scope) -> bool:
     kind = kind_of(left)
     if kind is not kind_of(right) or kind not in {Kind.NUMBER, Kind.TEXT}:
         raise BadExpression(
             f"compares {described(left)} with {described(right)}",
             "compare numbers with numbers, and texts with texts",
         )
+    if kind is Kind.TEXT:
+        scope.charge(min(len(left), len(right)) // 16)
     match sign:
         case "<":
             return bool(left < right)
@@ -234,13 +252,7 @@ def _flag(value: Any, sign: str) -> bool:
 def _number(value: Any, sign: str) -> Any:
     if kind_of(value) is not Kind.NUMBER:
         raise BadExpression(f"gives {described(value)} to `{sign}`", "use numbers on both sides")
-    return value
-
-
-def _bounded(value: Any) -> Any:
-    if not math.isfinite(value) or not -LARGEST <= value <= LARGEST:
-        raise BadExpression("comes to a number that is too large", f"stay below {LARGEST}")
-    return value
+    return bounded(value)
 
 
 _BY_PART: Final[dict[type[Node], Callable[[Any, Scope, Any], Any]]] = {

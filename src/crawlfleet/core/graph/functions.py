@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.core.graph.syntax import BadExpression
+from crawlfleet.core.graph.syntax import LARGEST, BadExpression
 from crawlfleet.model.workflow import Kind
 
 Charge = Callable[[int], None]
@@ -53,21 +53,42 @@ def described(value: Any) -> str:
     return WORDS[kind_of(value)]
 
 
+def bounded(value: Any) -> Any:
+    """A number that may be computed with; raises `BadExpression` for one that is too large."""
+    # Compared, never converted: a whole number of hundreds of digits is none of the float kind.
+    if not -LARGEST <= value <= LARGEST:
+        raise BadExpression("comes to a number that is too large", f"stay below {LARGEST}")
+    return value
+
+
 def equal(one: Any, other: Any, charge: Charge) -> bool:
     """Whether two values are the same JSON; true is not 1."""
-    charge(1)
-    kind = kind_of(one)
-    if kind is not kind_of(other):
-        return False
-    if kind is Kind.LIST:
-        return len(one) == len(other) and all(
-            equal(left, right, charge) for left, right in zip(one, other, strict=True)
-        )
-    if kind is Kind.OBJECT:
-        return one.keys() == other.keys() and all(
-            equal(one[name], other[name], charge) for name in one
-        )
-    return bool(one == other)
+    # Without recursion: results may be nested deeper than Python's stack.
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        charge(1)
+        kind = kind_of(left)
+        if kind is not kind_of(right):
+            return False
+        if kind is Kind.LIST:
+            if len(left) != len(right):
+                return False
+            charge(len(left))
+            pairs += zip(left, right, strict=True)
+        elif kind is Kind.OBJECT:
+            if len(left) != len(right):
+                return False
+            charge(len(left))
+            if left.keys() != right.keys():
+                return False
+            pairs += ((left[name], right[name]) for name in left)
+        else:
+            if kind is Kind.TEXT and len(left) == len(right):
+                charge(len(left) // 16)
+            if left != right:
+                return False
+    return True
 
 
 def _len(charge: Charge, value: Any) -> int:
@@ -85,6 +106,7 @@ def _numbers(charge: Charge, name: str, values: list[Any]) -> list[Any]:
             raise BadExpression(
                 f"has {described(value)} in what {name}() is taken of", "use numbers only"
             )
+        bounded(value)
     return values
 
 
@@ -125,8 +147,12 @@ def _flatten(charge: Charge, values: list[Any]) -> list[Any]:
 
 def _unique(charge: Charge, values: list[Any]) -> list[Any]:
     charge(2 * len(values))
-    # Texts and numbers are told apart by their JSON, as true and 1 are.
-    found = {msgspec.json.encode(value, order="sorted"): value for value in reversed(values)}
+    found: dict[bytes, Any] = {}
+    for value in reversed(values):
+        # Texts and numbers are told apart by their JSON, as true and 1 are.
+        encoded = msgspec.json.encode(value, order="sorted")
+        charge(len(encoded) // 16)
+        found[encoded] = value
     return [*found.values()][::-1]
 
 
@@ -189,6 +215,7 @@ def _values(charge: Charge, value: dict[str, Any]) -> list[Any]:
 
 
 def _starts_with(charge: Charge, value: str, begin: str) -> bool:
+    charge(len(begin) // 16)
     return value.startswith(begin)
 
 

@@ -17,6 +17,11 @@ from crawlfleet.core.graph.syntax import BadExpression, Node, parse
 _INSIDE: Final = re.compile(r"(?:[^'\"{}]|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")*", re.DOTALL)
 
 
+BYTES_FOR_ONE: Final = 512
+"""That are written out for a unit of work."""
+IN_A_SINK: Final = "keep large results in a sink, and pass on where they are"
+
+
 class Whole(msgspec.Struct, frozen=True):
     """A text that is one expression."""
 
@@ -37,9 +42,25 @@ class Template(msgspec.Struct, frozen=True):
     nodes: tuple[tuple[str, Node], ...]
     """The expressions, each with its path."""
 
-    def fill(self, scope: Scope) -> Any:
-        """The value as it is for a step; raises `BadExpression`."""
-        return _filled(self.value, scope) if self.nodes else self.value
+    def fill(self, scope: Scope, room: "Room | None" = None) -> Any:
+        """The value as it is for a step; raises `BadExpression`.
+
+        With `room` for what is filled in, which is then measured as it is written out.
+        """
+        return _filled(self.value, scope, room) if self.nodes else self.value
+
+
+class Room(msgspec.Struct):
+    """How many bytes may still be filled in."""
+
+    most: int
+    used: int = 0
+
+    def take(self, size: int) -> None:
+        """Count some bytes; raises `BadExpression` when there is no room for them."""
+        self.used += size
+        if self.used > self.most:
+            raise BadExpression(f"come to more than {self.most} bytes", IN_A_SINK)
 
 
 class BadTemplate(BadExpression):
@@ -105,20 +126,31 @@ def _parts(text: str) -> Iterator[str | Node]:
         yield text[place:]
 
 
-def _filled(value: Any, scope: Scope) -> Any:
+def _filled(value: Any, scope: Scope, room: Room | None) -> Any:
     scope.charge(1)
     match value:
         case Whole(node=node):
-            return evaluate(node, scope)
+            found = evaluate(node, scope)
+            if room is not None:
+                size = len(msgspec.json.encode(found))
+                scope.charge(size // BYTES_FOR_ONE)
+                room.take(size)
+            return found
         case Mixed(parts=parts):
-            texts = [
-                as_text(evaluate(part, scope)) if isinstance(part, Node) else part for part in parts
-            ]
-            scope.charge(sum(map(len, texts)) // 16)
-            return "".join(texts)
+            return "".join(_texts(parts, scope, room))
         case dict():
-            return {name: _filled(inner, scope) for name, inner in value.items()}
+            return {name: _filled(inner, scope, room) for name, inner in value.items()}
         case list():
-            return [_filled(inner, scope) for inner in value]
+            return [_filled(inner, scope, room) for inner in value]
         case _:
             return value
+
+
+def _texts(parts: tuple[str | Node, ...], scope: Scope, room: Room | None) -> Iterator[str]:
+    """Each is counted before the next is made."""
+    for part in parts:
+        text = as_text(evaluate(part, scope)) if isinstance(part, Node) else part
+        scope.charge(len(text) // 16)
+        if room is not None:
+            room.take(len(text))
+        yield text

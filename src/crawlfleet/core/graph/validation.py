@@ -4,6 +4,7 @@ Everything at once, each with the path to its field and what to write instead. W
 results is found when the step begins, and makes that step fail with the same words.
 """
 
+import contextlib
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from crawlfleet.core.admission import NAME, AdmissionRules
 from crawlfleet.core.admission import problems_of as task_problems
 from crawlfleet.core.graph import requests
 from crawlfleet.core.graph.document import MOST_PROBLEMS
-from crawlfleet.core.graph.evaluation import Scope, evaluate
+from crawlfleet.core.graph.evaluation import Scope, TooMuchWork, evaluate
 from crawlfleet.core.graph.functions import WORDS, kind_of
 from crawlfleet.core.graph.kinds import Surroundings, is_settled, kind_at, references
 from crawlfleet.core.graph.plan import Parts, parts_of
@@ -28,6 +29,12 @@ from crawlfleet.model.workflow import Dependency, Kind, Parameter, Step, Workflo
 STEP_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 MOST_DEPENDENCIES: Final = 200_000
 """In a whole document."""
+MOST_EXPRESSIONS: Final = 50_000
+"""In a whole document: five for each of the most steps."""
+DEEPEST: Final = 100
+"""Lists and objects within each other, in the values of a step."""
+WORK: Final = 50_000
+"""For all constant expressions of a document together: what is beyond it shows when it runs."""
 LONGEST_DESCRIPTION: Final = 2_000
 MOST_NAMED: Final = 8
 """Of the steps of a cycle."""
@@ -41,6 +48,8 @@ def problems_of(document: WorkflowDocument, rules: AdmissionRules) -> list[Field
         return found
     if cycle := _cycle(document):
         return [cycle]
+    if large := _too_large(document):
+        return [large]
     return list(islice(_steps(document, rules), MOST_PROBLEMS))
 
 
@@ -161,10 +170,53 @@ def _cycle(document: WorkflowDocument) -> FieldProblem | None:
     )
 
 
+def _too_large(document: WorkflowDocument) -> FieldProblem | None:
+    """What would take too long to read."""
+    count = 0
+    for name, step in document.steps.items():
+        count += step.when is not None
+        for field, value in (("for_each", step.for_each), ("parameters", step.parameters)):
+            if isinstance(value, str):
+                count += 1
+                continue
+            found, depth = _counted(value)
+            count += found
+            if depth > DEEPEST:
+                return FieldProblem(
+                    field=f"steps.{name}.{field}",
+                    message=f"has more than {DEEPEST} lists and objects within each other",
+                    remedy=f"use at most {DEEPEST}, or pass it on as a text",
+                )
+    if count <= MOST_EXPRESSIONS:
+        return None
+    return FieldProblem(
+        field="steps",
+        value=count,
+        message=f"has {count} expressions",
+        remedy=f"use at most {MOST_EXPRESSIONS}; for_each makes many instances of one step",
+    )
+
+
+def _counted(value: Any) -> tuple[int, int]:
+    """How many expressions a value holds, and how deep it is as far as that may be."""
+    count, deepest = 0, 0
+    stack = [(value, 1)]
+    while stack and deepest <= DEEPEST:
+        inner, depth = stack.pop()
+        if isinstance(inner, str):
+            count += inner.count("${") - inner.count("$${")
+        elif isinstance(inner, dict | list):
+            deepest = max(deepest, depth)
+            below = inner.values() if isinstance(inner, dict) else inner
+            stack += ((each, depth + 1) for each in below)
+    return count, deepest
+
+
 def _steps(document: WorkflowDocument, rules: AdmissionRules) -> Iterator[FieldProblem]:
     spread = {name: step.for_each is not None for name, step in document.steps.items()}
     kinds = {name: parameter.type for name, parameter in document.parameters.items()}
     is_before = _ancestry(document)
+    scope = Scope(left=WORK)
     for name, step in document.steps.items():
         path = f"steps.{name}"
         try:
@@ -176,7 +228,7 @@ def _steps(document: WorkflowDocument, rules: AdmissionRules) -> Iterator[FieldP
         outside = Surroundings(spread=spread, parameters=kinds, is_instance=False)
         for field, node in parts.nodes():
             inner = around if field.startswith("parameters") else outside
-            yield from _expression(f"{path}.{field}", field, node, inner)
+            yield from _expression(f"{path}.{field}", field, node, inner, scope)
             yield from _references(f"{path}.{field}", name, node, document, is_before)
         yield from _task(path, document, name, parts, rules)
 
@@ -193,14 +245,17 @@ def _where(step: Step, problem: BadExpression) -> str:
     return "for_each"
 
 
-def _expression(path: str, field: str, node: Node, around: Surroundings) -> Iterator[FieldProblem]:
+def _expression(
+    path: str, field: str, node: Node, around: Surroundings, scope: Scope
+) -> Iterator[FieldProblem]:
     wanted = {"when": Kind.FLAG, "for_each": Kind.LIST}.get(field, Kind.ANY)
     try:
         kind = kind_at(node, around)
         if wanted not in (kind, Kind.ANY) and kind is not Kind.ANY:
             raise BadExpression(f"is {WORDS[kind]}, not {WORDS[wanted]}", _WANTED[wanted])
         if is_settled(node):
-            evaluate(node, Scope())
+            with contextlib.suppress(TooMuchWork):
+                evaluate(node, scope)
     except BadExpression as problem:
         yield _told(path, problem)
 
