@@ -45,6 +45,11 @@ from crawlfleet.testing.store_suite.samples import (
     make_session,
     make_task,
 )
+from crawlfleet.testing.store_suite.webhook_samples import (
+    FULL_DELIVERY,
+    FULL_RULE,
+    FULL_WEBHOOK,
+)
 from crawlfleet.testing.store_suite.workflow_samples import (
     FULL_RUN,
     FULL_RUN_STEP,
@@ -105,6 +110,9 @@ async def fill(store: Store) -> None:
             workflow_versions=(FULL_VERSION,),
             runs=(FULL_RUN,),
             run_steps=(FULL_RUN_STEP,),
+            webhooks=(FULL_WEBHOOK,),
+            deliveries=(FULL_DELIVERY,),
+            alert_rules=(FULL_RULE,),
             configurations=(make_configuration(),),
             claims=(make_claim(expires_at=NEVER), make_claim(key="other")),
             events=(FULL_EVENT, make_event()),

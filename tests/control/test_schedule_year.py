@@ -20,6 +20,7 @@ from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.bundles import Bundles
 from crawlfleet.control.holding import Holding
 from crawlfleet.control.projects import Projects
+from crawlfleet.control.quotas import Quotas
 from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
@@ -110,7 +111,10 @@ class Master:
             "settings": limits,
         }
         bundles, vault = Bundles(**kept, archives=None), Vault(**kept, seal=None)
-        tasks = Tasks(**common, rules=rules, settings=limits, bundles=bundles, vault=vault)
+        quotas = Quotas(state=self.state)
+        tasks = Tasks(
+            **common, rules=rules, settings=limits, bundles=bundles, vault=vault, quotas=quotas
+        )
         self.schedules = Schedules(store=store, state=self.state, system=system, tasks=tasks)
         self._alarms = Alarms(store=store, state=self.state, system=system, tasks=tasks)
 
