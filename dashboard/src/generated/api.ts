@@ -9643,7 +9643,10 @@ export interface operations {
     explain_crawl_url: {
         parameters: {
             query: {
-                /** @description The address to look up, as a page or a person would write it. */
+                /**
+                 * @description The address to look up, as a page or a person would write it; percent-encoded, it still has
+                 *     to fit into a request.
+                 */
                 url: string;
             };
             header?: never;
@@ -12617,7 +12620,7 @@ export interface operations {
                 /** @description Only those of this project. */
                 project_id?: string;
                 /** @description Only those in this state. */
-                status?: "cancelled" | "cancelling" | "completed" | "failed" | "running";
+                status?: string;
                 /** @description Only those of this workflow. */
                 workflow_id?: string;
             };
@@ -16114,7 +16117,7 @@ export interface operations {
     get_workflow_document: {
         parameters: {
             query?: {
-                /** @description Which version; the newest when not set. */
+                /** @description Which version; 0 is the newest. */
                 version?: number;
             };
             header?: never;

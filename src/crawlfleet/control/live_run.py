@@ -224,7 +224,14 @@ class LiveRun:
         results: dict[str, _Result] = {}
         size = 0
         for first in range(0, len(ids), READ_AT_ONCE):
-            for task in await store.tasks(ids[first : first + READ_AT_ONCE]):
+            portion = ids[first : first + READ_AT_ONCE]
+            tasks = await store.tasks(portion)
+            if len(tasks) < len(portion):
+                return (
+                    f"results of {name} were removed after their time (`retention.tasks_days`); "
+                    "start the workflow anew"
+                )
+            for task in tasks:
                 if task.status is TaskStatus.COMPLETED and task.result is not None:
                     size += len(memoryview(task.result))
                     # A worker may send any JSON: numbers or depths that nobody can hold.

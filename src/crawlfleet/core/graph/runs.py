@@ -178,7 +178,8 @@ def step_row(
         count=count if is_new else (before.count if before else 0),
         started_at=now if is_new else (before.started_at if before else None),
         ended_at=now if status in SETTLED else None,
-        reason=reason,
+        # Names in a result may have any character, and not every store holds all of them.
+        reason=reason.replace("\0", "\N{REPLACEMENT CHARACTER}"),
         version=1 if before is None else before.version + 1,
     )
 
