@@ -175,6 +175,39 @@ def test_a_run_goes_on_from_what_failed_and_does_nothing_again_that_was_done() -
     run_simulated(scene())
 
 
+def test_a_run_that_goes_on_after_its_results_were_removed_says_so() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            run = await start(on, SHOP)
+            node = await on.node(slots=9)
+            await work(node, failing=["p1"])
+            tasks = await tasks_of(on, run)
+            await on.store.remove_finished(before=on.control.now() + 1, limit=len(tasks))
+            assert await tasks_of(on, run) == []
+            await on.control.workflows.rerun(run.id, by="people")
+            assert not any("url" in parameters for parameters in await work(node))
+            _, rows = await on.control.workflows.standing(await on.control.workflows.run(run.id))
+            assert any("results of list were removed" in row.reason for row in rows.values())
+
+    run_simulated(scene())
+
+
+def test_a_reason_can_be_stored_whatever_is_in_it() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            steps = {"a": WORK, "b": {**WORK, "depends_on": ["a"], "when": "steps.a.result.no"}}
+            run = await start(on, {"name": "nul", "steps": steps})
+            node = await on.node()
+            await asyncio.sleep(0.1)
+            (assignment,) = await node.take_all()
+            await node.report(assignment, *DONE, data=msgspec.json.encode({"a\0b": 1}))
+            await asyncio.sleep(0.1)
+            _, rows = await on.control.workflows.standing(await on.control.workflows.run(run.id))
+            assert any("a\N{REPLACEMENT CHARACTER}b" in row.reason for row in rows.values())
+
+    run_simulated(scene())
+
+
 def test_a_run_can_be_done_again_from_a_chosen_step() -> None:
     async def scene() -> None:
         async with stage() as on:
