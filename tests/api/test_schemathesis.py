@@ -80,7 +80,7 @@ def patient(asked: Any, name: str) -> None:
     """Nobody waits long for these."""
     if isinstance(asked, dict) and name in asked:
         with contextlib.suppress(TypeError, ValueError):
-            asked[name] = min(float(asked[name]), LONGEST_WAIT_S)
+            asked[name] = type(asked[name])(min(float(asked[name]), LONGEST_WAIT_S))
 
 
 def answers_as_described(name: str) -> Any:
