@@ -14,6 +14,8 @@ from crawlfleet import config
 from crawlfleet.cli.connection import Connection, write_connection
 from crawlfleet.cli.settings_file import render
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Result]
 
 SETTING = re.compile(r"^# (\w+ = .*)$", re.MULTILINE)

@@ -17,6 +17,8 @@ from crawlfleet.cli.ports import described
 from crawlfleet.model.attention import HIGH, LOW, Concern, Subject
 from crawlfleet.model.isolation import Isolation, Layer, Level
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Result]
 
 

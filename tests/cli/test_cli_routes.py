@@ -8,6 +8,8 @@ from typer.main import get_command
 from crawlfleet.api.app import ROUTES
 from crawlfleet.cli.program import create_app
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = {
     "create_task": "submit",
     "create_tasks": "submit",

@@ -43,6 +43,8 @@ from crawlfleet.testing.frontier_suite.harness import (
 )
 from crawlfleet.worker import pipe
 
+pytestmark = pytest.mark.slow
+
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
 Ask = Callable[[bytes], Awaitable[bytes]]
 
@@ -179,22 +181,18 @@ class Served:
         return PlayedExecution(master, self.THROUGH)
 
 
-@pytest.mark.slow
 class TestServedFrontier(Served, FrontierSuite):
     CRAWLS = 300 if SOAK else 8
 
 
-@pytest.mark.slow
 class TestServedFrontierWithBloom(Served, BloomFrontierSuite): ...
 
 
-@pytest.mark.slow
 class TestServedFrontierWhoseAnswersGetLost(Served, FrontierSuite):
     THROUGH = staticmethod(losing_answers)
     CRAWLS = 300 if SOAK else 8
 
 
-@pytest.mark.slow
 class TestServedFrontierThatIsRestarted(Served, FrontierSuite):
     THROUGH = staticmethod(restarting)
     CRAWLS = 300 if SOAK else 8

@@ -35,6 +35,8 @@ from crawlfleet.testing.frontier_suite.harness import (
 )
 from tests.conformance import crawler
 
+pytestmark = pytest.mark.slow
+
 
 class TestSqliteFrontier(FrontierSuite):
     # Each of its commits waits for the disk; the books are the same as those in memory.
@@ -78,7 +80,6 @@ def check_tables(path: Path) -> set[int]:
     return {crawler.number_of(url) for (url,) in done}
 
 
-@pytest.mark.slow
 def test_acknowledged_commits_survive_kill_9_whole(tmp_path: Path) -> None:
     path, journal = tmp_path / "crawl.db", tmp_path / "journal"
     chance = random.Random(5)
@@ -210,7 +211,6 @@ def test_log_stays_short_and_waits_for_the_disk(tmp_path: Path) -> None:
     assert not log.exists()
 
 
-@pytest.mark.slow
 def test_heads_are_bounded_for_each_host_and_for_all(tmp_path: Path) -> None:
     async def scenario(frontier: SqliteFrontier) -> None:
         hosts = [f"https://{number}.example" for number in range(1500)]

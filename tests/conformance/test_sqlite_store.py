@@ -24,6 +24,8 @@ from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite import DurableStoreSuite
 from crawlfleet.testing.store_suite.samples import make_event, make_node, make_task
 
+pytestmark = pytest.mark.slow
+
 
 class TestSqliteStore(DurableStoreSuite):
     def make_store(self, folder: Path) -> Store:

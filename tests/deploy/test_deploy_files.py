@@ -32,6 +32,8 @@ from tests.deploy.deploy_files import (
     variables,
 )
 
+pytestmark = pytest.mark.slow
+
 VERSIONS = ("1.29", "1.31", "1.34")
 DEPLOYMENTS = ("crawlfleet-master", "crawlfleet-worker")
 

@@ -9,6 +9,8 @@ from crawlfleet.executors.python import FunctionRefused, Python, PythonParameter
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.testing.executor_suite import ExecutorSuite
 
+pytestmark = pytest.mark.slow
+
 
 class Quiet:
     task_id, attempt = "task-1", 1

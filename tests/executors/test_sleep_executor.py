@@ -1,6 +1,10 @@
 from typing import ClassVar
 
+import pytest
+
 from crawlfleet.testing.executor_suite import ExecutorSuite
+
+pytestmark = pytest.mark.slow
 
 
 class TestSleep(ExecutorSuite):

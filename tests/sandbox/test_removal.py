@@ -10,6 +10,8 @@ import pytest
 
 from crawlfleet.sandbox import removal
 
+pytestmark = pytest.mark.slow
+
 PLAIN_USER = 65534
 AS_A_PLAIN_USER = """
 import json, os, sys

@@ -23,6 +23,8 @@ from crawlfleet.worker import environments as environments_module
 from crawlfleet.worker.environments import CannotMake, Environments
 from tests.code_archives import packed
 
+pytestmark = pytest.mark.slow
+
 MB = 1_000_000
 
 
@@ -180,7 +182,6 @@ def test_those_not_used_for_longest_go_first_and_none_in_use(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_what_cannot_be_cleared_away_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +286,6 @@ def test_uv_hears_of_the_index_and_of_no_secret_of_ours() -> None:
     assert {"PATH", "UV_CACHE_DIR", "https_proxy"} <= given.keys()
 
 
-@pytest.mark.slow
 def test_nothing_of_a_package_runs_while_it_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
