@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from crawlfleet.core.admission import NAME
+from crawlfleet.core.naming import description_problems, name_problems
 from crawlfleet.core.registration import labels_problems
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.administration import (
@@ -30,31 +30,19 @@ from crawlfleet.model.quota_views import QuotaPatch
 from crawlfleet.model.settings import SessionSettings
 
 DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{0,255}\Z")
-DESCRIPTION: Final = re.compile(r"[^\x00]{0,2000}\Z")
 
 
 def text_problems(given: Any) -> Iterator[FieldProblem]:
     """What is wrong with the id, name and description of a request, as far as it has them."""
     id = getattr(given, "id", None)
-    if id is not None and not NAME.match(id):
-        yield _problem(
-            "id",
-            id,
-            "is not a valid name",
-            "use letters, digits, dot, dash and underscore, at most 64, "
-            "beginning with a letter or digit",
-        )
+    if id is not None:
+        yield from name_problems(id, "id")
     if given.name is not UNSET and not DISPLAY_NAME.match(given.name):
         yield _problem(
             "name", given.name, "is not a name", "use at most 255 characters that can be printed"
         )
-    if given.description is not UNSET and not DESCRIPTION.match(given.description):
-        yield _problem(
-            "description",
-            given.description,
-            "is too long",
-            "use at most 2000 characters, and no NUL",
-        )
+    if given.description is not UNSET:
+        yield from description_problems(given.description)
 
 
 def settings_problems(

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from crawlfleet.core.administration import DESCRIPTION
 from crawlfleet.core.admission import NAME
 from crawlfleet.core.alerts import OF_ALERTS
+from crawlfleet.core.naming import description_problems, name_problems
 from crawlfleet.core.webhooks import KIND
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.alert import BUILT_IN, AlertRule, Severity, Silence, Source
@@ -105,21 +105,8 @@ def name_scope(project_id: str | None) -> str:
 
 def problems_of(wanted: AlertRequest | AlertRule) -> Iterator[FieldProblem]:
     """What is wrong with a rule."""
-    if not NAME.match(wanted.name):
-        yield FieldProblem(
-            field="name",
-            value=wanted.name[:80],
-            message="is not a valid name",
-            remedy="use letters, digits, dot, dash and underscore, at most 64, "
-            "beginning with a letter or digit",
-        )
-    if not DESCRIPTION.match(wanted.description):
-        yield FieldProblem(
-            field="description",
-            value=wanted.description[:100],
-            message="is too long",
-            remedy="use at most 2000 characters, and no NUL",
-        )
+    yield from name_problems(wanted.name)
+    yield from description_problems(wanted.description)
     yield from _limit_problems(wanted)
     yield from _source_problems(wanted)
     for field, most in _TIMES.items():

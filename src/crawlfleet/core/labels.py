@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.core.registration import description_problems, labels_problems
+from crawlfleet.core.naming import description_problems
+from crawlfleet.core.registration import labels_problems
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.event import Event
 from crawlfleet.model.node import Node

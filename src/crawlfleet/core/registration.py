@@ -18,11 +18,11 @@ from crawlfleet.core.admission import (
 )
 from crawlfleet.core.complaints import LONGEST_NAME
 from crawlfleet.core.egress import embedded, refusal
+from crawlfleet.core.naming import DESCRIPTION
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.messages import OLDEST_PROTOCOL, Heartbeat, Registration
 
 DISPLAY_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}\Z")
-DESCRIPTION: Final = re.compile(r"[^\x00]{0,2000}\Z")
 ADDRESS: Final = re.compile(r"[0-9A-Za-z.:%_-]{0,255}\Z")
 LABEL: Final = re.compile(r"[^\x00-\x1f\x7f]{0,200}\Z")
 MAX_TASK_TYPES: Final = 1000
@@ -132,12 +132,6 @@ def heartbeat_problems(heartbeat: Heartbeat) -> Iterator[FieldProblem]:
         yield _problem(
             "load", heartbeat.load, "is out of range", f"use a number from 0 to {MAX_LOAD:g}"
         )
-
-
-def description_problems(description: str) -> Iterator[FieldProblem]:
-    """What is wrong with a description."""
-    if not DESCRIPTION.match(description):
-        yield _problem("description", description, *_TEXTS[1][2:])
 
 
 def labels_problems(labels: Mapping[str, str]) -> Iterator[FieldProblem]:

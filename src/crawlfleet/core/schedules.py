@@ -10,8 +10,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from crawlfleet.core import cron
-from crawlfleet.core.administration import DESCRIPTION
-from crawlfleet.core.admission import MAX_PROBLEMS, NAME
+from crawlfleet.core.admission import MAX_PROBLEMS
+from crawlfleet.core.naming import description_problems, name_problems
 from crawlfleet.core.recurrence import FURTHEST, Recurrence
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import NEVER, Change, Claim
@@ -88,21 +88,9 @@ def template_problems(request: TaskRequest) -> Iterator[FieldProblem]:
 
 
 def _texts(name: str, description: str) -> Iterator[FieldProblem]:
-    if name and not NAME.match(name):
-        yield FieldProblem(
-            field="name",
-            value=name,
-            message="is not a valid name",
-            remedy="use letters, digits, dot, dash and underscore, at most 64, "
-            "beginning with a letter or digit",
-        )
-    if not DESCRIPTION.match(description):
-        yield FieldProblem(
-            field="description",
-            value=description[:100],
-            message="is too long",
-            remedy="use at most 2000 characters, and no NUL",
-        )
+    if name:
+        yield from name_problems(name)
+    yield from description_problems(description)
 
 
 def _when(rule: Rule) -> Iterator[FieldProblem]:

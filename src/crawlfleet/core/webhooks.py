@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET
 
-from crawlfleet.core.administration import DESCRIPTION
 from crawlfleet.core.admission import NAME
+from crawlfleet.core.naming import description_problems, name_problems
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
@@ -36,22 +36,9 @@ def name_scope(project_id: str | None) -> str:
 
 def problems_of(wanted: WebhookRequest | Webhook) -> Iterator[FieldProblem]:
     """What is wrong with a webhook."""
-    url, description = wanted.url, wanted.description
-    if not NAME.match(wanted.name):
-        yield FieldProblem(
-            field="name",
-            value=wanted.name[:80],
-            message="is not a valid name",
-            remedy="use letters, digits, dot, dash and underscore, at most 64, "
-            "beginning with a letter or digit",
-        )
-    if not DESCRIPTION.match(description):
-        yield FieldProblem(
-            field="description",
-            value=description[:100],
-            message="is too long",
-            remedy="use at most 2000 characters, and no NUL",
-        )
+    url = wanted.url
+    yield from name_problems(wanted.name)
+    yield from description_problems(wanted.description)
     for field in ("project_id", "node_id", "task_type"):
         given = getattr(wanted, field)
         if given is not None and not NAME.match(given):

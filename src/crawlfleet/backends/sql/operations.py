@@ -96,35 +96,38 @@ def remove_nodes(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
+def _remove_old(
+    statements: Statements[T], find: T, remove: T, before: float, limit: int
+) -> Generator[tuple[T, Values] | Put, Rows, list[str]]:
+    """The ids of up to so many rows that were found, and are gone."""
+    rows = yield find, {"before": before, "limit": max(limit, 0)}
+    ids = statements.listed(rows[0][0])
+    yield remove, {"ids": ids}
+    return ids
+
+
 def remove_audit(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        rows = yield statements.old_audit, {"before": before, "limit": max(limit, 0)}
-        ids = statements.listed(rows[0][0])
-        yield statements.remove_audit, {"ids": ids}
-        return len(ids)
+        old = statements.old_audit, statements.remove_audit
+        return len((yield from _remove_old(statements, *old, before, limit)))
 
     return steps
 
 
 def remove_firings(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        rows = yield statements.of_schedules.old_firings, {"before": before, "limit": max(limit, 0)}
-        ids = statements.listed(rows[0][0])
-        yield statements.of_schedules.remove_firings, {"ids": ids}
-        return len(ids)
+        old = statements.of_schedules.old_firings, statements.of_schedules.remove_firings
+        return len((yield from _remove_old(statements, *old, before, limit)))
 
     return steps
 
 
 def remove_schedules(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        rows = yield (
-            statements.of_schedules.removed_schedules,
-            {"before": before, "limit": max(limit, 0)},
-        )
-        ids = statements.listed(rows[0][0])
-        yield statements.of_schedules.remove_schedules, {"ids": ids}
-        yield statements.of_schedules.remove_firings_of, {"ids": ids}
+        of = statements.of_schedules
+        old = of.removed_schedules, of.remove_schedules
+        ids = yield from _remove_old(statements, *old, before, limit)
+        yield of.remove_firings_of, {"ids": ids}
         return len(ids)
 
     return steps
@@ -137,11 +140,10 @@ def steps_of(run_id: str) -> Values:
 
 def remove_runs(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        rows = yield statements.of_workflows.old_runs, {"before": before, "limit": max(limit, 0)}
-        ids = statements.listed(rows[0][0])
-        yield statements.of_workflows.remove_runs, {"ids": ids}
+        of = statements.of_workflows
+        ids = yield from _remove_old(statements, of.old_runs, of.remove_runs, before, limit)
         for id in ids:
-            yield statements.of_workflows.remove_steps, steps_of(id)
+            yield of.remove_steps, steps_of(id)
         return len(ids)
 
     return steps
@@ -149,22 +151,16 @@ def remove_runs(before: float, limit: int) -> Operation[Any]:
 
 def remove_deliveries(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        limits = {"before": before, "limit": max(limit, 0)}
-        rows = yield statements.of_webhooks.settled_deliveries, limits
-        ids = statements.listed(rows[0][0])
-        yield statements.of_webhooks.remove_deliveries, {"ids": ids}
-        return len(ids)
+        old = statements.of_webhooks.settled_deliveries, statements.of_webhooks.remove_deliveries
+        return len((yield from _remove_old(statements, *old, before, limit)))
 
     return steps
 
 
 def remove_webhooks(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        limits = {"before": before, "limit": max(limit, 0)}
-        rows = yield statements.of_webhooks.removed_webhooks, limits
-        ids = statements.listed(rows[0][0])
-        yield statements.of_webhooks.remove_webhooks, {"ids": ids}
-        return len(ids)
+        old = statements.of_webhooks.removed_webhooks, statements.of_webhooks.remove_webhooks
+        return len((yield from _remove_old(statements, *old, before, limit)))
 
     return steps
 
