@@ -107,7 +107,7 @@ export function LogView({ executionId }: { executionId: string | null }) {
         }}
       >
         {length === 0 && (
-          <p className="log-line muted">
+          <p className="log-empty muted">
             {t(q || level !== "debug" ? "log.noneFit" : "log.nothing")}
           </p>
         )}
