@@ -5,7 +5,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.crawl.answer import is_wanted, media_type
@@ -108,6 +108,7 @@ def test_broken_answers_end_in_an_outcome(
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=600), st.lists(st.integers(0, 600), max_size=5))
 def test_any_bytes_at_all_end_in_an_outcome(data: bytes, places: list[int]) -> None:
+    assume(b"HTTP/" not in data)  # what begins like an answer may be one
     answer, line = exchange(cut(data, places))
 
     assert answer.outcome is Outcome.BAD_RESPONSE
