@@ -1,5 +1,6 @@
 """Every change through the API is in the audit log: by whom, from where, what, and once."""
 
+import time
 from typing import Any, Final
 
 import pytest
@@ -214,6 +215,8 @@ def run_order(master: Master, verb: str, kind: str) -> Request:
     document = {"name": f"run-to-{verb}", "steps": {"a": {"task_type": "nobodys"}}}
     id = master.post("/api/v1/workflows:submit", {"document": document}, status=201)["id"]
     if verb == "rerun":
+        while not master.get(f"/api/v1/tasks?workflow_id={id}")["items"]:
+            time.sleep(0.02)
         master.post(f"/api/v1/runs/{id}:cancel")
         master.get(f"/api/v1/runs/{id}?wait=20")
     return f"/api/v1/runs/{id}:{verb}", {}, set() if verb == "rerun" else {id}, None
