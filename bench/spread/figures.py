@@ -62,6 +62,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     load_after: float
     contenders: list[Settings]
     latency: list[Spread] = []
+    host: list[Spread] = []
     cpu: list[Spread] = []
     alone: Alone | None = None
     killed: list[Killed] = []

@@ -29,7 +29,7 @@ def parameters(spec: SiteSpec, *, workers: int, frontier: str, concurrency: int)
     return {
         "url": spec.url(0),
         "selectors": {"product": "div.product", "title": "h2.title", "price": "span.price"},
-        "scope": {"within": "any"},
+        "scope": {"within": "any" if spec.hosts > 1 else "host"},
         "politeness": {"delay_s": 0, "concurrency": concurrency},
         "fetching": {"allow_private": True},
         "workers": workers,

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from bench.spread.turn import Turn, checked, truth
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 
-PARTS: Final = ("latency", "cpu", "kill")
+PARTS: Final = ("latency", "host", "cpu", "kill")
 ROUNDS: Final = 3
 QUICK_SHARE: Final = 0.2
 LEAST_MS, MOST_MS = 50.0, 200.0
@@ -62,15 +62,25 @@ class Bench:
 
     def latency(self) -> list[Spread]:
         """Twice the processes have twice the hosts to visit; are they as quick?"""
+        return self._waiting(lambda processes: (HOSTS_EACH * processes, AT_ONCE))
+
+    def host(self) -> list[Spread]:
+        """All of them have one host, which allows twice the requests for twice the processes."""
+        return self._waiting(lambda processes: (1, HOSTS_EACH * AT_ONCE * processes))
+
+    def _waiting(self, site_for: Callable[[int], tuple[int, int]]) -> list[Spread]:
+        """Answers take their time; so many hosts, and requests to each, for so many processes."""
         found: dict[tuple[Contender, int], list[Turn]] = defaultdict(list)
         ideal: dict[int, float] = {}
+        each_pages = HOSTS_EACH * (int(HOST_PAGES * self._share) + 40)
         for number in range(self._rounds):
             for processes in (1, 2, 4) if self._quick else (1, 2, 4, 8):
-                spec = waiting_site(processes, int(HOST_PAGES * self._share) + 40)
+                hosts, at_once = site_for(processes)
+                spec = waiting_site(hosts, each_pages * processes)
                 with ServedSite(spec) as site:
-                    ideal[processes] = ideal_per_s(spec)
+                    ideal[processes] = ideal_per_s(spec, at_once)
                     for each in self._ours:
-                        turn = self._turn(each, site, processes, AT_ONCE, number)
+                        turn = self._turn(each, site, processes, at_once, number)
                         if turn is not None:
                             found[each, processes].append(turn)
         return [
@@ -178,11 +188,10 @@ def _knows_redis() -> bool:
     return True
 
 
-def waiting_site(processes: int, host_pages: int) -> SiteSpec:
-    """A site whose hosts take their time, as many for each process."""
-    hosts = HOSTS_EACH * processes
+def waiting_site(hosts: int, pages: int) -> SiteSpec:
+    """A site whose hosts take their time."""
     return SiteSpec(
-        pages=hosts * host_pages,
+        pages=pages,
         hosts=hosts,
         page_bytes=4_000,
         latency_ms=MOST_MS,
@@ -190,10 +199,10 @@ def waiting_site(processes: int, host_pages: int) -> SiteSpec:
     )
 
 
-def ideal_per_s(spec: SiteSpec) -> float:
+def ideal_per_s(spec: SiteSpec, at_once: int) -> float:
     """Pages a second if every host always had its requests under way."""
     mean_s = sum(map(spec.latency_s, range(spec.pages))) / spec.pages
-    return spec.hosts * AT_ONCE / mean_s
+    return spec.hosts * at_once / mean_s
 
 
 @contextmanager
@@ -238,6 +247,7 @@ def main(arguments: list[str] | None = None) -> Report:
     begun = time.monotonic()
     with ExitStack() as stack:
         latency = bench.latency() if "latency" in options.only else []
+        host = bench.host() if "host" in options.only else []
         cpu, alone = bench.cpu(stack) if "cpu" in options.only else ([], None)
         killed = bench.kill() if "kill" in options.only else []
     report = Report(
@@ -252,6 +262,7 @@ def main(arguments: list[str] | None = None) -> Report:
             for each in contenders
         ],
         latency=latency,
+        host=host,
         cpu=cpu,
         alone=alone,
         killed=killed,

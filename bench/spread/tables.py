@@ -9,8 +9,12 @@ from bench.spread.figures import Report, Spread
 def sheets(report: Report) -> list[Sheet]:
     """Everything that was measured; a part that was left out has no sheet."""
     made = []
-    if report.latency:
-        made.append(_latency(report))
+    for spreads, title in (
+        (report.latency, "as many hosts for each worker"),
+        (report.host, "one host, which allows as many requests for each worker"),
+    ):
+        if spreads:
+            made.append(_waiting(spreads, f"{title}, medians of {report.rounds}"))
     if report.cpu:
         made += [_cpu(report), _costs(report)]
     if report.killed:
@@ -29,10 +33,10 @@ def single(each: Spread, among: Sequence[Spread]) -> Spread | None:
     return next((one for one in among if one.name == each.name and one.processes == 1), None)
 
 
-def _latency(report: Report) -> Sheet:
+def _waiting(spreads: Sequence[Spread], title: str) -> Sheet:
     rows = []
-    for each in report.latency:
-        share = of_linear(each, report.latency)
+    for each in spreads:
+        share = of_linear(each, spreads)
         rows.append(
             [
                 each.title,
@@ -46,7 +50,7 @@ def _latency(report: Report) -> Sheet:
         )
     head = ("answers after 50 to 200 ms", "workers", "pages", "pages a second", "of linear")
     head += ("of what the hosts allow", "CPU-ms a page")
-    return Sheet(f"as many hosts for each worker, medians of {report.rounds}", head, rows)
+    return Sheet(title, head, rows)
 
 
 def _cpu(report: Report) -> Sheet:
