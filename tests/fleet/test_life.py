@@ -66,7 +66,7 @@ def test_cancelling_stops_an_executor_that_spins_in_c_code(fleet: LocalFleet) ->
             await client.act(receipt.id, "cancel")
             await asyncio.to_thread(spinning.wait, 20)
             # The promise is 2 s; a busy test machine gets more.
-            assert time.monotonic() - begun < 6
+            assert time.monotonic() - begun < 15
             assert (await client.task(receipt.id)).status == "cancelled"
             async with asyncio.timeout(10):
                 while (await client.executions(receipt.id))[0].status != "cancelled":

@@ -436,4 +436,4 @@ def test_killing_the_agent_leaves_no_process_behind(tmp_path: Path) -> None:
 
     until(lambda: not any(alive(pid) for pid in pids))
 
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 15
