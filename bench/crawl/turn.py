@@ -87,7 +87,7 @@ def crawl(crawler: Crawler, place: Place, folder: Path) -> Turn:
     cpu_s, peak_mb = _run(crawler.command(place.spec.url(0), output), folder)
     server_cpu_s = place.cpu_s() - server_cpu_s
     hits = [hit for hit in place.site.hits()[known:] if hit.page >= 0]
-    _check(Counter(hit.page for hit in hits), output, place)
+    check(Counter(hit.page for hit in hits), output, place)
     seconds = max(hits[-1].at - hits[0].at, 1e-3)
     return Turn(
         pages=len(hits),
@@ -158,7 +158,8 @@ def _memory(process: psutil.Process) -> float:
         return 0.0
 
 
-def _check(asked: Counter[int], output: Path, place: Place) -> None:
+def check(asked: Counter[int], output: Path, place: Place) -> None:
+    """Raises `WrongWork` unless every page was asked for once and every item found."""
     missed = place.spec.pages - len(asked)
     twice = sum(1 for count in asked.values() if count > 1)
     if missed or twice:

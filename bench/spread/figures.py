@@ -40,11 +40,12 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alone(msgspec.Struct, frozen=True, kw_only=True):
-    """`crawlfleet crawl`: one process without a fleet."""
+    """So many `crawlfleet crawl` at once, each with a site of its own."""
 
+    processes: int
     pages: int
+    """Of each site."""
     per_cpu_s: float
-    start_cpu_s: float
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     latency: list[Spread] = []
     host: list[Spread] = []
     cpu: list[Spread] = []
-    alone: Alone | None = None
+    alone: list[Alone] = []
     killed: list[Killed] = []
     missing: dict[str, str] = {}
     """What was not measured, and why."""

@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 import signal
+import statistics
 import sys
 import tempfile
 import time
@@ -18,11 +19,11 @@ import msgspec
 from rich.console import Console
 
 from bench import peers, sheets
-from bench.crawl import crawlers
 from bench.crawl.floor import fetch_all
-from bench.crawl.turn import Place, WrongWork, crawl, served
+from bench.crawl.turn import Place, WrongWork, served
 from bench.machine import add_wait, await_quiet, machine
 from bench.spread import tables
+from bench.spread.alone import crawl_alone
 from bench.spread.contenders import CONTENDERS, Contender
 from bench.spread.figures import Alone, Killed, Report, Settings, Spread, spread_of
 from bench.spread.theirs import PACKAGES, VENV
@@ -43,7 +44,8 @@ CPU_AT_ONCE: Final = 16
 KILLED: Final = SiteSpec(
     pages=3_000, hosts=16, page_bytes=4_000, latency_ms=MOST_MS, least_latency_ms=LEAST_MS
 )
-OUR_CRAWLER: Final = next(each for each in crawlers.CRAWLERS if each.name == crawlers.OURS)
+ALONE_PAGES: Final = 20_000
+"""Of the site of each of those that share nothing."""
 
 
 class Bench:
@@ -88,19 +90,20 @@ class Bench:
             for (each, number), turns in found.items()
         ]
 
-    def cpu(self, stack: ExitStack) -> tuple[list[Spread], Alone | None]:
+    def cpu(self, stack: ExitStack) -> tuple[list[Spread], list[Alone]]:
         """The same site for however many processes; the cost of a page is what counts."""
-        sizes = {int(each.pages * self._share) for each in self._contenders}
-        places = {pages: stack.enter_context(served(pages)) for pages in sorted({1, *sizes})}
-        for place in places.values():
-            # Not on the server's core alone: processes are as many as they are.
-            os.sched_setaffinity(place.site.pid, os.sched_getaffinity(0))
-            fetch_all(place)
+        counts = (1, 2) if self._quick else (1, 2, 4)
+        sizes = sorted({int(each.pages * self._share) for each in self._contenders})
+        places = {pages: self._served(pages, stack) for pages in sizes}
+        own = [self._served(int(ALONE_PAGES * self._share), stack) for _ in range(max(counts))]
         found: dict[tuple[Contender, int], list[Turn]] = defaultdict(list)
+        alone: dict[int, list[float]] = defaultdict(list)
         for number in range(self._rounds):
+            for processes in counts:
+                alone[processes] += self._alone(own[:processes], number)
             for each in self._contenders:
                 site = places[int(each.pages * self._share)].site
-                for processes in (1, 2) if self._quick else (1, 2, 4):
+                for processes in counts:
                     turn = self._turn(each, site, processes, CPU_AT_ONCE, number)
                     if turn is not None:
                         found[each, processes].append(turn)
@@ -108,7 +111,22 @@ class Bench:
             spread_of(each.name, each.title, number, turns)
             for (each, number), turns in found.items()
         ]
-        return spreads, self._alone(places[max(sizes)], places[1])
+        return spreads, [
+            Alone(
+                processes=processes,
+                pages=own[0].spec.pages,
+                per_cpu_s=statistics.median(rates),
+            )
+            for processes, rates in alone.items()
+            if rates
+        ]
+
+    def _served(self, pages: int, stack: ExitStack) -> Place:
+        place = stack.enter_context(served(pages))
+        # Not on the server's core alone: processes are as many as they are.
+        os.sched_setaffinity(place.site.pid, os.sched_getaffinity(0))
+        fetch_all(place)
+        return place
 
     def kill(self) -> list[Killed]:
         """Two processes, one of which is killed in the middle, and another started."""
@@ -134,17 +152,16 @@ class Bench:
             for each, turns in found.items()
         ]
 
-    def _alone(self, place: Place, single: Place) -> Alone | None:
-        """What one process costs that has no fleet around it."""
+    def _alone(self, places: Sequence[Place], number: int) -> list[float]:
+        """Pages a CPU-second of crawls that have no fleet around them; nothing if one fails."""
         with _folder() as folder:
             try:
-                crawl(OUR_CRAWLER, single, folder / "warm-up")
-                start = crawl(OUR_CRAWLER, single, folder / "start")
-                turn = crawl(OUR_CRAWLER, place, folder / "crawl")
+                rate = crawl_alone(places, folder)
             except WrongWork as error:
-                self.missing["crawlfleet crawl"] = str(error)
-                return None
-        return Alone(pages=turn.pages, per_cpu_s=turn.per_cpu_s, start_cpu_s=start.cpu_s)
+                self.missing[f"{len(places)} `crawlfleet crawl`"] = str(error)
+                return []
+        self._say(f"round {number + 1}: {len(places)} that share nothing: {rate:,.0f} a CPU-second")
+        return [rate]
 
     def _turn(
         self,
@@ -248,7 +265,7 @@ def main(arguments: list[str] | None = None) -> Report:
     with ExitStack() as stack:
         latency = bench.latency() if "latency" in options.only else []
         host = bench.host() if "host" in options.only else []
-        cpu, alone = bench.cpu(stack) if "cpu" in options.only else ([], None)
+        cpu, alone = bench.cpu(stack) if "cpu" in options.only else ([], [])
         killed = bench.kill() if "kill" in options.only else []
     report = Report(
         machine=facts,

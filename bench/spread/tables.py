@@ -54,18 +54,19 @@ def _waiting(spreads: Sequence[Spread], title: str) -> Sheet:
 
 
 def _cpu(report: Report) -> Sheet:
-    rows = []
-    if report.alone:
-        start = report.alone.start_cpu_s
-        rows.append(
-            [
-                f"`crawlfleet crawl`, without a fleet ({start:.2f} s of start-up among it)",
-                "1",
-                f"{report.alone.pages:,}",
-                f"{report.alone.per_cpu_s:,.0f}",
-                *([""] * 4),
-            ]
-        )
+    rows = [
+        [
+            "`crawlfleet crawl`, each with a site of its own",
+            str(each.processes),
+            f"{each.pages:,} each",
+            f"{each.per_cpu_s:,.0f}",
+            "",
+            f"{each.per_cpu_s / report.alone[0].per_cpu_s:.2f}",
+            "",
+            "",
+        ]
+        for each in report.alone
+    ]
     for each in report.cpu:
         one = single(each, report.cpu)
         low, high = each.per_cpu_range
