@@ -2,11 +2,20 @@
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from crawlfleet.cli.program import create_app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/**/*.md")]
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
+EXAMPLE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def _diagrams():
@@ -22,11 +31,48 @@ def test_state_diagrams_are_those_of_the_tables() -> None:
     assert _diagrams().drawn(page) == page, "run `make docs`"
 
 
-def test_every_local_link_leads_somewhere() -> None:
-    broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/**/*.md")]
-        for target in LINK.findall(page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
-    assert broken == []
+def _links(page: Path) -> Iterator[tuple[Path, str]]:
+    """Where a page leads to among the others: which file, and which heading of it, if any."""
+    for target, anchor in LINK.findall(EXAMPLE.sub("", page.read_text("utf-8"))):
+        if "://" not in target:
+            yield (page.parent / target if target else page), anchor
+
+
+def _anchors(page: Path) -> Iterator[str]:
+    """The headings of a page as links name them."""
+    for heading in re.findall(r"^#+ (.*)$", EXAMPLE.sub("", page.read_text("utf-8")), re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_local_link_leads_somewhere(page: Path) -> None:
+    for target, anchor in _links(page):
+        assert target.exists(), f"there is no {target}"
+        if anchor and target.suffix == ".md":
+            assert anchor in set(_anchors(target)), f"{target} has no heading #{anchor}"
+
+
+def test_the_index_names_every_page_and_decisions_in_order() -> None:
+    index = DOCS / "README.md"
+    named = [target.resolve() for target, _ in _links(index)]
+    assert {*DOCS.glob("guides/*.md"), *DOCS.glob("reference/*.md")} <= set(named)
+    assert [page for page in named if page.parent.name == "adr"] == sorted(DOCS.glob("adr/*.md"))
+
+
+def test_the_guide_of_the_command_line_names_every_command() -> None:
+    """In the table at its beginning: `nodes list · show`, and commands without others as they
+    are."""
+    table = re.findall(r"^\| (`[^|]*) \|", (DOCS / "guides" / "cli.md").read_text("utf-8"), re.M)
+    named = set()
+    for words in re.findall(r"`([a-z][^`]*)`", "\n".join(table)):
+        group, _, rest = words.partition(" ")
+        named |= {f"{group} {each}" for each in rest.split(" · ")} if rest else {group}
+    assert set(_commands(get_command(create_app()))) <= named
+
+
+def _commands(command: Any, before: str = "") -> Iterator[str]:
+    for name, child in command.commands.items():
+        if hasattr(child, "commands"):
+            yield from _commands(child, f"{before}{name} ")
+        else:
+            yield before + name
