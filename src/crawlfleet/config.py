@@ -100,13 +100,19 @@ def _walk(cls: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting | str
             yield name
             yield from _walk(type(field.default), name + ".")
         else:
-            info = inspect.type_info(field.type)
-            schema = (info.extra_json_schema or {}) if isinstance(info, inspect.Metadata) else {}
-            description = schema.get("description", "")
             default = field.default
             if default is msgspec.NODEFAULT:
                 default = field.default_factory()
-            yield Setting(name=name, type=field.type, default=default, description=description)
+            yield Setting(
+                name=name, type=field.type, default=default, description=described(field.type)
+            )
+
+
+def described(type: Any) -> str:
+    """What the annotation of a field says that it is for; empty when it says nothing."""
+    info = inspect.type_info(type)
+    schema = (info.extra_json_schema or {}) if isinstance(info, inspect.Metadata) else {}
+    return str(schema.get("description", ""))
 
 
 SETTINGS: Final = {s.name: s for s in _walk(Settings) if isinstance(s, Setting)}

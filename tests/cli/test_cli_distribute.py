@@ -1,6 +1,7 @@
 """What a JSON file of `distribute` stands for, and what it is told when it is wrong."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import Result
 
 from crawlfleet import config
+from crawlfleet.cli import operate
 from crawlfleet.cli.distribution_file import DistributionFile, read, settings_of
 from crawlfleet.errors import ConfigError
 
@@ -88,3 +90,23 @@ def test_something_has_to_be_asked_for(run: Run) -> None:
     result = run("distribute")
     assert result.exit_code == 2
     assert "--mode" in result.stderr
+
+
+@pytest.mark.parametrize("mode", ["master", "standalone"])
+def test_a_master_that_others_reach_takes_the_flags_that_it_asks_for(
+    mode: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What the command tells its process, and all that it starts, is no matter of other tests.
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(os, "umask", lambda mask: mask)
+    begin = ("distribute", "--mode", mode, "--host", "0.0.0.0", "--data", str(tmp_path))
+    refused = run(*begin)
+    assert refused.exit_code == 1
+    assert "--plain-http" in refused.stderr
+
+    heard: list[dict[str, Any]] = []
+    monkeypatch.setattr(operate, "master", lambda **flags: heard.append(flags))
+    monkeypatch.setattr(operate, "up", lambda **flags: heard.append(flags))
+    assert run(*begin, "--plain-http", "--tls-cert", "m.pem", "--tls-key", "m.key").exit_code == 0
+    assert heard[0]["plain_http"] is True
+    assert (heard[0]["tls_cert"], heard[0]["tls_key"]) == (Path("m.pem"), Path("m.key"))

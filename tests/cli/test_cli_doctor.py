@@ -12,7 +12,7 @@ from typer.testing import Result
 
 from crawlfleet.cli import checks, doctor
 from crawlfleet.cli.checks import Verdict
-from crawlfleet.cli.connection import Connection, write_connection
+from crawlfleet.cli.connection import Access, Connection, write_connection
 from crawlfleet.cli.ports import described
 from crawlfleet.model.attention import HIGH, LOW, Concern, Subject
 from crawlfleet.model.isolation import Isolation, Layer, Level
@@ -33,6 +33,15 @@ def test_a_sound_machine_without_a_fleet_is_told_how_to_start_one(run: Run) -> N
     assert seen["python"]["verdict"] == seen["settings"]["verdict"] == "ok"
     assert seen["master"]["verdict"] == "warning"
     assert "crawlfleet up" in seen["master"]["remedy"]
+
+
+def test_a_master_with_tls_is_asked_by_the_files_that_other_commands_take(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Access] = []
+    monkeypatch.setattr(doctor, "_examine", lambda access, _: asked.append(access) or [])
+    run("doctor", "--ca", "ca.pem", "--cert", "own.pem", "--cert-key", "own.key")
+    assert asked == [Access(ca=Path("ca.pem"), cert=Path("own.pem"), cert_key=Path("own.key"))]
 
 
 def test_checks_are_a_table_for_people(run: Run) -> None:

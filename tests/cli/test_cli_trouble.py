@@ -42,6 +42,9 @@ def fail(error: Exception, *flags: str) -> Result:
     [
         (NotFound("task", "task-1"), 1, "crawlfleet tasks list"),
         (NotFound("node", "node-1"), 1, "crawlfleet nodes list"),
+        (NotFound("run", "run-1"), 1, "crawlfleet workflows runs"),
+        (NotFound("webhook", "pager"), 1, "crawlfleet webhooks list"),
+        (NotFound("bundle", "shop"), 1, "crawlfleet bundles list"),
         (Conflict("the task is completed"), 1, ""),
         (Unauthenticated("this key is not known here"), 1, "--key"),
         (MasterUnreachable("nobody there"), 3, "crawlfleet up"),

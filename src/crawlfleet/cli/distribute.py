@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         "distribute",
         epilog=examples(
             "crawlfleet distribute --mode standalone",
-            "crawlfleet distribute --mode master --host 0.0.0.0 --port 8000",
+            "crawlfleet distribute --mode master --host 0.0.0.0 --port 8000 --plain-http",
             "crawlfleet distribute --mode worker --device-id worker-001",
             "crawlfleet distribute --mode master --config config/distribution_master.json",
             "crawlfleet distribute --status",
@@ -59,6 +59,9 @@ def distribute(
         Path | None, typer.Option("--config", help="Settings file (JSON).", dir_okay=False)
     ] = None,
     status: Annotated[bool, typer.Option("--status", help="Show the state and end.")] = False,
+    tls_cert: operate.TlsCert = None,
+    tls_key: operate.TlsKey = None,
+    plain_http: operate.PlainHttp = None,
     data: operate.Data = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, for --status.")] = False,
 ) -> None:
@@ -78,16 +81,23 @@ def distribute(
         if getattr(said, key) is not None:
             typer.echo(f"{key} has no effect: nothing waits for an interval here", err=True)
     folder = _folder(data)
+    listening: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "plain_http": plain_http,
+    }
     if chosen == "standalone":
         _preset("CRAWLFLEET_ADMIN_KEY", said.api_key)
-        return operate.up(host=host, port=port, data=data)
+        return operate.up(**listening, data=data)
     if chosen == "master":
         _preset("CRAWLFLEET_ADMIN_KEY", said.api_key)
         os.umask(0o077)
         folder.mkdir(parents=True, exist_ok=True)
         # For workers on this machine, who find it in the same folder.
         _preset("CRAWLFLEET_JOIN_TOKEN", join_token(folder))
-        return operate.master(host=host, port=port, data=data)
+        return operate.master(**listening, data=data)
     return operate.worker(
         masters=[said.master_url or DEFAULT_MASTER],
         join=said.api_key or os.environ.get("CRAWLFLEET_JOIN_TOKEN") or _local_token(folder),

@@ -13,7 +13,16 @@ from rich.text import Text
 from crawlfleet import config
 from crawlfleet.cli import checks
 from crawlfleet.cli.checks import Check, Verdict, ok, problem, warning
-from crawlfleet.cli.command import AsJson, ConfigFile, DataFolder, add_command
+from crawlfleet.cli.command import (
+    ApiKey,
+    AsJson,
+    Authorities,
+    Certificate,
+    CertificateKey,
+    ConfigFile,
+    DataFolder,
+    add_command,
+)
 from crawlfleet.cli.configuration import load_settings
 from crawlfleet.cli.connection import Access, Connection, find_connection
 from crawlfleet.cli.output import Output, cell, table
@@ -51,14 +60,20 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    url: Annotated[str | None, typer.Option(help="Address of the master.")] = None,
-    key: Annotated[str | None, typer.Option(help="API key.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Address of the master; also CRAWLFLEET_URL.")
+    ] = None,
+    key: ApiKey = None,
     data: DataFolder = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    cert_key: CertificateKey = None,
     config_file: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the machine, the settings and the fleet; fails if something will not work."""
-    found = list(_examine(Access(url=url, key=key, data=data), config_file))
+    access = Access(url=url, key=key, data=data, ca=ca, cert=cert, cert_key=cert_key)
+    found = list(_examine(access, config_file))
     Output(json=as_json).show(found, lambda: draw_checks(found))
     if any(check.verdict is Verdict.PROBLEM for check in found):
         raise typer.Exit(FAILED)

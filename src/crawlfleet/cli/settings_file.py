@@ -31,7 +31,8 @@ def _titles(cls: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, 
     for field in msgspec.structs.fields(cls):
         if isinstance(field.default, msgspec.Struct):
             kind = type(field.default)
-            yield prefix + field.name, (kind.__doc__ or "").partition("\n")[0]
+            about = config.described(field.type) or (kind.__doc__ or "").partition("\n")[0]
+            yield prefix + field.name, about
             yield from _titles(kind, f"{prefix}{field.name}.")
 
 

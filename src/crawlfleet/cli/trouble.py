@@ -40,6 +40,13 @@ _LISTS: Final = {
     "project": "crawlfleet projects list",
     "cluster": "crawlfleet clusters list",
     "schedule": "crawlfleet schedules list",
+    "workflow": "crawlfleet workflows list",
+    "run": "crawlfleet workflows runs",
+    "crawl": "crawlfleet crawls list",
+    "bundle": "crawlfleet bundles list",
+    "secret": "crawlfleet secrets list",
+    "webhook": "crawlfleet webhooks list",
+    "alert": "crawlfleet alerts list",
     "key": "crawlfleet keys list",
     "join-token": "crawlfleet join-tokens list",
 }

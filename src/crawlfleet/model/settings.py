@@ -260,7 +260,10 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     ] = {}
     resources: Annotated[
         Resources,
-        Meta(description="Capacity to offer; what is zero here is measured on the machine."),
+        Meta(
+            description="Capacity to offer; what is zero here is measured on the machine, and "
+            "slots are those of `worker.slots`."
+        ),
     ] = NOTHING
     python_allow: Annotated[
         tuple[str, ...],
