@@ -10,6 +10,11 @@ import pytest
 from typer.main import get_command
 
 from crawlfleet.cli.program import create_app
+from crawlfleet.model.node import NodeStatus
+from crawlfleet.model.project import ClusterStatus, ProjectStatus
+from crawlfleet.model.schedule import Outcome
+from crawlfleet.model.task import TaskStatus
+from crawlfleet.model.workflow import SETTLED, RunStatus
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -57,6 +62,20 @@ def test_the_index_names_every_page_and_decisions_in_order() -> None:
     named = [target.resolve() for target, _ in _links(index)]
     assert {*DOCS.glob("guides/*.md"), *DOCS.glob("reference/*.md")} <= set(named)
     assert [page for page in named if page.parent.name == "adr"] == sorted(DOCS.glob("adr/*.md"))
+
+
+def test_the_page_of_events_names_every_kind() -> None:
+    """Those that are written out in the code, and those made of states."""
+    code = "\n".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    kinds = set(re.findall(r"\bkind=\"([a-z]+\.[a-z_]+)\"", code))
+    kinds |= {f"task.{state}" for state in TaskStatus}
+    kinds |= {f"node.{state}" for state in NodeStatus if state is not NodeStatus.PENDING}
+    kinds |= {f"run.{state}" for state in RunStatus} | {f"step.{state}" for state in SETTLED}
+    kinds |= {f"schedule.{outcome}" for outcome in Outcome}
+    kinds |= {f"project.{state}" for state in ProjectStatus}
+    kinds |= {f"cluster.{state}" for state in ClusterStatus}
+    page = (DOCS / "reference" / "events.md").read_text("utf-8")
+    assert kinds <= set(re.findall(r"`([a-z]+\.[a-z_]+)`", page))
 
 
 def test_the_guide_of_the_command_line_names_every_command() -> None:
