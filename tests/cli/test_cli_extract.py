@@ -179,6 +179,7 @@ def test_a_broken_archive_is_told(run: Run, place: Path) -> None:
     [
         (("shop.html",), 2, "--css"),
         (("shop.html", "--css", "h1"), 2, "NAME=EXPRESSION"),
+        (("shop.html", "--path", "$.a"), 2, "--path"),
         (("shop.html", "--css", "a=b["), 1, "selectors.a.css"),
         (("nowhere.html", "--css", "a=b"), 1, "nowhere.html"),
         (("http://127.0.0.1:9/", "--css", "a=b"), 1, "--allow-private"),

@@ -67,6 +67,7 @@ def test_a_wrong_word_is_a_usage_error(run: Run) -> None:
         ("tasks", "cancel"),
         ("tasks", "retry"),
         ("tasks", "priority", "task-1", "high"),
+        ("crawls", "download", "task-1", "-o", "items.csv.gz"),
     ],
 )
 def test_wrong_use_is_told_before_anything_is_sent(arguments: tuple[str, ...], run: Run) -> None:

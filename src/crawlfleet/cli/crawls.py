@@ -25,6 +25,8 @@ VERBS: Final = {
 }
 SHOWN_HOSTS: Final = 10
 STANDARD_OUTPUT: Final = "-"
+PACKED: Final = {"gz": "gzip", "zst": "zstd"}
+"""Endings of files that something else makes, and what."""
 Id = Annotated[str, typer.Argument(metavar="CRAWL", show_default=False)]
 
 
@@ -128,6 +130,12 @@ async def download(
 ) -> None:
     """Write all that a crawl has found into a file, which appears whole or not at all."""
     ending = output.rpartition(".")[2].lower()
+    if ending in PACKED:
+        raise typer.BadParameter(
+            f"the file would not be packed; leave out .{ending}, or pack the standard output: "
+            f"`crawlfleet crawls download {id} | {PACKED[ending]} > {output}`",
+            param_hint="-o",
+        )
     chosen = format or (ending if ending in {"csv", "warc"} else "jsonl")
     chunks = desk.fleet.download_crawl(id, format=chosen)
     if output == STANDARD_OUTPUT:

@@ -205,11 +205,12 @@ def _written(selectors: Path | None, css: Named, xpath: Named, path: Named) -> d
         inner = document.get("selectors")
         # The whole parameters of a crawl are welcome too.
         written = inner if isinstance(inner, dict) and "url" in document else document
-    for language, pairs in (("css", css), ("xpath", xpath), ("json", path)):
+    flags = (("--css", "css", css), ("--xpath", "xpath", xpath), ("--path", "json", path))
+    for flag, language, pairs in flags:
         for pair in pairs or ():
             name, separator, text = pair.partition("=")
             if not separator or not name.strip() or not text.strip():
-                raise typer.BadParameter(f"{pair!r} is not NAME=EXPRESSION", param_hint="--css")
+                raise typer.BadParameter(f"{pair!r} is not NAME=EXPRESSION", param_hint=flag)
             written[name.strip()] = {language: text.strip()}
     return written
 
