@@ -38,8 +38,8 @@ class AddressRefused(CrawlfleetError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(
-            f"not connected: {reason}; if this node may reach such addresses,"
-            " set `worker.allow_private`"
+            f"not connected: {reason}; `worker.allow_private` opens loopback, private and"
+            " link-local addresses of a node, and no others"
         )
 
 

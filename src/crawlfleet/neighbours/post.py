@@ -63,8 +63,8 @@ class HttpCourier:
         match answer.outcome:
             case Outcome.REFUSED:
                 return (
-                    f"not connected: {answer.reason}; if webhooks may reach such addresses, set "
-                    "`webhooks.allow_private`"
+                    f"not connected: {answer.reason}; `webhooks.allow_private` opens loopback, "
+                    "private and link-local addresses, and no others"
                 )
             case Outcome.REDIRECT:
                 return f"answered {answer.status}; redirects are not followed, change the URL"
