@@ -81,7 +81,8 @@ def test_the_page_of_events_names_every_kind() -> None:
 def test_the_guide_of_the_command_line_names_every_command() -> None:
     """In the table at its beginning: `nodes list · show`, and commands without others as they
     are."""
-    table = re.findall(r"^\| (`[^|]*) \|", (DOCS / "guides" / "cli.md").read_text("utf-8"), re.M)
+    page = (DOCS / "guides" / "cli.md").read_text("utf-8")
+    table = re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE)
     named = set()
     for words in re.findall(r"`([a-z][^`]*)`", "\n".join(table)):
         group, _, rest = words.partition(" ")

@@ -260,10 +260,7 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     ] = {}
     resources: Annotated[
         Resources,
-        Meta(
-            description="Capacity to offer; what is zero here is measured on the machine, and "
-            "slots are those of `worker.slots`."
-        ),
+        Meta(description="Capacity to offer; what is zero here is measured on the machine."),
     ] = NOTHING
     python_allow: Annotated[
         tuple[str, ...],
