@@ -195,7 +195,7 @@ def test_private_addresses_are_refused_with_the_remedy(site: str) -> None:
 
 
 def test_metadata_is_refused_behind_a_redirect(site: str) -> None:
-    with pytest.raises(AddressRefused, match="metadata.*and no others"):
+    with pytest.raises(AddressRefused, match=r"metadata.*and no others"):
         fetch(f"{site}/redirect?to=http://169.254.169.254/latest/meta-data/")
 
 
