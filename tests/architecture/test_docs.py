@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/**/*.md")]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 EXAMPLE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+CALL = re.compile(r"(?:^|\$ |&& |^\.venv/bin/)(?:[A-Z_]+=\S+ )*crawlfleet ([a-z][^|&>#]*)")
 
 
 def _diagrams():
@@ -88,6 +90,35 @@ def test_the_guide_of_the_command_line_names_every_command() -> None:
         group, _, rest = words.partition(" ")
         named |= {f"{group} {each}" for each in rest.split(" · ")} if rest else {group}
     assert set(_commands(get_command(create_app()))) <= named
+
+
+def test_every_command_that_the_docs_show_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").touch()  # an example reads it
+    program = get_command(create_app())
+    shown = [words for page in PAGES for words in _shown(page)]
+    assert len(shown) > 100
+    for words in shown:
+        command: Any = program
+        while hasattr(command, "commands"):
+            assert words[0] in command.commands, words
+            command, words = command.commands[words[0]], words[1:]
+        if "--help" not in words:
+            command.make_context(command.name, list(words))  # raises for what it does not take
+
+
+def _shown(page: Path) -> Iterator[list[str]]:
+    """The words after `crawlfleet` in the examples of a page, without what follows a pipe."""
+    for kind, example in re.findall(
+        r"^```(console|sh|bash)\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    ):
+        for line in example.replace("\\\n", " ").splitlines():
+            if kind == "console" and not line.startswith("$ "):
+                continue
+            for command in CALL.findall(line):
+                yield shlex.split(command)
 
 
 def _commands(command: Any, before: str = "") -> Iterator[str]:
