@@ -1,0 +1,1 @@
+"""Pure decisions about the quality of what crawls find."""

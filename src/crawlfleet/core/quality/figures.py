@@ -1,0 +1,47 @@
+"""What an attempt says of itself in its metrics, as far as expectations are about it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from crawlfleet.core.quality.fold import Fold
+from crawlfleet.model.quality import Expectations, Profile
+
+CRAWLERS: Final = frozenset({"web_crawl", "scrapy_spider"})
+"""Whose results do not hold the items where the master keeps them."""
+_PAGES: Final = ("pages_crawled", "fetched")
+_FAILED: Final = ("failed", "errors")
+ELSEWHERE: Final = (
+    "the items are not in the master's storage; add `fleet:items` to the `sinks` of the crawl"
+)
+
+
+def pages_in(metrics: Mapping[str, float]) -> int | None:
+    """How many pages were fetched, where that is known."""
+    found = next((metrics[name] for name in _PAGES if name in metrics), None)
+    return None if found is None else int(found)
+
+
+def errors_in(metrics: Mapping[str, float]) -> float | None:
+    """Which share of what was asked for failed, where that is known."""
+    pages = pages_in(metrics)
+    failed = next((metrics[name] for name in _FAILED if name in metrics), None)
+    if pages is None or failed is None or failed < 0 or pages < 0:
+        return None
+    return failed / (pages + failed) if pages + failed else 0.0
+
+
+def holds_items(task_type: str, data: Any) -> bool:
+    """Whether the items of a task without stored output are in its result."""
+    if task_type != "web_crawl":
+        return task_type not in CRAWLERS
+    return isinstance(data, dict) and all(isinstance(each, list) for each in data.values())
+
+
+def unseen(expected: Expectations, metrics: Mapping[str, float]) -> Profile:
+    """The profile of items that went elsewhere: how many there are may be known all the same."""
+    count = metrics.get("items")
+    pages, errors = pages_in(metrics), errors_in(metrics)
+    if count == 0:
+        return Fold(expected).profile(pages=pages, errors=errors)
+    items = None if count is None or expected.kind is not None else int(count)
+    return Profile(items=items, pages=pages, errors=errors, trouble=ELSEWHERE)

@@ -1,0 +1,316 @@
+"""Whether a profile is as expected: each expectation with the figure, the bounds and the words.
+
+What is expected of every run is judged by the run alone. What may drift is held against the median
+of earlier runs that were good, or that somebody has accepted; while there are too few of them,
+nothing is said. An expectation that could not be measured is neither met nor broken.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from crawlfleet.core.quality import sketch
+from crawlfleet.model.quality import (
+    Check,
+    CheckOutcome,
+    CountRange,
+    Decision,
+    Drift,
+    Expectations,
+    FieldDrift,
+    FieldExpectation,
+    FieldProfile,
+    Judgement,
+    MeasuredRun,
+    Profile,
+    ShareBand,
+    Verdict,
+)
+
+_SLACK: Final = 1e-9
+"""Shares are divisions: 0.95 of 20 must not fail for the last bit of it."""
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """Earlier runs that a new one is compared with, newest first."""
+
+    profiles: tuple[Profile, ...] = ()
+    is_settled: bool = False
+    """Whether somebody has said that it is as it should be, so that even one is enough."""
+
+
+def baseline(earlier: Sequence[MeasuredRun], most: int) -> Baseline:
+    """Those of the runs of a series, newest first, that are fit to compare with.
+
+    What was not as expected is not, unless it was accepted; then it is what is usual from then on,
+    and what was before it counts no more.
+    """
+    profiles: list[Profile] = []
+    for run in earlier:
+        if len(profiles) >= most:
+            break
+        accepted = run.decision is Decision.ACCEPTED
+        if run.verdict is Verdict.OK or (accepted and run.verdict is not Verdict.UNMEASURED):
+            profiles.append(run.profile)
+        if accepted and run.verdict is not Verdict.UNMEASURED:
+            return Baseline(profiles=tuple(profiles), is_settled=True)
+    return Baseline(profiles=tuple(profiles))
+
+
+def judge(expected: Expectations, profile: Profile, base: Baseline) -> Judgement:
+    """What a profile comes to."""
+    of_every_run = tuple(_of_every_run(expected, profile))
+    of_drift = () if expected.drift is None else tuple(_of_drift(expected.drift, profile, base))
+    if _is_broken(of_every_run):
+        verdict = Verdict.FAILED
+    elif _is_broken(of_drift):
+        verdict = Verdict.DRIFTED
+    elif profile.trouble and any(
+        each.outcome is CheckOutcome.UNKNOWN for each in (*of_every_run, *of_drift)
+    ):
+        verdict = Verdict.UNMEASURED
+    else:
+        verdict = Verdict.OK
+    return Judgement(verdict=verdict, checks=of_every_run + of_drift)
+
+
+def _is_broken(checks: Sequence[Check]) -> bool:
+    return any(each.outcome is CheckOutcome.BROKEN for each in checks)
+
+
+def _of_every_run(expected: Expectations, profile: Profile) -> Iterator[Check]:
+    if expected.items is not None:
+        yield _count("items", expected.items, profile.items, profile)
+    if expected.pages is not None:
+        yield _count("pages", expected.pages, profile.pages, profile)
+    if expected.errors is not None:
+        measured = profile.errors
+        words = "" if measured is None else f"{_percent(measured)} of what was asked for failed"
+        yield _within(
+            "errors", measured, words, profile, high=expected.errors, shown=_percent, unit="of it"
+        )
+    for name, field in expected.fields.items():
+        yield from _of_field(name, field, profile)
+
+
+def _count(name: str, expected: CountRange, measured: float | None, profile: Profile) -> Check:
+    words = "" if measured is None else f"there are {measured:,.0f} {name}"
+    return _within(name, measured, words, profile, low=expected.min, high=expected.max)
+
+
+def _of_field(name: str, expected: FieldExpectation, profile: Profile) -> Iterator[Check]:
+    path = f"fields.{name}"
+    found = None if profile.fields is None else profile.fields.get(name, FieldProfile())
+    items = profile.items
+
+    def share(count: Callable[[FieldProfile], int], of: int | None) -> float | None:
+        """Of nothing there is no share."""
+        return None if found is None or not of else count(found) / of
+
+    filled = 0 if found is None else found.filled
+    if expected.present is not None:
+        measured = share(lambda each: each.present, items)
+        if found is not None and items == 0:
+            measured = 0.0  # a crawl that finds nothing is the first that should be noticed
+        words = f"{_percent(measured)} of the items have {name}"
+        yield _within(
+            f"{path}.present", measured, words, profile, low=expected.present, shown=_percent
+        )
+    if expected.empty is not None:
+        measured = _empty(found, items)
+        words = f"{name} is empty in {_percent(measured)} of the items"
+        yield _within(
+            f"{path}.empty", measured, words, profile, high=expected.empty, shown=_percent
+        )
+    if expected.distinct is not None:
+        measured = share(lambda each: min(each.distinct, each.filled), filled)
+        words = f"{_percent(measured)} of the values of {name} are different from each other"
+        yield _banded(f"{path}.distinct", measured, words, profile, expected.distinct)
+    asked = [
+        word for word in ("type", "pattern", "min", "max") if getattr(expected, word) is not None
+    ]
+    if asked:
+        measured = share(lambda each: each.fitting or 0, filled)
+        words = f"{_percent(measured)} of the values of {name} are as expected ({_asked(expected)})"
+        yield _within(
+            f"{path}.{asked[0]}", measured, words, profile, low=expected.share, shown=_percent
+        )
+
+
+def _asked(expected: FieldExpectation) -> str:
+    """What is expected of each value, in words."""
+    told = []
+    if expected.type is not None:
+        told.append(str(expected.type))
+    if expected.pattern is not None:
+        told.append(f"matching {expected.pattern!r}")
+    if expected.min is not None:
+        told.append(f"from {expected.min:g}")
+    if expected.max is not None:
+        told.append(f"up to {expected.max:g}")
+    return ", ".join(told)
+
+
+def _empty(found: FieldProfile | None, items: int | None) -> float | None:
+    if found is None or items is None:
+        return None
+    return 1 - found.filled / items if items else 1.0
+
+
+def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]:
+    least = 1 if base.is_settled else drift.least
+    enough = len(base.profiles) >= least
+    known = f"{len(base.profiles)} of the {least} earlier runs that it takes to compare"
+
+    def usual(figure: Callable[[Profile], float | None]) -> float | None:
+        found = [value for each in base.profiles if (value := figure(each)) is not None]
+        return median(found) if enough and len(found) >= least else None
+
+    def relative(
+        name: str,
+        what: str,
+        figure: Callable[[Profile], float | None],
+        tolerance: float | None,
+    ) -> Iterator[Check]:
+        if tolerance is None:
+            return
+        measured, middle = figure(profile), usual(figure)
+        if middle is None:
+            yield _unknown(name, measured, f"{what}: there are {known}")
+            return
+        words = "" if measured is None else f"{what}: {measured:,.0f} where {middle:,.0f} are usual"
+        low, high = max(middle * (1 - tolerance), 0.0), middle * (1 + tolerance)
+        yield _within(name, measured, words, profile, low=low, high=high)
+
+    def grown(
+        name: str, what: str, figure: Callable[[Profile], float | None], points: float | None
+    ) -> Iterator[Check]:
+        if points is None:
+            return
+        measured, middle = figure(profile), usual(figure)
+        if middle is None:
+            yield _unknown(name, measured, f"{what}: there are {known}")
+            return
+        words = f"{what}: {_percent(measured)} where {_percent(middle)} are usual"
+        high = min(middle + points, 1.0)
+        yield _within(name, measured, words, profile, high=high, shown=_percent)
+
+    yield from relative("drift.items", "items", lambda each: each.items, drift.items)
+    yield from relative("drift.pages", "pages", lambda each: each.pages, drift.pages)
+    yield from grown("drift.errors", "share of errors", lambda each: each.errors, drift.errors)
+    for name, field in drift.fields.items():
+        path = f"drift.fields.{name}"
+        yield from grown(
+            f"{path}.empty",
+            f"empty {name}",
+            partial(_empty_in, name),
+            field.empty,
+        )
+        yield from relative(
+            f"{path}.distinct",
+            f"different values of {name}",
+            partial(_distinct_in, name),
+            field.distinct,
+        )
+        yield from _changed(path, name, field, profile, base, enough, known)
+
+
+def _changed(
+    path: str,
+    name: str,
+    field: FieldDrift,
+    profile: Profile,
+    base: Baseline,
+    enough: bool,
+    known: str,
+) -> Iterator[Check]:
+    """How many values are not those of the run before."""
+    if field.changed is None:
+        return
+    if not enough:
+        yield _unknown(f"{path}.changed", None, f"changed {name}: there are {known}")
+        return
+    before, after = _in(base.profiles[0], name), _in(profile, name)
+    measured = None
+    if before is not None and after is not None:
+        measured = sketch.changed(before.sketch, after.sketch)
+    words = f"{_percent(measured)} of the values of {name} are in one of the last two runs only"
+    yield _banded(f"{path}.changed", measured, words, profile, field.changed)
+
+
+def _in(profile: Profile, name: str) -> FieldProfile | None:
+    return None if profile.fields is None else profile.fields.get(name)
+
+
+def _empty_in(name: str, profile: Profile) -> float | None:
+    if profile.fields is None:
+        return None
+    return _empty(profile.fields.get(name, FieldProfile()), profile.items)
+
+
+def _distinct_in(name: str, profile: Profile) -> float | None:
+    if profile.fields is None:
+        return None
+    return float(profile.fields.get(name, FieldProfile()).distinct)
+
+
+def _banded(
+    name: str, measured: float | None, words: str, profile: Profile, band: ShareBand
+) -> Check:
+    low, high = band.min or None, band.max if band.max < 1 else None
+    return _within(name, measured, words, profile, low=low, high=high, shown=_percent)
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else f"{value:,.0f}" if value >= 10 else f"{value:,.2g}"
+
+
+def _percent(value: float | None) -> str:
+    if value is None:
+        return "?"
+    return f"{100 * value:.1f}".removesuffix(".0") + " %"
+
+
+def _within(
+    name: str,
+    measured: float | None,
+    words: str,
+    profile: Profile,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    shown: Callable[[float | None], str] = _number,
+    unit: str = "",
+) -> Check:
+    """One figure against its bounds."""
+    bounds = [f"at least {shown(low)}"] if low is not None else []
+    bounds += [f"at most {shown(high)}"] if high is not None else []
+    bound = " and ".join(bounds) or "anything"
+    if measured is None:
+        why = profile.trouble or "there is nothing to measure it by"
+        return Check(
+            name=name,
+            outcome=CheckOutcome.UNKNOWN,
+            words=f"{name} is not known ({why}); expected: {bound}",
+            min=low,
+            max=high,
+        )
+    is_met = (low is None or measured >= low - _SLACK) and (
+        high is None or measured <= high + _SLACK
+    )
+    expected = f"expected: {bound} {unit}".rstrip()
+    return Check(
+        name=name,
+        outcome=CheckOutcome.MET if is_met else CheckOutcome.BROKEN,
+        words=f"{words}; {expected}",
+        measured=measured,
+        min=low,
+        max=high,
+    )
+
+
+def _unknown(name: str, measured: float | None, words: str) -> Check:
+    return Check(name=name, outcome=CheckOutcome.UNKNOWN, words=words, measured=measured)
