@@ -22,6 +22,7 @@ from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.archive import Portion
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite.harness import must, take_lead
+from crawlfleet.testing.store_suite.quality_samples import FULL_MEASURED
 from crawlfleet.testing.store_suite.samples import (
     AWKWARD,
     FULL_BUNDLE,
@@ -113,6 +114,7 @@ async def fill(store: Store) -> None:
             webhooks=(FULL_WEBHOOK,),
             deliveries=(FULL_DELIVERY,),
             alert_rules=(FULL_RULE,),
+            measured_runs=(FULL_MEASURED,),
             configurations=(make_configuration(),),
             claims=(make_claim(expires_at=NEVER), make_claim(key="other")),
             events=(FULL_EVENT, make_event()),

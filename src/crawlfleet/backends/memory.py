@@ -8,16 +8,17 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import copy
-from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
 from msgspec.structs import force_setattr, replace
 
 from crawlfleet.backends.lasting import assert_lasting
-from crawlfleet.backends.matching import is_wanted, matches
+from crawlfleet.backends.matching import matches
+from crawlfleet.backends.memory_audit import MemoryAudit
 from crawlfleet.backends.memory_code import MemoryCode
 from crawlfleet.backends.memory_history import MemoryHistory
+from crawlfleet.backends.memory_quality import MemoryQuality
 from crawlfleet.backends.memory_schedules import MemorySchedules
 from crawlfleet.backends.memory_table import Table
 from crawlfleet.backends.memory_webhooks import MemoryWebhooks
@@ -26,7 +27,6 @@ from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default
 from crawlfleet.backends.sharing import own, share, share_all
 from crawlfleet.backends.sole import SoleLead, no_changes
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.model.audit import AuditEntry, AuditFilter
 from crawlfleet.model.change import NEVER, Claim, Signed
 from crawlfleet.model.cluster import ClusterConfiguration
 from crawlfleet.model.event import Event
@@ -43,7 +43,15 @@ TASKS: Final = KINDS.index("tasks")
 EXECUTIONS: Final = KINDS.index("executions")
 
 
-class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, MemoryWorkflows):
+class MemoryStore(
+    MemoryHistory,
+    MemorySchedules,
+    MemoryCode,
+    MemoryWebhooks,
+    MemoryWorkflows,
+    MemoryQuality,
+    MemoryAudit,
+):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
     def __init__(self, *, now: Callable[[], float] = lambda: 0.0) -> None:
@@ -52,6 +60,8 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, Me
         MemoryCode.__init__(self)
         MemoryWorkflows.__init__(self)
         MemoryWebhooks.__init__(self)
+        MemoryQuality.__init__(self)
+        MemoryAudit.__init__(self)
         self._now = now
         self._opened = False
         self._present = Present()
@@ -63,7 +73,6 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, Me
         self._executions: Table[Execution] = Table()
         self._keys: Table[ApiKey] = Table()
         self._configurations: Table[ClusterConfiguration] = Table()
-        self._audit: Table[AuditEntry] = Table()
         self._put: tuple[Callable[[Any], None], ...] = (
             self._projects.put,
             self._clusters.put,
@@ -79,6 +88,7 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, Me
             self._secrets.put,
             *self._put_workflows,
             *(each.put for each in (self._webhooks, self._deliveries, self._alert_rules)),
+            self._measured_runs.put,
         )
         self._live_sessions: set[str] = set()
         self._unfinished: set[str] = set()
@@ -283,13 +293,6 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, Me
         start = bisect_right(log, after, key=attrgetter("seq"))
         return share_all(log[start : start + max(limit, 0)])
 
-    async def audit(
-        self, filter: AuditFilter, *, after: str | None, limit: int
-    ) -> list[AuditEntry]:
-        self._need_open()
-        newest = self._audit.beyond(after, newest_first=True)
-        return list(islice((entry for entry in newest if is_wanted(entry, filter)), max(limit, 0)))
-
     async def cursor(self, consumer: str) -> int:
         self._need_open()
         return self._cursors.get(consumer, 0)
@@ -371,13 +374,6 @@ class MemoryStore(MemoryHistory, MemorySchedules, MemoryCode, MemoryWebhooks, Me
         self._forget_samples(gone)
         for node_id in gone:
             del self._present.versions[NODES][node_id]
-        return len(gone)
-
-    async def remove_audit(self, *, before: float, limit: int) -> int:
-        self._need_open()
-        old = sorted((entry.at, entry.id) for entry in self._audit if entry.at < before)
-        gone = [id for _, id in old[: max(limit, 0)]]
-        self._audit.remove(gone)
         return len(gone)
 
     def _remove_claims(self, holders: set[str], before: float, limit: int) -> None:

@@ -31,6 +31,7 @@ KINDS: Final = (
     "webhooks",
     "deliveries",
     "alert_rules",
+    "measured_runs",
 )
 """The fields of a change that hold versioned rows, in the order in which they are checked."""
 

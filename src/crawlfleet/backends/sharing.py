@@ -14,6 +14,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
@@ -51,6 +52,7 @@ STORED: Final = (
     Webhook,
     Delivery,
     AlertRule,
+    MeasuredRun,
     Event,
 )
 DICTS: Final[dict[type, tuple[str, ...]]] = {kind: _fields_of(kind, dict) for kind in STORED}

@@ -13,6 +13,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
@@ -60,6 +61,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     webhooks: tuple[Webhook, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     alert_rules: tuple[AlertRule, ...] = ()
+    measured_runs: tuple[MeasuredRun, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
     audit: AuditEntry | None = None
@@ -101,6 +103,7 @@ class Signed:
             change.webhooks,
             change.alert_rules,
             change.deliveries,
+            change.measured_runs,
         ):
             if rows:
                 found[2][0] += len(rows)

@@ -165,6 +165,18 @@ def remove_webhooks(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
+def remove_measured_runs(before: float, keep: int, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        of = statements.of_quality
+        old = yield from _remove_old(statements, of.old_runs, of.remove_runs, before, limit)
+        rows = yield of.surplus_runs, {"keep": keep, "limit": max(limit, 0)}
+        surplus = statements.listed(rows[0][0])
+        yield of.remove_runs, {"ids": surplus}
+        return len(old) + len(surplus)
+
+    return steps
+
+
 def remove_events(before: float, limit: int) -> Operation[Any]:
     """Also notes the newest number removed, which must not be given again when none is left."""
 

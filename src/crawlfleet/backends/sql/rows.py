@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import FieldInfo
 from sqlalchemy import Table
 
-from crawlfleet.backends.sql import schema, workflow_schema
+from crawlfleet.backends.sql import quality_schema, schema, workflow_schema
 from crawlfleet.model.alert import AlertRule
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.bundle import Bundle
@@ -24,6 +24,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, Project
+from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
@@ -175,6 +176,7 @@ RUN_STEP: Final = RowMap(RunStep, workflow_schema.run_steps)
 WEBHOOK: Final = RowMap(Webhook, schema.webhooks)
 DELIVERY: Final = RowMap(Delivery, schema.deliveries)
 ALERT_RULE: Final = RowMap(AlertRule, schema.alert_rules)
+MEASURED_RUN: Final = RowMap(MeasuredRun, quality_schema.measured_runs)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
@@ -224,5 +226,6 @@ VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     WEBHOOK,
     DELIVERY,
     ALERT_RULE,
+    MEASURED_RUN,
 )
 """In the order of `crawlfleet.backends.present.KINDS`."""

@@ -26,6 +26,7 @@ from crawlfleet.backends.sql.dialect import Core as Core
 from crawlfleet.backends.sql.dialect import Dialect, T, limited
 from crawlfleet.backends.sql.dialect import Rows as Rows
 from crawlfleet.backends.sql.dialect import Values as Values
+from crawlfleet.backends.sql.quality_statements import QualityStatements
 from crawlfleet.backends.sql.schedule_statements import ScheduleStatements
 from crawlfleet.backends.sql.schema import (
     among,
@@ -160,6 +161,7 @@ class Statements(Generic[T]):
         self.of_schedules = ScheduleStatements(dialect)
         self.of_workflows = WorkflowStatements(dialect)
         self.of_webhooks = WebhookStatements(dialect)
+        self.of_quality = QualityStatements(dialect)
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()
         self._removals()

@@ -13,6 +13,7 @@ from crawlfleet.backends.sql import operations, rows
 from crawlfleet.backends.sql.group import Changes
 from crawlfleet.backends.sql.history import SqlHistory
 from crawlfleet.backends.sql.operations import Operation
+from crawlfleet.backends.sql.quality import SqlQuality
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.schedules import SqlSchedules
 from crawlfleet.backends.sql.statements import Rows, Statements, Values, filters_of
@@ -43,7 +44,15 @@ def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
     return sorted(found, key=itemgetter(0), reverse=newest_first)[:limit]
 
 
-class SqlStore(SqlHistory[T], SqlSchedules[T], SqlWebhooks[T], SqlWorkflows[T], ABC, Generic[T]):
+class SqlStore(
+    SqlHistory[T],
+    SqlSchedules[T],
+    SqlWebhooks[T],
+    SqlWorkflows[T],
+    SqlQuality[T],
+    ABC,
+    Generic[T],
+):
     """Asks by statements; a store says how a statement or a job is carried out."""
 
     def __init__(self, statements: Statements[T]) -> None:

@@ -15,6 +15,7 @@ from crawlfleet.testing.store_suite.glances import GlanceTests
 from crawlfleet.testing.store_suite.histories import HistoryTests
 from crawlfleet.testing.store_suite.keeping import KeepingTests
 from crawlfleet.testing.store_suite.masters import SharedStoreTests
+from crawlfleet.testing.store_suite.quality import QualityTests
 from crawlfleet.testing.store_suite.reads import ReadTests
 from crawlfleet.testing.store_suite.restarts import DurableStoreTests
 from crawlfleet.testing.store_suite.schedules import ScheduleTests
@@ -32,6 +33,7 @@ class StoreSuite(
     ScheduleTests,
     WorkflowTests,
     WebhookTests,
+    QualityTests,
     GlanceTests,
     UpkeepTests,
     AuditTests,
