@@ -126,7 +126,7 @@ class Alarms:
     async def _make(self, verdict: Verdict, few: int) -> list[Change | str]:
         """The tasks of a verdict: all, then only the first, then none, as there is room for."""
         schedule = verdict.schedule
-        request = schedules.request_of(schedule.task)
+        request = schedules.request_of(schedule)
         held = f"the same work (dedup_key {request.dedup_key!r}) is under way, or was just done"
         most = {0: len(verdict.starts), 1: 1, 2: 0}[few]
         return [

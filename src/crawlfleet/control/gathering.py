@@ -12,8 +12,11 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.leases import demand_lead
+from crawlfleet.control.measuring import Measuring
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import shards
+from crawlfleet.core.merging import data_of
+from crawlfleet.core.quality.recording import Judged
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
@@ -34,7 +37,19 @@ PAUSE_AFTER_FAILURE_S: Final = 0.5
 class Gathering:
     """Implements `crawlfleet.ports.bus.EventSink`, for the master that leads."""
 
-    def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        measuring: Measuring | None = None,
+    ) -> None:
+        """Without `measuring`, nothing is held against what tasks expect of their items."""
+        self._measuring = measuring
+        self._unmeasured: dict[str, None] = {}
+        """Tasks whose shards have completed, and whose items have to be measured."""
+        self._news = asyncio.Event()
         self._store = store
         self._state = state
         self._system = system
@@ -51,19 +66,30 @@ class Gathering:
             await self.gather(parent_id)
 
     async def run(self) -> None:
-        """Look at all that wait, once: the event log may not go back to when they began."""
+        """Look at all that wait, once: the event log may not go back to when they began. Then
+        measure what expects something of its items: others must not wait for that."""
         while True:
             try:
                 async for parent_id in self._waiting():
                     await self.gather(parent_id)
+                while True:
+                    await self._news.wait()
+                    self._news.clear()
+                    await self.measure()
             except StoreUnavailable as error:
                 log.warning("gathering waits for the store", error=str(error))
                 await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
-            else:
-                return
 
-    async def gather(self, parent_id: str) -> bool:
-        """End a task if all of its shards have; whether it was ended."""
+    async def measure(self) -> None:
+        """End the tasks that only wait for their items to be measured."""
+        while self._unmeasured:
+            parent_id = next(iter(self._unmeasured))
+            await self.gather(parent_id, measured=True)
+            del self._unmeasured[parent_id]
+
+    async def gather(self, parent_id: str, *, measured: bool = False) -> bool:
+        """End a task if all of its shards have; whether it was ended. One that expects something
+        of its items only when it is `measured`, which may take a while."""
         for _ in range(TRIES):
             parent = next(iter(await self._store.tasks([parent_id])), None)
             if parent is None or parent.status not in OPEN or not parent.is_parent:
@@ -74,7 +100,14 @@ class Gathering:
             gathering = shards.Gathering(parent)
             async for child in self._children(parent_id):
                 gathering.take(child)
-            change = gathering.end(now=self._system.now())
+            judged: Judged | None = None
+            if self._measuring and parent.expectations is not None and gathering.is_complete:
+                if not measured:
+                    self._unmeasured[parent_id] = None
+                    self._news.set()
+                    return False
+                judged = await self._judge(self._measuring, parent, gathering)
+            change = gathering.end(now=self._system.now(), judged=judged)
             if change is None:
                 return False
             change = msgspec.structs.replace(change, epoch=self._state.epoch)
@@ -84,6 +117,15 @@ class Gathering:
                 log.info("gathered", task_id=parent_id, status=str(change.tasks[0].status))
                 return True
         raise self._state.doubt(f"{parent_id} changes too quickly to be gathered")
+
+    async def _judge(
+        self, measuring: Measuring, parent: Task, gathering: shards.Gathering
+    ) -> Judged:
+        async def results() -> AsyncIterator[msgspec.Raw]:
+            async for child in self._children(parent.id):
+                yield data_of(child)
+
+        return await measuring.judge(parent, gathering.metrics, results)
 
     async def _children(self, parent_id: str) -> AsyncIterator[Task]:
         after: str | None = None

@@ -5,17 +5,19 @@ so a reply that got lost costs nothing. Reports are recorded once, under their t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from crawlfleet.control.errands import Errands
+from crawlfleet.control.measuring import Measuring
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.isolation import demanded
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
+from crawlfleet.core.quality.recording import Judged
 from crawlfleet.errors import LeadershipLost
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
@@ -65,7 +67,10 @@ class Leases:
         system: System,
         settings: RecoverySettings,
         errands: Errands | None = None,
+        measuring: Measuring | None = None,
     ) -> None:
+        """Without `measuring`, nothing is held against what tasks expect of their items."""
+        self._measuring = measuring
         self._state = state
         self._errands = errands or Errands(state=state)
         self._system = system
@@ -104,10 +109,11 @@ class Leases:
         undecided = list(range(len(batch.reports)))
         await self.know_session(node_id, batch.session_id)
         await self._know_leases(batch)
+        judged = {} if self._measuring is None else await self._measuring.reported(batch.reports)
         for _ in range(TRIES):
             if not undecided or self._session(node_id, batch.session_id) is None:
                 break
-            plan = self._decide(node_id, batch, undecided)
+            plan = self._decide(node_id, batch, undecided, judged)
             for place in plan.known:
                 recorded[place] = True
             refusals = await self._state.commit(plan.changes)
@@ -123,6 +129,8 @@ class Leases:
                 await self._state.catch_up()
         else:
             raise self._state.doubt(f"reports of {node_id} do not fit what is known of its work")
+        if judged and self._measuring is not None:
+            self._measuring.forget(judged)
         return ReportReply(
             outcomes=tuple(
                 ReportOutcome.RECORDED if each else ReportOutcome.STALE for each in recorded
@@ -236,7 +244,13 @@ class Leases:
             draining=node.status is NodeStatus.DRAINING,
         )
 
-    def _decide(self, node_id: str, batch: ReportBatch, places: list[int]) -> "_Decided":
+    def _decide(
+        self,
+        node_id: str,
+        batch: ReportBatch,
+        places: list[int],
+        judged: Mapping[str, Judged],
+    ) -> "_Decided":
         changes: dict[str, Change] = {}
         groups: dict[str, list[int]] = {}
         known: list[int] = []
@@ -247,7 +261,11 @@ class Leases:
             lease = self._current(report, earlier)
             if lease is None or lease.execution.node_id != node_id:
                 continue
-            change = self._change(lease, report, now, batch.session_id)
+            found = judged.get(report.execution_id) if judged else None
+            if found is not None and report.kind is ReportKind.SUCCEEDED and lease.owns:
+                change = self._succeeded(lease, report, now, batch.session_id, found)
+            else:
+                change = self._change(lease, report, now, batch.session_id)
             if change is not None:
                 changes[report.execution_id] = _merged(earlier, change) if earlier else change
                 groups.setdefault(report.execution_id, []).append(place)
@@ -274,7 +292,14 @@ class Leases:
     def _started(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
         return attempts.start(lease, now=now, under=under)
 
-    def _succeeded(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
+    def _succeeded(
+        self,
+        lease: Lease,
+        report: Report,
+        now: float,
+        under: str,
+        judged: Judged | None = None,
+    ) -> Change | None:
         size = len(memoryview(report.data))
         if size > MAX_RESULT_BYTES:
             message = f"the result has {size} bytes; at most {MAX_RESULT_BYTES} are kept"
@@ -282,7 +307,13 @@ class Leases:
             return self._failure(lease, error, report, now, under)
         begun_at = attempts.begun_at(lease, report.ran_s, now=now)
         return attempts.succeed(
-            lease, report.data, report.metrics, now=now, begun_at=begun_at, under=under
+            lease,
+            report.data,
+            report.metrics,
+            now=now,
+            begun_at=begun_at,
+            under=under,
+            judged=judged,
         )
 
     def _failed(self, lease: Lease, report: Report, now: float, under: str) -> Change | None:
@@ -379,5 +410,6 @@ def _merged(first: Change, second: Change) -> Change:
         ),
         events=first.events + second.events,
         claims=first.claims + second.claims,
+        measured_runs=second.measured_runs,
         under=second.under,
     )

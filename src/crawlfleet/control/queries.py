@@ -13,6 +13,7 @@ from crawlfleet.control.tally import Happening, Tally
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.explanation import explain
 from crawlfleet.core.placement import requirement_of
+from crawlfleet.core.quality.holding import in_words as in_words_of
 from crawlfleet.core.rules import Rules
 from crawlfleet.core.shards import waits_for
 from crawlfleet.model.node import Node, Session
@@ -164,7 +165,10 @@ class Queries:
                 shards=dict(Counter(str(each.status) for each in found)),
             )
         if task.status is not TaskStatus.PENDING:
-            return TaskExplanation(task_id=task.id, status=str(task.status), **_settled(task))
+            settled = _settled(task)
+            if task.expectations is not None and task.status in TERMINAL:
+                settled["summary"] += await self._measured(task.id)
+            return TaskExplanation(task_id=task.id, status=str(task.status), **settled)
         placement = explain(
             requirement_of(task), self._state.fleet, self._rules, project_id=task.project_id
         )
@@ -194,6 +198,11 @@ class Queries:
                 for each in held
             ),
         )
+
+    async def _measured(self, task_id: str) -> str:
+        """What its items came to, and who is waited for, to follow other words."""
+        found = await self._store.measured_runs_of([task_id])
+        return f"; {in_words_of(found[-1])}" if found else ""
 
 
 def _throughput(tally: Tally, seconds: float, now: float, project_id: str | None) -> Throughput:

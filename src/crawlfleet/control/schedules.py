@@ -230,7 +230,7 @@ class Schedules:
         self, schedule: Schedule, verdict: Verdict, now: float, cause: str
     ) -> list[Firing]:
         """Start the tasks of a verdict that somebody waits for: all of them, or say why not."""
-        request = schedules.request_of(schedule.task)
+        request = schedules.request_of(schedule)
         made = [await self._tasks.draft(request, by=called(schedule)) for _ in verdict.starts]
         for task in made:
             if isinstance(task, str):

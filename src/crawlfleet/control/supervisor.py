@@ -17,6 +17,7 @@ from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
 from crawlfleet.control.audit import AuditLog
+from crawlfleet.control.authenticating import Authenticating
 from crawlfleet.control.bundles import Bundles
 from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.crawls import Crawls
@@ -30,7 +31,7 @@ from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.holding import Holding
 from crawlfleet.control.inquiries import Inquiries
-from crawlfleet.control.keys import Keys, Principal
+from crawlfleet.control.keys import Keys
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.log_keeping import LogKeeping
 from crawlfleet.control.logs import Logs
@@ -42,6 +43,7 @@ from crawlfleet.control.outbox import Outbox
 from crawlfleet.control.placing import placing_on
 from crawlfleet.control.probing import Probing, probes_loopback
 from crawlfleet.control.projects import Projects
+from crawlfleet.control.quality import Quality
 from crawlfleet.control.queries import Queries
 from crawlfleet.control.quotas import Quotas
 from crawlfleet.control.recalls import Recalls
@@ -59,7 +61,7 @@ from crawlfleet.control.workflows import Workflows
 from crawlfleet.control.workforce import Workforce
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import Rules
-from crawlfleet.errors import LeadershipLost, StoreUnavailable, Unauthenticated
+from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.settings import Settings
 from crawlfleet.ports.bundles import BundleStore
 from crawlfleet.ports.bus import EventSink
@@ -82,7 +84,7 @@ STAND_EVERY_S: Final = 0.5
 PAUSE_AFTER_LOSS_S: Final = 0.5
 
 
-class ControlPlane:
+class ControlPlane(Authenticating):
     """All services of the master over one store. An async context manager."""
 
     def __init__(
@@ -126,8 +128,13 @@ class ControlPlane:
         terms = Terms(state=state, settings=settings.session)
         self._following = Following(store=store, state=state, system=system, terms=terms)
         errands = Errands(state=state, first=int.from_bytes(system.entropy(4), "big"))
+        self.quality = Quality(store=store, state=state, system=system, output=output)
         self.leases = Leases(
-            state=state, system=system, settings=settings.recovery, errands=errands
+            state=state,
+            system=system,
+            settings=settings.recovery,
+            errands=errands,
+            measuring=self.quality.measuring,
         )
         self.logs = Logs(store=store, state=state, system=system)
         self._log_keeping = LogKeeping(store=store, system=system, settings=settings.retention)
@@ -259,7 +266,9 @@ class ControlPlane:
         )
         self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
-        self._gathering = Gathering(store=store, state=state, system=system)
+        self._gathering = Gathering(
+            store=store, state=state, system=system, measuring=self.quality.measuring
+        )
         telling = partial(Telling, store=store, state=state, system=system, settings=settings)
         self.telling = telling(courier=courier, seal=seal, disk_free=disk_free)
         # Last: what they may raise must not keep the others from hearing.
@@ -310,6 +319,7 @@ class ControlPlane:
                     await self.history.write()
                     await self.keys.save()
         finally:
+            await self.quality.measuring.close()
             await self.telling.close()
             await self.inquiries.close()
             await self._store.close()
@@ -325,28 +335,6 @@ class ControlPlane:
         if self._lead is not None:
             return Leadership(epoch=self._lead.epoch, leader=self._name)
         return await self._store.leadership()
-
-    async def authenticate(self, secret: str, *, address: str = "") -> Principal:
-        """Who holds this secret, also if another master gave it away a moment ago.
-
-        Raises `Unauthenticated` if nobody does (any more). With an address the use is remembered.
-        """
-        return await self._known(lambda: self.keys.authenticate(secret, address=address))
-
-    async def authenticate_session(self, secret: str, *, address: str = "") -> Principal:
-        """The same for the secret of a browser's session."""
-        return await self._known(lambda: self.sign_ins.authenticate(secret, address=address))
-
-    async def authenticate_link(self, secret: str) -> Principal:
-        """The same for what stands behind the `#` of a link."""
-        return await self._known(lambda: self.sign_ins.authenticate_link(secret))
-
-    async def _known(self, authenticate: Callable[[], Principal]) -> Principal:
-        try:
-            return authenticate()
-        except Unauthenticated:
-            await self._following.look()
-            return authenticate()
 
     def dismiss(self) -> None:
         """Let those who follow events or logs go: the master is about to stop."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from crawlfleet.model.change import Change
+from crawlfleet.model.quality import Verdict
 from crawlfleet.model.schedule import Outcome
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, Execution, TaskStatus
 
@@ -86,6 +87,8 @@ class Tally:
         """Attempts that did not succeed, whether or not they were tried again."""
         self.firings: Counter[Outcome] = Counter()
         """What became of due instants; several that came to one firing are one."""
+        self.verdicts: Counter[Verdict] = Counter()
+        """Of tasks with expectations that ended."""
         self.commit_s = Distribution(DURATIONS_S)
         self.commit_changes = Distribution(SIZES)
         self.dispatch_s = Distribution(DURATIONS_S)
@@ -98,6 +101,7 @@ class Tally:
         failed: Failed = Counter()
         for change in changes:
             self.firings.update(firing.outcome for firing in change.firings)
+            self.verdicts.update(each.verdict for each in change.measured_runs if each.version == 1)
             project = change.tasks[0].project_id if change.tasks else ""
             for task in change.tasks:
                 if task.version == 1:

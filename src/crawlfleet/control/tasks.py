@@ -13,6 +13,7 @@ from crawlfleet.control.state import FleetState
 from crawlfleet.control.vault import Vault
 from crawlfleet.core import administration, admission, bundles, dividing, shards, vault
 from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.quality.rules import in_series, of_schedule
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.administration import ProjectRequest
 from crawlfleet.model.bundle import BundleRef
@@ -157,6 +158,9 @@ class Tasks:
         """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
         await self._know_places([request])
         pins, secrets = await self._pins([request]), await self._secrets([request])
+        # The series will be the schedule's own.
+        expected = in_series(request.expectations, of_schedule("template"))
+        request = msgspec.structs.replace(request, expectations=expected)
         if problems := self._all_problems(request, pins, secrets):
             raise InvalidRequest(
                 [msgspec.structs.replace(each, field=f"task.{each.field}") for each in problems]

@@ -205,6 +205,7 @@ class Timers:
         if self._retention.runs_days:
             before = now - self._retention.runs_days * DAY_S
             removed = max(removed, await self._store.remove_runs(before=before, limit=step))
+        removed = max(removed, await self._remove_measured(now, step))
         if self._retention.deliveries_days:
             before = now - self._retention.deliveries_days * DAY_S
             removed = max(removed, await self._store.remove_deliveries(before=before, limit=step))
@@ -216,6 +217,11 @@ class Timers:
         keep_s = self._retention.history_days * DAY_S or None
         more = await self._history.thin(nodes=NODES_AT_ONCE, keep_s=keep_s)
         return more or removed >= step
+
+    async def _remove_measured(self, now: float, limit: int) -> int:
+        days, keep = self._retention.quality_days, self._retention.quality_runs
+        before = now - days * DAY_S if days else 0.0
+        return await self._store.remove_measured_runs(before=before, keep=keep, limit=limit)
 
     async def _archive_gone(self, before: float, limit: int) -> int:
         """Take nodes from the lists that have been gone since then; how many."""

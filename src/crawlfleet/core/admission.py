@@ -15,6 +15,7 @@ from crawlfleet.core import dividing
 from crawlfleet.core.attempts import dedup_scope
 from crawlfleet.core.complaints import LONGEST_NAME, field_problem
 from crawlfleet.core.isolation import with_demand
+from crawlfleet.core.quality import rules as quality
 from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.bundle import BundleRef
@@ -67,6 +68,7 @@ def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProble
         _categories(request.categories),
         _strategy(request.schedule_strategy, rules.strategies),
         _parameters(request, rules.parameter_types),
+        _expectations(request),
     )
     return list(islice(found, MAX_PROBLEMS))
 
@@ -107,6 +109,7 @@ def admit(
         bundle=bundle,
         secrets=tuple(dict.fromkeys(request.secrets)),
         step=step,
+        expectations=request.expectations,
         created_at=now,
         updated_at=now,
     )
@@ -161,6 +164,8 @@ def canonical_bytes(request: TaskRequest) -> bytes:
         del plain["bundle"]
     if not request.secrets:
         del plain["secrets"]  # likewise
+    if request.expectations is None:
+        del plain["expectations"]
     return msgspec.json.encode(plain, order="sorted")
 
 
@@ -323,6 +328,13 @@ def _parameters(
         msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
         yield field_problem(error, kind, within="parameters")
+
+
+def _expectations(request: TaskRequest) -> Iterator[FieldProblem]:
+    expected = request.expectations
+    if expected is not None:
+        yield from quality.problems_of(expected)
+        yield from quality.unseen_problems(expected, request.task_type, bytes(request.parameters))
 
 
 def nesting_of(raw: bytes) -> int:

@@ -75,6 +75,14 @@ BUILT_INS: Final = tuple(
                 description="a webhook was not told something, and it is not tried again",
             ),
             _built_in(
+                "drift",
+                source=Source.EVENTS,
+                event="task.drifted",
+                above=0.0,
+                window_s=600.0,
+                description="a task found other items than were expected of it",
+            ),
+            _built_in(
                 "disk-full",
                 source=Source.DISK_FREE,
                 below=0.1,

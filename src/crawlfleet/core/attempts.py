@@ -8,7 +8,7 @@ that it has stopped, or is lost; the task itself is free at once.
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,7 @@ from crawlfleet.core.lifecycle import (
     move_execution,
     move_task,
 )
+from crawlfleet.core.quality.recording import Judged, Quality, in_result, signed
 from crawlfleet.core.recovery import GiveUp, after_failure
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
@@ -33,6 +34,8 @@ from crawlfleet.model.task import (
     TaskError,
 )
 
+NOT_AS_EXPECTED: Final = "its items are not as expected"
+
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result as people read it; recorded once."""
@@ -42,6 +45,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     metrics: dict[str, float] = {}
     timestamp: datetime
+    quality: Quality | None = None
+    """Whether the items are as expected, where something is."""
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):
@@ -153,26 +158,36 @@ def succeed(
     now: float,
     begun_at: float | None = None,
     under: str | None = None,
+    judged: Judged | None = None,
 ) -> Change | None:
-    """The work is done: record its result; `None` when it is stale."""
+    """The work is done: record its result; `None` when it is stale.
+
+    With `judged` also what its items came to, by which the task may have failed.
+    """
     if not lease.owns:
         return None
     running_at = lease.execution.running_at if begun_at is None else begun_at
     took_s = max(now - (running_at or lease.execution.start_time), 0.0)
     measured = {**metrics, "processing_time": round(took_s, 6)}
+    failed = judged is not None and judged.fails
+    error = judged.error if judged is not None and failed else None
+    told = None if error is None else error.message
+    quality = None if judged is None else in_result(judged)
+    dead: dict[str, Any] = {"dead_reason": NOT_AS_EXPECTED} if failed else {}
     task = _move(
         lease,
-        TaskTrigger.SUCCEEDED,
+        TaskTrigger.GAVE_UP if failed else TaskTrigger.SUCCEEDED,
         now,
-        "the executor has finished",
+        told or "the executor has finished",
         started_at=running_at,
         completed_at=now,
-        result=result_of(True, data, None, measured, now),
-        error=None,
+        result=result_of(not failed, data, told, measured, now, quality),
+        error=error,
+        **dead,
     )
     if task is None:
         return None
-    return _both(
+    change = _both(
         lease,
         task,
         ExecutionTrigger.SUCCEEDED,
@@ -181,6 +196,7 @@ def succeed(
         end_time=now,
         metrics=measured,
     )
+    return change if judged is None or change is None else signed(change, judged, now=now)
 
 
 def fail(
@@ -389,6 +405,7 @@ def result_of(
     error: str | None,
     metrics: dict[str, float],
     now: float,
+    quality: Quality | None = None,
 ) -> msgspec.Raw:
     """A result as it is recorded."""
     result = TaskResult(
@@ -397,5 +414,6 @@ def result_of(
         error=error,
         metrics=metrics,
         timestamp=_instant(now),
+        quality=quality,
     )
     return msgspec.Raw(msgspec.json.encode(result))

@@ -29,6 +29,11 @@ class _Result(msgspec.Struct, frozen=True, kw_only=True):
 _decode: Final = msgspec.json.Decoder(_Result).decode
 
 
+def data_of(task: Task) -> msgspec.Raw:
+    """What a task found, by its result; `null` when it has none. Raises `msgspec.DecodeError`."""
+    return msgspec.Raw(b"null") if task.result is None else _decode(task.result).data
+
+
 class Merger:
     """Takes the shards of a task one after the other, and keeps no more than it needs."""
 

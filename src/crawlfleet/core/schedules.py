@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from crawlfleet.core import cron
 from crawlfleet.core.admission import MAX_PROBLEMS
 from crawlfleet.core.naming import description_problems, name_problems
+from crawlfleet.core.quality.rules import in_series, of_schedule
 from crawlfleet.core.recurrence import FURTHEST, Recurrence
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import NEVER, Change, Claim
@@ -173,9 +174,14 @@ def template_of(request: TaskRequest) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(given))
 
 
-def request_of(template: msgspec.Raw) -> TaskRequest:
-    """The other way round."""
-    return msgspec.json.decode(template, type=TaskRequest)
+def request_of(schedule: Schedule) -> TaskRequest:
+    """The other way round: what a schedule submits. What it expects is compared with what the
+    schedule has brought before, unless another series is named."""
+    request = msgspec.json.decode(schedule.task, type=TaskRequest)
+    if request.expectations is None:
+        return request
+    expected = in_series(request.expectations, of_schedule(schedule.name))
+    return replace(request, expectations=expected)
 
 
 def name_scope(project_id: str) -> str:

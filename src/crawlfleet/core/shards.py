@@ -15,6 +15,7 @@ from crawlfleet.core import attempts
 from crawlfleet.core.lifecycle import TaskTrigger, move_task
 from crawlfleet.core.merging import Merger
 from crawlfleet.core.orders import FRESH, Order, Verb, follow, reclaimed
+from crawlfleet.core.quality.recording import Judged, in_result, signed
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import (
@@ -52,6 +53,7 @@ def split(whole: Change, parts: Sequence[msgspec.Raw], ids: Sequence[str]) -> Ch
             dedup_key=None,
             dedup_window_s=0.0,
             step=None,
+            expectations=None,
         )
         for shard, (id, parameters) in enumerate(zip(ids, parts, strict=True))
     )
@@ -98,8 +100,18 @@ class Gathering:
             self._failures[child.shard or 0] = f"shard {child.shard} ({child.id}): {said}"
             self._error_class = error.error_class if error else self._error_class
 
-    def end(self, *, now: float) -> Change | None:
-        """The end of the parent; `None` while a shard has not ended, or when it has one already."""
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Of all shards that were taken, added up."""
+        return self._merger.metrics
+
+    def data(self) -> msgspec.Raw | None:
+        """What their results come to."""
+        return self._merger.data()
+
+    def end(self, *, now: float, judged: Judged | None = None) -> Change | None:
+        """The end of the parent; `None` while a shard has not ended, or when it has one already.
+        `judged` is what the items of all shards came to, if all completed."""
         taken = self._states.total()
         if any(status not in TERMINAL for status in self._states):
             return None
@@ -112,6 +124,10 @@ class Gathering:
             trigger = TaskTrigger.CANCELLED
         else:
             trigger = TaskTrigger.SHARDS_COMPLETED
+        if trigger is not TaskTrigger.SHARDS_COMPLETED:
+            judged = None
+        elif judged is not None and judged.fails:
+            trigger, error = TaskTrigger.SHARDS_FAILED, judged.error
         cause = f"its shards have ended: {counted(self._states)}"
         result = attempts.result_of(
             trigger is TaskTrigger.SHARDS_COMPLETED,
@@ -119,6 +135,7 @@ class Gathering:
             error.message if error else None,
             self._merger.metrics,
             now,
+            None if judged is None else in_result(judged),
         )
         moved = move_task(
             self._parent,
@@ -132,9 +149,15 @@ class Gathering:
         )
         if moved is None:
             return None
-        return Change(
+        change = Change(
             tasks=(moved[0],), events=(moved[1],), claims=attempts.closing_claims(moved[0])
         )
+        return change if judged is None else signed(change, judged, now=now)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all shards were taken, and all of them completed."""
+        return self._states == {TaskStatus.COMPLETED: self._parent.shards}
 
     def _error(self, missing: int) -> TaskError:
         reasons = [text for _, text in sorted(self._failures.items())]

@@ -16,6 +16,7 @@ import msgspec
 from crawlfleet.crawl.desk import Figures, Handed, Leased
 from crawlfleet.crawl.portions import portions
 from crawlfleet.errors import SinkUnusable
+from crawlfleet.model.crawl import ERRORS
 from crawlfleet.model.frontier import Commit
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import PageRecord, Sink
@@ -33,6 +34,8 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
     """Those that count towards `max_pages`."""
     urls: int = 0
     """Finished with."""
+    failed: int = 0
+    """Those of them that gave an error instead of a page."""
     widened: tuple[str, ...] = ()
     round: int = 1
     task_id: str = ""
@@ -242,6 +245,7 @@ class Office:
             items=self.notes.items + sum(len(page.items) for page in handed.pages),
             pages=self.notes.pages + sum(visit.counts for visit in visits),
             urls=self.notes.urls + len(visits),
+            failed=self.notes.failed + sum(visit.outcome in ERRORS for visit in visits),
             widened=known + new,
             round=self.notes.round,
             task_id=self._member.task_id,
@@ -260,6 +264,7 @@ def _sum(notes: Iterable[Notes]) -> Notes:
         items=sum(each.items for each in done),
         pages=sum(each.pages for each in done),
         urls=sum(each.urls for each in done),
+        failed=sum(each.failed for each in done),
     )
 
 

@@ -80,6 +80,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
     output: dict[str, Mapping[str, Any]]
     """What each sink says of itself."""
+    failed: int = 0
+    """URLs that gave an error instead of a page, as `pages` counts."""
     is_barren: bool = False
     """Whether the crawl is finished, and has no page at all."""
     task_id: str = ""
@@ -295,6 +297,7 @@ class Crawl:
             outcomes=dict(counts.outcomes),
             depths=dict(counts.depths),
             items=total.items,
+            failed=total.failed,
             requests=figures.requests,
             bytes=figures.bytes,
             retries=figures.retries,

@@ -397,6 +397,7 @@ def _metrics(summary: Summary) -> dict[str, float]:
         "pages_crawled": summary.pages,
         "data_size": summary.bytes,
         "items": summary.items,
+        "failed": summary.failed,
         "urls": summary.urls,
         "requests": summary.requests,
         "retries": summary.retries,

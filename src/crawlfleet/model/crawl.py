@@ -44,6 +44,10 @@ class Outcome(StrEnum):
 
 
 FETCHED: Final = frozenset({Outcome.OK, Outcome.NOT_MODIFIED, Outcome.SOFT_404})
+SPARED: Final = frozenset({Outcome.REDIRECT, Outcome.ROBOTS, Outcome.REFUSED, Outcome.UNWANTED})
+"""Neither a page nor an error: nobody wanted it from there."""
+ERRORS: Final = frozenset(Outcome) - FETCHED - SPARED
+"""The URL was asked for, and there is no page of it."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

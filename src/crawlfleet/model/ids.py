@@ -31,6 +31,7 @@ RUN: Final = "run"
 WEBHOOK: Final = "hook"
 SILENCE: Final = "sil"
 ALERT: Final = "alert"
+MEASURED: Final = "meas"
 
 Entropy = Callable[[int], bytes]
 """Returns as many random bytes as asked for; `secrets.token_bytes`, or a seeded one."""

@@ -7,6 +7,7 @@ import msgspec
 from crawlfleet.model.isolation import Level
 from crawlfleet.model.key import Role
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT
+from crawlfleet.model.quality import Expectations
 from crawlfleet.model.task import (
     DEFAULT_PRIORITY,
     EMPTY_OBJECT,
@@ -75,6 +76,8 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The same work: while such a task lives, no second one is made."""
     dedup_window: float = 3600.0
     """Seconds after its end in which a task still keeps its `dedup_key`."""
+    expectations: Expectations | None = None
+    """What its items should be like, and what follows when they are not."""
 
 
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.model.bounds import Count, Days, Delay, Megabytes, Seconds
+from crawlfleet.model.bounds import Count, Delay, Megabytes, Seconds
 from crawlfleet.model.health_settings import HealthSettings as HealthSettings
 from crawlfleet.model.resources import NOTHING, Resources
+from crawlfleet.model.retention_settings import RetentionSettings as RetentionSettings
 from crawlfleet.model.sandbox_settings import SandboxSettings as SandboxSettings
 from crawlfleet.model.webhook_settings import MailSettings as MailSettings
 from crawlfleet.model.webhook_settings import WebhookSettings as WebhookSettings
@@ -161,62 +162,6 @@ class RecoverySettings(Section, frozen=True, kw_only=True):
             "before it does."
         ),
     ] = 10.0
-
-
-class RetentionSettings(Section, frozen=True, kw_only=True):
-    """How long finished things are kept, in days; zero keeps them for ever."""
-
-    tasks_days: Annotated[
-        Days, Meta(description="How long a finished task is kept; 0 for ever.")
-    ] = 30.0
-    events_days: Annotated[Days, Meta(description="How long an event is kept; 0 for ever.")] = 30.0
-    logs_days: Annotated[
-        Days, Meta(description="How long a line in the log of an execution is kept; 0 for ever.")
-    ] = 7.0
-    logs_mb: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="How large the logs of all executions together may become; then the "
-            "oldest lines go first. 0 without limit.",
-        ),
-    ] = 2000.0
-    history_days: Annotated[
-        Days,
-        Meta(
-            description="How long a node's history is kept; each heartbeat for an hour, means "
-            "of a minute for a day, means of an hour for so long. 0 for ever."
-        ),
-    ] = 31.0
-    nodes_days: Annotated[
-        Days,
-        Meta(description="How long a node that is gone is listed, and then kept; 0 for ever."),
-    ] = 30.0
-    audit_days: Annotated[
-        Days, Meta(description="How long an entry of the audit log is kept; 0 for ever.")
-    ] = 365.0
-    schedules_days: Annotated[
-        Days,
-        Meta(
-            description="How long it is kept what a schedule did, and a schedule that was removed; "
-            "0 for ever."
-        ),
-    ] = 90.0
-    runs_days: Annotated[
-        Days,
-        Meta(description="How long a run of a workflow is kept after its end; 0 for ever."),
-    ] = 90.0
-    deliveries_days: Annotated[
-        Days,
-        Meta(
-            description="How long a delivery is kept that has arrived or was given up, and a "
-            "webhook that was removed; 0 for ever."
-        ),
-    ] = 7.0
-    step: Annotated[
-        Count,
-        Meta(description="Remove at most so many at once, so that nobody waits for the broom."),
-    ] = 500
 
 
 class WorkerSettings(Section, frozen=True, kw_only=True):

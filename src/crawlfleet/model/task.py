@@ -11,6 +11,7 @@ import msgspec
 
 from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.project import DEFAULT_CLUSTER
+from crawlfleet.model.quality import Expectations
 from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.step import StepRef
 
@@ -150,6 +151,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The instant by which it should be done."""
     step: StepRef | None = None
     """The step of a workflow's run that it does."""
+    expectations: Expectations | None = None
+    """What its items should be like; of a task that was split, those of all shards together."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1

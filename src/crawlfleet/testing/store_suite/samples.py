@@ -11,6 +11,15 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey, Role
 from crawlfleet.model.node import Health, Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project, ProjectStatus
+from crawlfleet.model.quality import (
+    CountRange,
+    Drift,
+    Expectations,
+    FieldDrift,
+    FieldExpectation,
+    OnDrift,
+    ShareBand,
+)
 from crawlfleet.model.resources import Resources, Usage
 from crawlfleet.model.schedule import (
     Firing,
@@ -230,6 +239,13 @@ FULL_TASK: Final = make_task(
     shards=256,
     bundle=BundleRef(name="quotes", number=3, digest="0" * 64),
     secrets=("SHOP_PASSWORD", "SHOP_KEY"),
+    expectations=Expectations(
+        items=CountRange(min=1),
+        fields={AWKWARD: FieldExpectation(empty=0.5, pattern=AWKWARD)},
+        drift=Drift(fields={"url": FieldDrift(changed=ShareBand(max=0.5))}),
+        series="shop",
+        on_drift=OnDrift.HOLD,
+    ),
     status=TaskStatus.FAILED,
     token=2**62,
     not_before=NOW + 0.1,

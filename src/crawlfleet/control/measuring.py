@@ -1,0 +1,185 @@
+"""Measures the items of tasks that have expectations, before their end is committed.
+
+It reads what readers would read: the output that counts, of however many attempts and shards, or
+the result. So what is measured is exactly what there is, whoever was killed on the way. It is done
+piece by piece, in a thread and for one task at a time: the loop stays free, and so does most of
+the machine. What takes longer than a report may wait for goes on, and the node asks again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from crawlfleet.control.state import FleetState
+from crawlfleet.core.quality import figures
+from crawlfleet.core.quality.fold import Fold, items_of_lines, items_of_result
+from crawlfleet.core.quality.judging import Baseline, baseline, judge
+from crawlfleet.core.quality.recording import Judged
+from crawlfleet.errors import OutputUnavailable, StoreUnavailable
+from crawlfleet.model.ids import MEASURED, make_id
+from crawlfleet.model.messages import Report, ReportKind
+from crawlfleet.model.quality import Expectations, Profile, series_key
+from crawlfleet.model.task import Task
+from crawlfleet.ports.output import OutputStore
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.MASTER)
+LONGEST_WAIT_S: Final = 20.0
+"""For which a report waits; nodes ask for half a minute."""
+MOST_READ: Final = 100
+"""Of the earlier runs of a series: those that were not good are passed over."""
+
+APART_BYTES: Final = 50_000
+"""Of items: to go through more takes long enough to do it in a thread."""
+T = TypeVar("T")
+Results = Callable[[], AsyncIterator[msgspec.Raw]]
+"""The data of a result, or of those of all shards."""
+
+
+class Measuring:
+    """Says what the items of tasks came to."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        output: OutputStore | None = None,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._output = output
+        self._turn = asyncio.Lock()
+        self._under_way: dict[str, asyncio.Task[Judged]] = {}
+        """By execution."""
+
+    async def close(self) -> None:
+        """Stop measuring; what was not committed is measured again."""
+        under_way = [*self._under_way.values()]
+        self._under_way.clear()
+        for each in under_way:
+            each.cancel()
+        if under_way:
+            await asyncio.wait(under_way)
+
+    async def reported(self, reports: Iterable[Report]) -> Mapping[str, Judged]:
+        """What the items came to of those executions that have succeeded and whose tasks expect
+        something. Raises `StoreUnavailable` when that takes longer than anybody waits: it goes on,
+        and whoever asks again gets it."""
+        wanted: dict[str, asyncio.Task[Judged]] = {}
+        for report in reports:
+            if report.kind is not ReportKind.SUCCEEDED:
+                continue
+            lease = self._state.leases.get(report.execution_id)
+            if lease is None or lease.task.expectations is None:
+                continue
+            if lease.owns and lease.execution.token == report.token:
+                wanted[report.execution_id] = self._begun(lease.task, report)
+        if not wanted:
+            return {}
+        _, waiting = await asyncio.wait([*wanted.values()], timeout=LONGEST_WAIT_S)
+        if waiting:
+            raise StoreUnavailable("the items of a task are still being measured; ask again")
+        return {id: await each for id, each in wanted.items()}
+
+    def forget(self, execution_ids: Collection[str]) -> None:
+        """What was measured of these is written down, or of no use."""
+        for id in execution_ids:
+            self._under_way.pop(id, None)
+
+    def _begun(self, task: Task, report: Report) -> asyncio.Task[Judged]:
+        found = self._under_way.get(report.execution_id)
+        if found is not None and not (found.done() and found.exception()):
+            return found
+        leases = self._state.leases
+        for gone in [id for id in self._under_way if id not in leases]:
+            del self._under_way[gone]
+        data = report.data.copy()
+
+        async def result() -> AsyncIterator[msgspec.Raw]:
+            yield data
+
+        begun = asyncio.create_task(self.judge(task, report.metrics, result), name="measure")
+        self._under_way[report.execution_id] = begun
+        return begun
+
+    async def judge(self, task: Task, metrics: Mapping[str, float], results: Results) -> Judged:
+        """What the items of a task that is about to complete came to."""
+        expected = task.expectations
+        assert expected is not None, "only tasks that expect something are measured"
+        async with self._turn:
+            profile = await self._profile(task, expected, metrics, results)
+        judgement = judge(expected, profile, await self._baseline(task.project_id, expected))
+        log.info("measured", task_id=task.id, verdict=str(judgement.verdict), items=profile.items)
+        return Judged(
+            id=make_id(MEASURED, self._system.now(), self._system.entropy),
+            judgement=judgement,
+            profile=profile,
+            on_drift=expected.on_drift,
+            series=expected.series or "",
+        )
+
+    async def _baseline(self, project_id: str, expected: Expectations) -> Baseline:
+        if expected.series is None or expected.drift is None:
+            return Baseline()
+        key = series_key(project_id, expected.series)
+        earlier = await self._store.measured_runs(key, after=None, limit=MOST_READ)
+        return baseline(earlier, expected.drift.runs)
+
+    async def _profile(
+        self, task: Task, expected: Expectations, metrics: Mapping[str, float], results: Results
+    ) -> Profile:
+        fold = Fold(expected)
+        pages, errors = figures.pages_in(metrics), figures.errors_in(metrics)
+        try:
+            if await self._has_output(task.id):
+                await self._fold_output(task.id, fold)
+            elif not await self._fold_results(task, fold, results):
+                return figures.unseen(expected, metrics)
+            return fold.profile(pages=pages, errors=errors)
+        except (OutputUnavailable, msgspec.DecodeError, RecursionError) as error:
+            log.warning("items are not measured", task_id=task.id, error=str(error))
+            return Profile(pages=pages, errors=errors, trouble=f"they cannot be read: {error}")
+
+    async def _has_output(self, task_id: str) -> bool:
+        if self._output is None:
+            return False
+        return await self._output.summary(task_id, "items", completed=True) is not None
+
+    async def _fold_output(self, task_id: str, fold: Fold) -> None:
+        assert self._output is not None, "it has output"
+        async for piece in self._output.read(task_id, "items", completed=True):
+            await _apart(len(piece), _take_lines, fold, piece)
+
+    async def _fold_results(self, task: Task, fold: Fold, results: Results) -> bool:
+        """Whether the items are in the results."""
+        async for raw in results():
+            size = len(memoryview(raw))
+            if not await _apart(size, _take_result, fold, task.task_type, raw):
+                return False
+        return True
+
+
+async def _apart(size: int, work: Callable[..., T], *arguments: Any) -> T:
+    """Do what may take long in a thread."""
+    if size <= APART_BYTES:
+        return work(*arguments)
+    return await asyncio.to_thread(work, *arguments)
+
+
+def _take_lines(fold: Fold, lines: bytes) -> None:
+    fold.take(items_of_lines(lines))
+
+
+def _take_result(fold: Fold, task_type: str, raw: msgspec.Raw) -> bool:
+    data: Any = msgspec.json.decode(raw)
+    if not figures.holds_items(task_type, data):
+        return False
+    fold.take(items_of_result(data))
+    return True
