@@ -132,9 +132,22 @@ def test_defaults_hold_for_steps_that_do_not_say_otherwise() -> None:
     )
     read, _ = document.read(raw)
     assert read is not None
-    a, b = (request_of(read, read.steps[name], msgspec.Raw(b"{}")) for name in ("a", "b"))
+    a, b = (request_of(read, name, msgspec.Raw(b"{}")) for name in ("a", "b"))
     assert (a.priority, a.max_retries, a.timeout, a.project_id) == (7, 1, 5.0, "p")
     assert (b.priority, b.max_retries, b.timeout) == (9, 1, None)
+
+
+def test_what_a_step_expects_is_compared_with_that_step_of_earlier_runs() -> None:
+    wanted = {"items": {"min": 1}, "drift": {"items": 0.5}}
+    steps = {"a": {**FETCH, "expectations": wanted}, "b": FETCH}
+    read, problems = document.read(msgspec.json.encode({"name": "shop", "steps": steps}))
+    assert read is not None, problems
+    one = request_of(read, "a", msgspec.Raw(b"{}")).expectations
+    third = request_of(read, "a", msgspec.Raw(b"{}"), 2).expectations
+    assert one is not None
+    assert third is not None
+    assert (one.series, third.series) == ("workflow.shop.a", "workflow.shop.a.2")
+    assert request_of(read, "b", msgspec.Raw(b"{}")).expectations is None
 
 
 def test_ids_of_tasks_follow_from_the_step_and_differ_for_each_instance() -> None:

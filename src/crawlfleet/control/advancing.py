@@ -25,9 +25,11 @@ from crawlfleet.core.graph.evaluation import Scope
 from crawlfleet.core.graph.plan import PlannedStep
 from crawlfleet.core.graph.requests import request_of, task_id
 from crawlfleet.core.orders import Order, Verb
+from crawlfleet.core.quality.holding import Held, Rejected, held_by
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
+from crawlfleet.model.quality import Decision as Said
 from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.model.workflow import LIVE_RUN, RunStatus, StepStatus
@@ -47,6 +49,8 @@ TRIES: Final = 8
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 BREATHE_EVERY: Final = 200
 _STEERED: Final = frozenset({f"run.{status}" for status in LIVE_RUN})
+_DECIDED: Final = frozenset({f"task.{Said.ACCEPTED}", f"task.{Said.REJECTED}"})
+"""What somebody said of a task that was held."""
 
 
 _OF_VALUES: Final = (ArithmeticError, RecursionError, TypeError, ValueError)
@@ -88,6 +92,9 @@ class Advancing:
             if event.kind in _STEERED:
                 heard.setdefault(event.subject, [])
                 self._runs.pop(event.subject, None)
+            elif event.kind in _DECIDED and "run_id" in event.details:
+                heard.setdefault(event.details["run_id"], [])
+                self._runs.pop(event.details["run_id"], None)
             elif event.kind.startswith("task.") and "run_id" in event.details:
                 heard.setdefault(event.details["run_id"], []).append(event)
         for run_id, of_tasks in heard.items():
@@ -183,7 +190,10 @@ class Advancing:
         ids = [id for some in undone.values() for id in some]
         found = {task.id: task for task in await self._store.tasks(ids)} if ids else {}
         now = self._system.now()
+        waiting = await self._hold(live, [place for place in ended if not undone[place]], now)
         for place in ended:
+            if place in waiting:
+                continue
             reasons = []
             for id in undone[place]:
                 task = found.get(id)
@@ -193,6 +203,26 @@ class Advancing:
                     said = task.error.message if task.error else str(task.status)
                     reasons.append(f"{id}: {said}" if live.rows[place].count > 1 else said)
             live.settle(place, reasons, now)
+
+    async def _hold(self, live: LiveRun, places: Sequence[int], now: float) -> set[int]:
+        """Those of the completed steps that do not simply end: somebody has to accept what they
+        found, or has rejected it. In a run that is being cancelled nobody is waited for."""
+        measured = [place for place in places if live.is_measured(place)]
+        if not measured or live.run.status is RunStatus.CANCELLING:
+            return set()
+        ids = [id for place in measured for id in live.ids(place)]
+        newest = {each.task_id: each for each in await self._store.measured_runs_of(ids)}
+        concerned: set[int] = set()
+        for place in measured:
+            standing = held_by(newest[id] for id in live.ids(place) if id in newest)
+            if isinstance(standing, Rejected):
+                live.reject(place, standing.reason, now)
+            elif isinstance(standing, Held):
+                live.hold(place, standing.reason, now)
+            else:
+                continue
+            concerned.add(place)
+        return concerned
 
     async def _go_on(self, live: LiveRun, intake: Intake) -> None:
         """Decide on all steps that nothing holds up any more, and begin them."""
@@ -244,10 +274,14 @@ class Advancing:
         before = live.rows.get(step.place)
         attempt = before.attempt if before else 1
         drafts: list[Change] = []
-        request = request_of(live.plan.document, step.step, run.parameters)
+        request = request_of(live.plan.document, step.name, run.parameters)
         request = msgspec.structs.replace(request, workflow_id=run.id)
+        spread = request.expectations is not None and step.items is not None
         for index, parameters in enumerate(decision.verdict.parameters):
             ref = StepRef(run_id=run.id, step=step.name, attempt=attempt, index=index)
+            if spread:
+                wanted = request_of(live.plan.document, step.name, run.parameters, index)
+                request = msgspec.structs.replace(request, expectations=wanted.expectations)
             draft = await self._tasks.draft(
                 msgspec.structs.replace(request, parameters=parameters),
                 by=f"the run {run.id} of {run.name}",

@@ -11,6 +11,7 @@ from crawlfleet.core.graph.evaluation import Scope, StepValue
 from crawlfleet.core.graph.plan import Plan, PlannedStep
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
+from crawlfleet.model.quality import OnDrift
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.model.workflow import Run, RunStatus, RunStep, StepStatus
 from crawlfleet.ports.store import Store
@@ -46,7 +47,7 @@ class LiveRun:
         """Of the steps that run: the ids of their tasks."""
         self._ended: dict[int, dict[int, TaskStatus]] = {}
         for place, row in self.rows.items():
-            if row.status is StepStatus.RUNNING:
+            if row.status in (StepStatus.RUNNING, StepStatus.HELD):
                 self._watch(place, row)
         self.parameters = {
             **{
@@ -114,6 +115,23 @@ class LiveRun:
         ids = self.ids(place)
         bad = [at for at, each in self._ended[place].items() if each is not TaskStatus.COMPLETED]
         return [ids[at] for at in sorted(bad)[: runs.MOST_NAMED]]
+
+    def is_measured(self, place: int) -> bool:
+        """Whether somebody may have to accept what a step found before it has ended."""
+        expected = self.plan.steps[place].step.expectations
+        return expected is not None and expected.on_drift is OnDrift.HOLD
+
+    def hold(self, place: int, reason: str, now: float) -> None:
+        """A step is over, and has to be accepted."""
+        row = self.rows[place]
+        if row.status is not StepStatus.HELD or row.reason != reason:
+            self._put(place, StepStatus.HELD, now, reason=reason)
+
+    def reject(self, place: int, reason: str, now: float) -> None:
+        """A step has failed by what somebody said of it."""
+        del self._ids[place], self._ended[place]
+        self._put(place, StepStatus.FAILED, now, reason=reason)
+        self.course.settle(place, StepStatus.FAILED)
 
     def settle(self, place: int, reasons: list[str], now: float) -> None:
         """A step that is over has ended."""

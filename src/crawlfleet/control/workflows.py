@@ -23,6 +23,7 @@ from crawlfleet.core.orders import Order, Verb
 from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import RUN, WORKFLOW, make_id
+from crawlfleet.model.quality import Decision
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.task import EMPTY_OBJECT, TERMINAL, TaskStatus
 from crawlfleet.model.workflow import (
@@ -170,7 +171,7 @@ class Workflows:
         if plan is None:
             raise NotFound("version", f"{workflow_id} version {wanted}")
         accept(validation.given_problems(plan.document.parameters, dict(parameters)))
-        first = next(iter(plan.document.steps.values()))
+        first = next(iter(plan.document.steps))
         if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
             raise Conflict(closed)
         raw = msgspec.Raw(msgspec.json.encode(parameters, order="sorted"))
@@ -270,19 +271,28 @@ class Workflows:
             raise has_changed(run_id)
         return change.runs[0]
 
+    async def _is_rejected(self, plan: Plan, place: int, ids: list[str]) -> bool:
+        """Whether a step failed by what somebody said of it: its tasks completed, and would fail
+        it again."""
+        if plan.steps[place].step.expectations is None:
+            return False
+        newest = {each.task_id: each for each in await self._store.measured_runs_of(ids)}
+        return any(each.decision is Decision.REJECTED for each in newest.values())
+
     async def _with_tasks(
         self, run: Run, plan: Plan, rows: dict[int, RunStep], what: runs.Again
     ) -> runs.Again:
         """Send the tasks of steps that did not complete back to work, before their steps.
 
         Whoever dies in between leaves tasks that run for nobody yet; the next try goes on with
-        them. Steps whose tasks were removed since are decided on anew, with all after them.
+        them. Steps whose tasks were removed since, or whose items were rejected, are decided on
+        anew, with all after them.
         """
         gone: set[int] = set()
         for place in what.retried:
             ids = runs.instance_ids(run, rows[place])
             states = await self._store.task_states(ids)
-            if len(states) < len(ids):
+            if len(states) < len(ids) or await self._is_rejected(plan, place, ids):
                 gone.add(place)
                 continue
             ended = [
@@ -304,8 +314,8 @@ def _wanted(document: WorkflowDocument) -> dict[str, TaskRequest]:
     """What the steps ask for, by the first that asks for it."""
     seen: set[tuple[Any, ...]] = set()
     wanted: dict[str, TaskRequest] = {}
-    for name, step in document.steps.items():
-        request = request_of(document, step, EMPTY_OBJECT)
+    for name in document.steps:
+        request = request_of(document, name, EMPTY_OBJECT)
         key = request.cluster_id, request.bundle, request.task_type, request.secrets
         if key not in seen:
             seen.add(key)

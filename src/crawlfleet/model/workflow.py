@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from crawlfleet.model.isolation import Level
 from crawlfleet.model.project import DEFAULT_PROJECT
+from crawlfleet.model.quality import Expectations
 from crawlfleet.model.requests import Priority
 from crawlfleet.model.task import EMPTY_OBJECT, RetryPolicy
 
@@ -89,6 +90,9 @@ class Step(TaskOptions, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """A list, or an expression that gives one: an instance for each element, its `item`."""
     optional: bool = False
     """Its failure does not make the run fail."""
+    expectations: Expectations | None = None
+    """What its items should be like; with `on_drift: hold` the steps after it wait for somebody who
+    accepts those that are not."""
     description: str = ""
 
 
@@ -167,6 +171,8 @@ LIVE_RUN: Final = frozenset({RunStatus.RUNNING, RunStatus.CANCELLING})
 class StepStatus(StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
+    HELD = "held"
+    """Its tasks have completed, and somebody has to accept what they found."""
     COMPLETED = "completed"
     FAILED = "failed"
     SKIPPED = "skipped"

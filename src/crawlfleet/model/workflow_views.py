@@ -145,7 +145,8 @@ class RunStepView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     status: str
-    """`waiting`, `running`, `completed`, `failed`, `skipped` or `cancelled`."""
+    """`waiting`, `running`, `held`, `completed`, `failed`, `skipped` or `cancelled`. One that is
+    `held` waits for somebody to accept or reject what its tasks found."""
     task_type: str
     depends_on: list[Dependency]
     for_each: bool
@@ -160,7 +161,7 @@ class RunStepView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     ended_at: datetime | None
     reason: str
-    """Why it failed, was skipped or was cancelled."""
+    """Why it failed, is held, was skipped or was cancelled."""
 
 
 class RunStepPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,27 +5,35 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.quality.rules import in_series, of_step
 from crawlfleet.model.ids import ALPHABET, TASK, instant_digits
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.step import StepRef
-from crawlfleet.model.workflow import Step, TaskOptions, WorkflowDocument
+from crawlfleet.model.workflow import TaskOptions, WorkflowDocument
 
 _OPTIONS: Final = TaskOptions.__struct_fields__
 
 
-def request_of(document: WorkflowDocument, step: Step, parameters: msgspec.Raw) -> TaskRequest:
-    """What is submitted for a step: its own options before those of the document."""
+def request_of(
+    document: WorkflowDocument, name: str, parameters: msgspec.Raw, index: int | None = None
+) -> TaskRequest:
+    """What is submitted for the step of that name: its own options before those of the document.
+
+    `index` is which of its instances it is for, if it has several.
+    """
+    step = document.steps[name]
     fields: dict[str, Any] = {}
-    for name in _OPTIONS:
-        value = getattr(step, name)
+    for option in _OPTIONS:
+        value = getattr(step, option)
         if value is msgspec.UNSET:
-            value = getattr(document.defaults, name)
+            value = getattr(document.defaults, option)
         if value is not msgspec.UNSET:
-            fields[name] = value
+            fields[option] = value
     return TaskRequest(
         task_type=step.task_type,
         project_id=document.project_id,
         parameters=parameters,
+        expectations=in_series(step.expectations, of_step(document.name, name, index)),
         **fields,
     )
 

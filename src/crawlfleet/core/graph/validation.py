@@ -308,7 +308,7 @@ def _task(
 ) -> Iterator[FieldProblem]:
     """What would be wrong with the step's task, as far as its values are known."""
     step = document.steps[name]
-    request = requests.request_of(document, step, _sample(parts.parameters))
+    request = requests.request_of(document, name, _sample(parts.parameters))
     if parts.parameters.nodes:
         kind = rules.parameter_types.get(step.task_type)
         if kind is not None:
