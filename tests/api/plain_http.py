@@ -370,6 +370,16 @@ def _lower(headers: list[tuple[str, str]]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers}
 
 
+def measured_task(master: Master, series: str = "shop-prices") -> tuple[str, str]:
+    """A task that has ended and found less than was expected, and the name of its series."""
+    node = Node(master, task_types=["measured"])
+    expected = {"series": series, "items": {"min": 3}, "on_drift": "hold"}
+    id = master.submit(task_type="measured", expectations=expected)
+    node.report(node.take(), "succeeded", data=[{"price": 1}, {"price": None}])
+    node.leave()
+    return id, series
+
+
 def webhook_with_delivery(master: Master, project_id: str) -> tuple[str, str]:
     """The ids of a webhook, and of something that is on its way to it and does not arrive."""
     wanted = {"name": f"of-{project_id}", "url": "http://127.0.0.1:9/", "project_id": project_id}

@@ -14,6 +14,7 @@ from tests.api.plain_http import (
     archive,
     dead_task,
     deploy,
+    measured_task,
     sign_in,
     webhook_with_delivery,
 )
@@ -163,6 +164,9 @@ def distribution(master: Master, name: str) -> Request:
 
 
 def task_order(master: Master, verb: str, kind: str) -> Request:
+    if verb in {"accept", "reject"}:
+        id, _ = measured_task(master)
+        return f"/api/v1/tasks/{id}:{verb}", {"reason": "so it is"}, set(), None
     id = task(master)
     if verb in {"resume", "retry"}:
         master.order(id, {"resume": "pause", "retry": "cancel"}[verb]).expect(200)

@@ -244,6 +244,7 @@ def cast(master: Master) -> Cast:
         "alert_id": master.post("/api/v1/alerts", rule, status=201)["id"],
         "bundle_id": "quotes",
         "secret_id": "SHOP_PASSWORD",
+        "series_id": "shop-prices",
     }
     return Cast(secrets, ids, browsers(master, secrets))
 

@@ -11,7 +11,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from crawlfleet.api.app import ROUTES
 from tests.api.description import DOCUMENT
-from tests.api.plain_http import Master, Node, deploy, webhook_with_delivery
+from tests.api.plain_http import Master, Node, deploy, measured_task, webhook_with_delivery
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api schemathesis")]
 
@@ -58,6 +58,7 @@ def ids(master: Master) -> dict[str, str]:
         "webhook_id": webhook,
         "delivery_id": delivery,
         "alert_id": master.post("/api/v1/alerts", rule, status=201)["id"],
+        "series_id": measured_task(master)[1],
         "schedule_id": master.post(
             "/api/v1/schedules",
             {"name": "there", "every_s": 1e6, "task": {"task_type": "nobodys"}},

@@ -10,13 +10,14 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl_views import CrawlView
 
 
-async def submit(client: Client, parameters: dict[str, Any]) -> str:
+async def submit(client: Client, parameters: dict[str, Any], **fields: Any) -> str:
     """The id of a crawl that is tried again soon, however often something dies under it."""
     receipt = await client.submit(
         "web_crawl",
         parameters,
         max_retries=50,
         retry_policy={"initial_delay_s": 0.1, "max_delay_s": 0.2},
+        **fields,
     )
     return receipt.id
 

@@ -338,7 +338,8 @@ def test_whatever_is_killed_during_a_crawl_each_item_is_there_once(
     async def scene(fleet: LocalFleet) -> None:
         await fleet.until_ready(nodes=2)
         async with fleet.client() as client:
-            id = await submit(client, parameters(site))
+            expected = {"items": {"min": 600, "max": 600}, "fields": {"title": {"empty": 0}}}
+            id = await submit(client, parameters(site), expectations=expected)
             for _ in range(kills):
                 crawl = await until(client, id, has_items(chance.randrange(40, 300)))
                 assert not has_ended(crawl), "it was over before anything could be killed"
@@ -348,6 +349,10 @@ def test_whatever_is_killed_during_a_crawl_each_item_is_there_once(
             ended = await until(client, id, has_ended)
             assert ended.state == "completed"
             assert await titles(client, id) == site.truth()
+            # What was measured is what there is: nothing of a life that was killed counts twice.
+            (run,) = await client.task_quality(id)
+            assert (run.verdict, run.items, run.pages) == ("ok", 600, 150)
+            assert run.fields["title"].filled == run.fields["text"].filled == 600
             attempts = await client.executions(id)
             assert len(attempts) > 1 or victim == "master"
             runs = [*(fleet.folder / "output" / id).glob("*.segments")]

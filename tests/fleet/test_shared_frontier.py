@@ -199,7 +199,8 @@ def test_workers_that_are_killed_and_added_at_random_leave_every_item_once(tmp_p
         await fleet.until_ready("master-1", nodes=3)
         deaths: list[float] = []
         async with fleet.client() as client:
-            id = await submit(client, parameters(site, workers=4))
+            expected = {"fields": {"price": {"present": 1}}, "errors": 0}
+            id = await submit(client, parameters(site, workers=4), expectations=expected)
             for number in range(kills):
                 await until_fetched(site, 150 + 200 * number)
                 assert not has_ended(await client.crawl(id)), "over before it could be killed"
@@ -222,6 +223,10 @@ def test_workers_that_are_killed_and_added_at_random_leave_every_item_once(tmp_p
             assert result is not None
             assert result["data"]["items"] == len(truth(site.spec))
             assert result["metrics"]["pages_crawled"] == spec.pages
+            assert result["quality"]["verdict"] == "ok"
+            (run,) = await client.task_quality(id)
+            assert (run.items, run.pages) == (len(truth(site.spec)), spec.pages)
+            assert run.fields["price"].filled == len(truth(site.spec))
             print(f"\n{kills} kills: {len(again)} of {spec.pages} pages were asked for again")
 
     with ServedSite(spec) as site, fleet_in(tmp_path, workers=4) as fleet:

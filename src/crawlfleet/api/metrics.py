@@ -25,6 +25,7 @@ from crawlfleet.api.routing import READERS, Call, Reply, Route, Scope
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.control.tally import Distribution, Happening
 from crawlfleet.model.node import Health, NodeStatus
+from crawlfleet.model.quality import Verdict
 from crawlfleet.model.schedule import Outcome, ScheduleStatus
 from crawlfleet.model.task import TERMINAL, ErrorClass, TaskStatus
 from crawlfleet.model.views import Totals
@@ -145,6 +146,12 @@ def _work(control: ControlPlane) -> Iterator[Metric]:
         "What became of due instants of schedules.",
         "outcome",
         firings,
+    )
+    yield _counters(
+        "crawlfleet_measured_runs",
+        "Tasks with expectations that ended, by what was measured of their items.",
+        "verdict",
+        {str(verdict): tally.verdicts[verdict] for verdict in Verdict},
     )
     yield _histogram(
         "crawlfleet_dispatch_duration_seconds",

@@ -45,6 +45,7 @@ TAGS: Final = {
     "dead-letters": "Tasks that were given up",
     "projects": "The tenants: who owns tasks",
     "quotas": "What projects may have, and what they use",
+    "quality": "Whether what tasks find is as expected",
     "clusters": "Groups of nodes and their settings",
     "keys": "Who may use this API",
     "join-tokens": "How new nodes are let in",

@@ -92,6 +92,7 @@ def present_task(
         shard_states=dict(Counter(str(each.status) for each in shards)) if shards else {},
         bundle=None if task.bundle is None else str(task.bundle),
         secrets=task.secrets,
+        expectations=task.expectations,
         version=task.version,
     )
 

@@ -33,6 +33,29 @@ ParameterSource = Annotated[
 ]
 
 
+ExpectationSource = Annotated[
+    str | None,
+    typer.Option(
+        "--expect",
+        metavar="JSON|@FILE|-",
+        help="What the items should be like: as text, in a file of YAML or JSON, or from standard "
+        "input.",
+    ),
+]
+
+
+def parse_expectations(source: str | None) -> dict[str, Any] | None:
+    """What `--expect` says."""
+    if source is None or not source.startswith("@"):
+        return None if source is None else parse_object(source, "--expect")
+    from crawlfleet.cli.workflow_file import read_yaml  # dear, and few need it
+
+    read = read_yaml(source[1:])
+    if not isinstance(read, dict):
+        raise typer.BadParameter("holds no object", param_hint=source)
+    return read
+
+
 def parse_pairs(pairs: Iterable[str] | None, flag: str) -> dict[str, Any]:
     """`key=value` pairs; a value is JSON if it can be read as JSON, else text."""
     values: dict[str, Any] = {}

@@ -65,6 +65,15 @@ STYLES: Final = {
     "firing": "red",
     "clearing": "yellow",
     "quiet": "green",
+    "held": "yellow",
+    "ok": "green",
+    "met": "green",
+    "broken": "red",
+    "unknown": "dim",
+    "drifted": "red",
+    "unmeasured": "yellow",
+    "accepted": "green",
+    "rejected": "red",
 }
 """The colour of each state of tasks, executions, nodes and keys."""
 _SPANS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))

@@ -30,6 +30,7 @@ PARTS: Final = {
     "webhooks": ("webhooks",),
     "alerts": ("alerts",),
     "hosts": ("hosts",),
+    "quality": ("quality",),
     "explain": ("explain",),
     "extract": ("extract",),
     "logs": ("logs",),

@@ -4,7 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
-from crawlfleet.cli.arguments import parse_instant, parse_object, parse_parameters, parse_span
+from crawlfleet.cli.arguments import (
+    ExpectationSource,
+    parse_expectations,
+    parse_instant,
+    parse_object,
+    parse_parameters,
+    parse_span,
+)
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.ordering import order_each
 from crawlfleet.cli.projects import given
@@ -117,6 +124,7 @@ async def create(
     task: TaskSource = None,
     pairs: Pairs = None,
     parameters: ParameterSource = None,
+    expect: ExpectationSource = None,
     priority: TaskPriority = None,
     max_retries: TaskRetries = None,
     timeout: TaskTimeout = None,
@@ -135,6 +143,7 @@ async def create(
         cluster_id=cluster,
         project_id=project,
         dedup_key=dedup_key,
+        expectations=parse_expectations(expect),
     )
     if "task_type" not in template:
         raise typer.BadParameter("name a task type, or a whole --task", param_hint="TYPE")

@@ -11,9 +11,11 @@ import typer
 from crawlfleet.cli import batch, waiting
 from crawlfleet.cli.arguments import (
     STANDARD_INPUT,
+    ExpectationSource,
     Pairs,
     ParameterSource,
     parse_amounts,
+    parse_expectations,
     parse_pairs,
     parse_parameters,
     parse_texts,
@@ -39,6 +41,7 @@ def register(app: typer.Typer) -> None:
             "crawlfleet submit http_fetch -p url=https://example.org",
             "crawlfleet submit sleep -p seconds=0.1 --count 1000",
             "crawlfleet submit python -p function=shop.price --isolation L3",
+            "crawlfleet submit web_crawl --parameters @shop.json --expect @expected.yaml",
             "crawlfleet submit --file tasks.jsonl --idempotency-key monday",
             "crawlfleet submit scrapy_spider --bundle my_project --spider quotes -a tag=humor",
         ),
@@ -52,6 +55,7 @@ async def submit(
     ] = None,
     pairs: Pairs = None,
     parameters: ParameterSource = None,
+    expect: ExpectationSource = None,
     bundle: Annotated[
         str | None,
         typer.Option(
@@ -208,6 +212,7 @@ async def submit(
         "deadline": deadline,
         "idempotency_key": idempotency_key,
         "dedup_key": dedup_key,
+        "expectations": parse_expectations(expect),
     }
     draft = {name: value for name, value in given.items() if value is not None}
     if file is not None:

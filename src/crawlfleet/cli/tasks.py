@@ -158,16 +158,33 @@ def draw_task(
                 ("strategy", cell(task.schedule_strategy) if task.schedule_strategy else None),
                 ("error", cell(task.error.message, "red") if task.error else None),
                 ("given up", cell(task.dead_reason, "red") if task.dead_reason else None),
+                ("quality", state(verdict) if (verdict := _verdict(task)) else None),
                 ("parameters", tree(task.parameters)),
                 ("result", tree(task.result) if task.result is not None else None),
             ]
         )
     ]
+    if verdict:
+        parts += [heading("Expectations"), _draw_checks(task.result["quality"]["checks"])]
     if attempts:
         parts += [heading("Executions"), draw_executions(attempts)]
     if happened:
         parts += [heading("Events"), draw_events(happened, subjects=False)]
     return Group(*parts)
+
+
+def _verdict(task: TaskView) -> str:
+    """Whether its items are as expected; empty when nothing is, or nobody knows yet."""
+    quality = task.result.get("quality") if isinstance(task.result, dict) else None
+    return str(quality.get("verdict", "")) if isinstance(quality, dict) else ""
+
+
+def _draw_checks(checks: Sequence[dict[str, Any]]) -> Table:
+    return table(
+        ("check", "outcome", "what"),
+        ([cell(each["name"]), state(each["outcome"]), cell(each["words"])] for each in checks),
+        flexible=("what",),
+    )
 
 
 def _progress(task: TaskView) -> str:

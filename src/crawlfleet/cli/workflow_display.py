@@ -15,7 +15,7 @@ from crawlfleet.model.workflow_views import (
     WorkflowView,
 )
 
-ORDER = ("completed", "running", "waiting", "failed", "cancelled", "skipped")
+ORDER = ("completed", "running", "held", "waiting", "failed", "cancelled", "skipped")
 
 
 def draw_workflows(workflows: Sequence[WorkflowView]) -> Table:

@@ -38,17 +38,22 @@ _Strict.add_constructor(
 )
 
 
-def read_document(source: str) -> dict[str, Any]:
-    """The document of a file, or of standard input (`-`)."""
+def read_yaml(source: str) -> Any:
+    """What a file of YAML or JSON holds, or standard input (`-`)."""
     try:
         text = sys.stdin.read() if source == STANDARD_INPUT else Path(source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"cannot be read: {error}", param_hint=source) from None
     try:
-        document = yaml.load(text, Loader=_Strict)  # noqa: S506 (a SafeLoader)
+        return yaml.load(text, Loader=_Strict)  # noqa: S506 (a SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
         told = " ".join(str(error).split())
         raise typer.BadParameter(f"is neither YAML nor JSON: {told}", param_hint=source) from None
+
+
+def read_document(source: str) -> dict[str, Any]:
+    """The document of a file, or of standard input (`-`)."""
+    document = read_yaml(source)
     if not isinstance(document, dict):
         raise typer.BadParameter("has no `name` and `steps`", param_hint=source)
     return document

@@ -11,6 +11,7 @@ from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
+from crawlfleet.client.quality import QualityCalls
 from crawlfleet.client.quotas import QuotaCalls
 from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.secrets import SecretCalls
@@ -42,6 +43,7 @@ class Client(
     AlertCalls,
     AdministrationCalls,
     QuotaCalls,
+    QualityCalls,
     BundleCalls,
     SecretCalls,
     KeyCalls,

@@ -11,6 +11,7 @@ from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.key import Role
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.node import Health, NodeStatus
+from crawlfleet.model.quality import Expectations
 from crawlfleet.model.quota_views import QuotaHold
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.step import StepRef
@@ -90,6 +91,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The code that it runs, with its version, such as `quotes@3`."""
     secrets: tuple[str, ...] = ()
     """The names of those that it is given."""
+    expectations: Expectations | None = None
+    """What its items should be like; `quality` in its result says whether they are."""
     version: int = 0
     """Grows with each change; the `ETag` begins with it."""
 
