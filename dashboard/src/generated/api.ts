@@ -1676,6 +1676,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/quality": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List series of measured tasks, each with its newest run
+         * @description In order of project and name. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quality/{series_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The measured runs of a series, newest first
+         * @description Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_measured_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/quotas": {
         parameters: {
             query?: never;
@@ -2336,6 +2376,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{task_id}:accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept items that are not as expected
+         * @description Steps that wait for it go on, and later runs of the series are compared with this one: it is what is usual from now on. Role: **operator** or **admin**.
+         */
+        post: operations["accept_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks/{task_id}:cancel": {
         parameters: {
             query?: never;
@@ -2410,6 +2470,26 @@ export interface paths {
          * @description No retry is used up. Role: **operator** or **admin**.
          */
         post: operations["pause_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}:reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reject items that are not as expected
+         * @description A step that waits for it fails. The task itself stays as it is. Role: **operator** or **admin**.
+         */
+        post: operations["reject_task"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2528,6 +2608,26 @@ export interface paths {
          * @description As for the attempt itself. A task that was not attempted yet has no lines, and cannot be followed. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_task_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/quality": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What was measured of a task, and what people said about it, newest first
+         * @description Nothing while it has not ended, and for tasks without `expectations`; several runs for a task that was sent back to work. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_task_quality"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3426,6 +3526,33 @@ export interface components {
             nodes: number;
         };
         /**
+         * Check
+         * @description One expectation, and what was measured.
+         */
+        Check: {
+            /**
+             * @description The highest.
+             * @default null
+             */
+            max?: number | null;
+            /** @default null */
+            measured?: number | null;
+            /**
+             * @description The lowest value that is as expected.
+             * @default null
+             */
+            min?: number | null;
+            /** @description Its path within the expectations, such as `fields.price.empty`. */
+            name: string;
+            outcome: components["schemas"]["CheckOutcome"];
+            words: string;
+        };
+        /**
+         * CheckOutcome
+         * @enum {unknown}
+         */
+        CheckOutcome: "broken" | "met" | "unknown";
+        /**
          * CloneRequest
          * @description The same task once more; what is set here replaces what the original had.
          */
@@ -3684,6 +3811,22 @@ export interface components {
             version: number;
         };
         /**
+         * CountRange
+         * @description How many there should be.
+         */
+        CountRange: {
+            /**
+             * @description At most so many.
+             * @default null
+             */
+            max?: number | null;
+            /**
+             * @description At least so many.
+             * @default null
+             */
+            min?: number | null;
+        };
+        /**
          * CrawlFigures
          * @description How far a crawl has got.
          */
@@ -3928,6 +4071,17 @@ export interface components {
             workflow_id?: string | null;
         };
         /**
+         * DecisionRequest
+         * @description What somebody says about the items of a task that are not as expected.
+         */
+        DecisionRequest: {
+            /**
+             * @description For whoever looks later.
+             * @default
+             */
+            reason?: string;
+        };
+        /**
          * DeliveryDetails
          * @description The same with what is sent.
          */
@@ -4145,6 +4299,41 @@ export interface components {
              */
             deadline_s?: number | null;
         };
+        /**
+         * Drift
+         * @description How a run may differ from earlier ones of its series.
+         */
+        Drift: {
+            /**
+             * @description The share of errors may be this much higher than the median.
+             * @default null
+             */
+            errors?: number | null;
+            /** @default {} */
+            fields?: {
+                [key: string]: components["schemas"]["FieldDrift"];
+            };
+            /**
+             * @description The number of items may differ from the median by this share of it: 0.3 is ±30 %.
+             * @default null
+             */
+            items?: number | null;
+            /**
+             * @description Until there are so many, nothing is compared.
+             * @default 3
+             */
+            least?: number;
+            /**
+             * @description Likewise the number of pages.
+             * @default null
+             */
+            pages?: number | null;
+            /**
+             * @description With how many of them it is compared, by their median.
+             * @default 7
+             */
+            runs?: number;
+        };
         /** DuePage */
         DuePage: {
             items: components["schemas"]["DueView"][];
@@ -4240,6 +4429,55 @@ export interface components {
             token: number;
         };
         /**
+         * Expectations
+         * @description What the items of a task should be like, and what follows when they are not.
+         */
+        Expectations: {
+            /**
+             * @description How it may differ from earlier runs of the same series.
+             * @default null
+             */
+            drift?: components["schemas"]["Drift"] | null;
+            /**
+             * @description At most this share of what was asked for failed.
+             * @default null
+             */
+            errors?: number | null;
+            /**
+             * @description By name; `offer.price` is the field of an object.
+             * @default {}
+             */
+            fields?: {
+                [key: string]: components["schemas"]["FieldExpectation"];
+            };
+            /**
+             * @description How many items there are.
+             * @default null
+             */
+            items?: components["schemas"]["CountRange"] | null;
+            /**
+             * @description Only items of this kind, where there are several.
+             * @default null
+             */
+            kind?: string | null;
+            /**
+             * @description What follows when something is not as expected.
+             * @default mark
+             */
+            on_drift?: components["schemas"]["OnDrift"];
+            /**
+             * @description How many pages were fetched.
+             * @default null
+             */
+            pages?: components["schemas"]["CountRange"] | null;
+            /**
+             * @description With which others it is compared: those of the same name in its project. The name of the
+             *     schedule or the workflow's step when not set.
+             * @default null
+             */
+            series?: string | null;
+        };
+        /**
          * Explanation
          * @description Whether and where a task could run now, and what stands in the way elsewhere.
          */
@@ -4260,6 +4498,97 @@ export interface components {
             };
             /** @description One sentence for people. */
             summary: string;
+        };
+        /**
+         * FieldDrift
+         * @description How a field may differ from earlier runs.
+         */
+        FieldDrift: {
+            /**
+             * @description Of the different values of this run and the last one, so many are in one of them only.
+             * @default null
+             */
+            changed?: components["schemas"]["ShareBand"] | null;
+            /**
+             * @description The number of different values may differ from the median by this share of it.
+             * @default null
+             */
+            distinct?: number | null;
+            /**
+             * @description The share of items without a value may be this much higher than the median: 0.1 allows 12 %
+             *     where 2 % were usual.
+             * @default null
+             */
+            empty?: number | null;
+        };
+        /**
+         * FieldExpectation
+         * @description What is expected of a field, by its values in all items together.
+         */
+        FieldExpectation: {
+            /**
+             * @description Of the values that are there, so many are different from each other.
+             * @default null
+             */
+            distinct?: components["schemas"]["ShareBand"] | null;
+            /**
+             * @description At most this share of the items has no value in it: none at all, `null`, blank text, an
+             *     empty list.
+             * @default null
+             */
+            empty?: number | null;
+            /**
+             * @description The highest number that a value may be.
+             * @default null
+             */
+            max?: number | null;
+            /**
+             * @description The lowest number that a value may be; texts that are numbers count.
+             * @default null
+             */
+            min?: number | null;
+            /**
+             * @description A regular expression (RE2) that matches somewhere in the text of a value.
+             * @default null
+             */
+            pattern?: string | null;
+            /**
+             * @description At least this share of the items has the field, and not as `null`.
+             * @default null
+             */
+            present?: number | null;
+            /**
+             * @description `type`, `pattern`, `min` and `max` hold for at least this share of the values.
+             * @default 1
+             */
+            share?: number;
+            /**
+             * @description What the values are.
+             * @default null
+             */
+            type?: components["schemas"]["ValueKind"] | null;
+        };
+        /**
+         * FieldFigures
+         * @description A field over all items.
+         */
+        FieldFigures: {
+            /** @description Different values; estimated from 128 on. */
+            distinct: number;
+            /** @description Items that have a value in it. */
+            filled: number;
+            /** @description Values that are as expected, one by one; `null` when nothing is expected of them. */
+            fitting: number | null;
+            high: number | null;
+            /** @description How many values are what: `text`, `number`, `flag`, `list`, `object`. */
+            kinds: {
+                [key: string]: number;
+            };
+            /** @description The lowest of the values that are numbers. */
+            low: number | null;
+            mean: number | null;
+            /** @description Items that have the field, and not as `null`. */
+            present: number;
         };
         /**
          * FieldProblem
@@ -4905,6 +5234,48 @@ export interface components {
             items: components["schemas"]["LogLineView"][];
             next_cursor: string | null;
         };
+        /** MeasuredRunPage */
+        MeasuredRunPage: {
+            items: components["schemas"]["MeasuredRunView"][];
+            next_cursor: string | null;
+        };
+        /**
+         * MeasuredRunView
+         * @description What was measured of a task when it ended, and what that came to.
+         */
+        MeasuredRunView: {
+            at: string;
+            /** @description Each expectation with what was measured and between which values that should be. */
+            checks: components["schemas"]["Check"][];
+            decided_at: string | null;
+            decided_by: string;
+            /** @description `none`, `held`, `accepted` or `rejected`. */
+            decision: string;
+            /** @description The share of what was asked for that failed. */
+            errors: number | null;
+            fields: {
+                [key: string]: components["schemas"]["FieldFigures"];
+            };
+            id: string;
+            items: number | null;
+            /** @description `mark`, `hold` or `fail`. */
+            on_drift: string;
+            pages: number | null;
+            project_id: string;
+            /** @description What they said. */
+            reason: string;
+            /** @description The workflow's run and step that the task belongs to; empty when there is none. */
+            run_id: string;
+            /** @description What it is compared with; `-` for tasks that are compared with nothing. */
+            series: string;
+            step: string;
+            /** @description What is not as expected, in words. */
+            summary: string;
+            task_id: string;
+            /** @description `ok`, `drifted`, `failed` or `unmeasured`. */
+            verdict: string;
+            version: number;
+        };
         /**
          * NewJoinToken
          * @description A join token and its secret, which is not shown again.
@@ -5181,6 +5552,12 @@ export interface components {
          * @enum {unknown}
          */
         On: "always" | "failure" | "success";
+        /**
+         * OnDrift
+         * @description What follows when a task does not meet its expectations.
+         * @enum {unknown}
+         */
+        OnDrift: "fail" | "hold" | "mark";
         /**
          * OrderAnswer
          * @description What an execution answered to an order.
@@ -5829,10 +6206,13 @@ export interface components {
             for_each: boolean;
             name: string;
             optional: boolean;
-            /** @description Why it failed, was skipped or was cancelled. */
+            /** @description Why it failed, is held, was skipped or was cancelled. */
             reason: string;
             started_at: string | null;
-            /** @description `waiting`, `running`, `completed`, `failed`, `skipped` or `cancelled`. */
+            /**
+             * @description `waiting`, `running`, `held`, `completed`, `failed`, `skipped` or `cancelled`. One that is
+             *     `held` waits for somebody to accept or reject what its tasks found.
+             */
             status: string;
             /** @description Of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all of a run. */
             task_id: string | null;
@@ -6157,6 +6537,11 @@ export interface components {
             points: components["schemas"]["SeriesPoint"][];
             step_s: number;
         };
+        /** SeriesPage */
+        SeriesPage: {
+            items: components["schemas"]["SeriesView"][];
+            next_cursor: string | null;
+        };
         /**
          * SeriesPoint
          * @description A stretch of `step_s` seconds that ends at `at`.
@@ -6179,6 +6564,15 @@ export interface components {
             tasks: {
                 [key: string]: number;
             };
+        };
+        /**
+         * SeriesView
+         * @description Tasks that are compared with each other.
+         */
+        SeriesView: {
+            newest: components["schemas"]["MeasuredRunView"];
+            project_id: string;
+            series: string;
         };
         /**
          * SessionLink
@@ -6273,6 +6667,16 @@ export interface components {
             /** @enum {string} */
             state: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
             task_id: string;
+        };
+        /**
+         * ShareBand
+         * @description Between which shares something should be, from 0 to 1.
+         */
+        ShareBand: {
+            /** @default 1 */
+            max?: number;
+            /** @default 0 */
+            min?: number;
         };
         /**
          * SignInRequest
@@ -6397,6 +6801,12 @@ export interface components {
             depends_on?: (string | components["schemas"]["Dependency"])[];
             /** @default  */
             description?: string;
+            /**
+             * @description What its items should be like; with `on_drift: hold` the steps after it wait for somebody who
+             *     accepts those that are not.
+             * @default null
+             */
+            expectations?: components["schemas"]["Expectations"] | null;
             /**
              * @description A list, or an expression that gives one: an instance for each element, its `item`.
              * @default null
@@ -6641,6 +7051,11 @@ export interface components {
              */
             dedup_window?: number;
             /**
+             * @description What its items should be like, and what follows when they are not.
+             * @default null
+             */
+            expectations?: components["schemas"]["Expectations"] | null;
+            /**
              * @description The same request: sent again, it gives the same task.
              * @default null
              */
@@ -6836,6 +7251,11 @@ export interface components {
             dedup_key?: string | null;
             /** @default null */
             error?: components["schemas"]["TaskError"] | null;
+            /**
+             * @description What its items should be like; `quality` in its result says whether they are.
+             * @default null
+             */
+            expectations?: components["schemas"]["Expectations"] | null;
             id: string;
             /** @default null */
             idempotency_key?: string | null;
@@ -7085,6 +7505,12 @@ export interface components {
             steps: number;
             valid: boolean;
         };
+        /**
+         * ValueKind
+         * @description What a value of an item is.
+         * @enum {unknown}
+         */
+        ValueKind: "flag" | "integer" | "list" | "number" | "object" | "text";
         /**
          * Verdict
          * @description What became of a segment.
@@ -7478,6 +7904,8 @@ export type BundleRollback = components['schemas']['BundleRollback'];
 export type BundleVersionView = components['schemas']['BundleVersionView'];
 export type BundleView = components['schemas']['BundleView'];
 export type Cause = components['schemas']['Cause'];
+export type Check = components['schemas']['Check'];
+export type CheckOutcome = components['schemas']['CheckOutcome'];
 export type CloneRequest = components['schemas']['CloneRequest'];
 export type ClusterHealth = components['schemas']['ClusterHealth'];
 export type ClusterPage = components['schemas']['ClusterPage'];
@@ -7492,6 +7920,7 @@ export type Concern = components['schemas']['Concern'];
 export type ConditionView = components['schemas']['ConditionView'];
 export type ConfigurationPage = components['schemas']['ConfigurationPage'];
 export type ConfigurationView = components['schemas']['ConfigurationView'];
+export type CountRange = components['schemas']['CountRange'];
 export type CrawlFigures = components['schemas']['CrawlFigures'];
 export type CrawlItem = components['schemas']['CrawlItem'];
 export type CrawlItemPage = components['schemas']['CrawlItemPage'];
@@ -7502,6 +7931,7 @@ export type DeadLetter = components['schemas']['DeadLetter'];
 export type DeadLetterPage = components['schemas']['DeadLetterPage'];
 export type DeadLetterRequest = components['schemas']['DeadLetterRequest'];
 export type DeadLetterSelection = components['schemas']['DeadLetterSelection'];
+export type DecisionRequest = components['schemas']['DecisionRequest'];
 export type DeliveryDetails = components['schemas']['DeliveryDetails'];
 export type DeliveryPage = components['schemas']['DeliveryPage'];
 export type DeliveryView = components['schemas']['DeliveryView'];
@@ -7516,6 +7946,7 @@ export type DeviceStatusChange = components['schemas']['DeviceStatusChange'];
 export type DeviceView = components['schemas']['DeviceView'];
 export type DistributedTask = components['schemas']['DistributedTask'];
 export type DrainOrder = components['schemas']['DrainOrder'];
+export type Drift = components['schemas']['Drift'];
 export type DuePage = components['schemas']['DuePage'];
 export type DueView = components['schemas']['DueView'];
 export type ErrorClass = components['schemas']['ErrorClass'];
@@ -7524,7 +7955,11 @@ export type EventView = components['schemas']['EventView'];
 export type ExecutionOrder = components['schemas']['ExecutionOrder'];
 export type ExecutionPage = components['schemas']['ExecutionPage'];
 export type ExecutionView = components['schemas']['ExecutionView'];
+export type Expectations = components['schemas']['Expectations'];
 export type Explanation = components['schemas']['Explanation'];
+export type FieldDrift = components['schemas']['FieldDrift'];
+export type FieldExpectation = components['schemas']['FieldExpectation'];
+export type FieldFigures = components['schemas']['FieldFigures'];
 export type FieldProblem = components['schemas']['FieldProblem'];
 export type Finding = components['schemas']['Finding'];
 export type FiringPage = components['schemas']['FiringPage'];
@@ -7564,6 +7999,8 @@ export type LogLevel = components['schemas']['LogLevel'];
 export type LogLine = components['schemas']['LogLine'];
 export type LogLineView = components['schemas']['LogLineView'];
 export type LogPage = components['schemas']['LogPage'];
+export type MeasuredRunPage = components['schemas']['MeasuredRunPage'];
+export type MeasuredRunView = components['schemas']['MeasuredRunView'];
 export type NewJoinToken = components['schemas']['NewJoinToken'];
 export type NewKey = components['schemas']['NewKey'];
 export type NewTask = components['schemas']['NewTask'];
@@ -7580,6 +8017,7 @@ export type Note = components['schemas']['Note'];
 export type NoteBatch = components['schemas']['NoteBatch'];
 export type NoteReply = components['schemas']['NoteReply'];
 export type On = components['schemas']['On'];
+export type OnDrift = components['schemas']['OnDrift'];
 export type OrderAnswer = components['schemas']['OrderAnswer'];
 export type OutputView = components['schemas']['OutputView'];
 export type Over = components['schemas']['Over'];
@@ -7646,13 +8084,16 @@ export type Segment = components['schemas']['Segment'];
 export type SegmentReply = components['schemas']['SegmentReply'];
 export type SegmentUpload = components['schemas']['SegmentUpload'];
 export type Series = components['schemas']['Series'];
+export type SeriesPage = components['schemas']['SeriesPage'];
 export type SeriesPoint = components['schemas']['SeriesPoint'];
+export type SeriesView = components['schemas']['SeriesView'];
 export type SessionLink = components['schemas']['SessionLink'];
 export type SessionView = components['schemas']['SessionView'];
 export type SettingPage = components['schemas']['SettingPage'];
 export type SettingView = components['schemas']['SettingView'];
 export type Severity = components['schemas']['Severity'];
 export type ShardWork = components['schemas']['ShardWork'];
+export type ShareBand = components['schemas']['ShareBand'];
 export type SignInRequest = components['schemas']['SignInRequest'];
 export type SilenceRequest = components['schemas']['SilenceRequest'];
 export type SilenceView = components['schemas']['SilenceView'];
@@ -7688,6 +8129,7 @@ export type UrlExplanation = components['schemas']['UrlExplanation'];
 export type UrlRecord = components['schemas']['UrlRecord'];
 export type Usage = components['schemas']['Usage'];
 export type Validation = components['schemas']['Validation'];
+export type ValueKind = components['schemas']['ValueKind'];
 export type Verdict = components['schemas']['Verdict'];
 export type VersionPage = components['schemas']['VersionPage'];
 export type VersionView = components['schemas']['VersionView'];
@@ -12538,6 +12980,194 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    list_series: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only those of this project. */
+                project_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "series": "schedule.shop-nightly",
+                     *           "project_id": "default",
+                     *           "newest": {
+                     *             "id": "meas-01jd3b4w2q7cf6v8m2kxh5n0tz",
+                     *             "task_id": "task-01jd3b4v9e2m5r8y1ck7h4p6sa",
+                     *             "project_id": "default",
+                     *             "series": "schedule.shop-nightly",
+                     *             "at": "2026-11-16T03:12:07Z",
+                     *             "verdict": "drifted",
+                     *             "summary": "items: 412 where 1,204 are usual; expected: at least 843 and at most 1,565",
+                     *             "on_drift": "hold",
+                     *             "decision": "held",
+                     *             "decided_by": "",
+                     *             "decided_at": null,
+                     *             "reason": "",
+                     *             "items": 412,
+                     *             "pages": 431,
+                     *             "errors": 0,
+                     *             "fields": {
+                     *               "price": {
+                     *                 "present": 412,
+                     *                 "filled": 409,
+                     *                 "kinds": {
+                     *                   "number": 409
+                     *                 },
+                     *                 "distinct": 203,
+                     *                 "low": 1.99,
+                     *                 "high": 899,
+                     *                 "mean": 74.12,
+                     *                 "fitting": 409
+                     *               }
+                     *             },
+                     *             "checks": [
+                     *               {
+                     *                 "name": "fields.price.empty",
+                     *                 "outcome": "met",
+                     *                 "words": "price is empty in 0.7 % of the items; expected: at most 5 %",
+                     *                 "measured": 0.0072815533980582,
+                     *                 "max": 0.05
+                     *               },
+                     *               {
+                     *                 "name": "drift.items",
+                     *                 "outcome": "broken",
+                     *                 "words": "items: 412 where 1,204 are usual; expected: at least 843 and at most 1,565",
+                     *                 "measured": 412,
+                     *                 "min": 842.8,
+                     *                 "max": 1565.2
+                     *               }
+                     *             ],
+                     *             "run_id": "",
+                     *             "step": "",
+                     *             "version": 1
+                     *           }
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SeriesPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_measured_runs: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Whose series; that of the key, or `default`, when not set. */
+                project_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Of the series. */
+                series_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "meas-01jd3b4w2q7cf6v8m2kxh5n0tz",
+                     *           "task_id": "task-01jd3b4v9e2m5r8y1ck7h4p6sa",
+                     *           "project_id": "default",
+                     *           "series": "schedule.shop-nightly",
+                     *           "at": "2026-11-16T03:12:07Z",
+                     *           "verdict": "drifted",
+                     *           "summary": "items: 412 where 1,204 are usual; expected: at least 843 and at most 1,565",
+                     *           "on_drift": "hold",
+                     *           "decision": "held",
+                     *           "decided_by": "",
+                     *           "decided_at": null,
+                     *           "reason": "",
+                     *           "items": 412,
+                     *           "pages": 431,
+                     *           "errors": 0,
+                     *           "fields": {
+                     *             "price": {
+                     *               "present": 412,
+                     *               "filled": 409,
+                     *               "kinds": {
+                     *                 "number": 409
+                     *               },
+                     *               "distinct": 203,
+                     *               "low": 1.99,
+                     *               "high": 899,
+                     *               "mean": 74.12,
+                     *               "fitting": 409
+                     *             }
+                     *           },
+                     *           "checks": [
+                     *             {
+                     *               "name": "fields.price.empty",
+                     *               "outcome": "met",
+                     *               "words": "price is empty in 0.7 % of the items; expected: at most 5 %",
+                     *               "measured": 0.0072815533980582,
+                     *               "max": 0.05
+                     *             },
+                     *             {
+                     *               "name": "drift.items",
+                     *               "outcome": "broken",
+                     *               "words": "items: 412 where 1,204 are usual; expected: at least 843 and at most 1,565",
+                     *               "measured": 412,
+                     *               "min": 842.8,
+                     *               "max": 1565.2
+                     *             }
+                     *           ],
+                     *           "run_id": "",
+                     *           "step": "",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MeasuredRunPage"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     list_quotas: {
         parameters: {
             query?: {
@@ -14478,6 +15108,48 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    accept_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "the shop closed its second catalogue"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DecisionRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MeasuredRunView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     cancel_task: {
         parameters: {
             query?: never;
@@ -14671,6 +15343,48 @@ export interface operations {
             404: components["responses"]["404"];
             409: components["responses"]["409"];
             412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    reject_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "the shop closed its second catalogue"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DecisionRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MeasuredRunView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
@@ -14945,6 +15659,93 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["LogPage"];
                     "text/event-stream": unknown;
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_task_quality: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the task. */
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "meas-01jd3b4w2q7cf6v8m2kxh5n0tz",
+                     *           "task_id": "task-01jd3b4v9e2m5r8y1ck7h4p6sa",
+                     *           "project_id": "default",
+                     *           "series": "schedule.shop-nightly",
+                     *           "at": "2026-11-16T03:12:07Z",
+                     *           "verdict": "drifted",
+                     *           "summary": "items: 412 where 1,204 are usual; expected: at least 843 and at most 1,565",
+                     *           "on_drift": "hold",
+                     *           "decision": "held",
+                     *           "decided_by": "",
+                     *           "decided_at": null,
+                     *           "reason": "",
+                     *           "items": 412,
+                     *           "pages": 431,
+                     *           "errors": 0,
+                     *           "fields": {
+                     *             "price": {
+                     *               "present": 412,
+                     *               "filled": 409,
+                     *               "kinds": {
+                     *                 "number": 409
+                     *               },
+                     *               "distinct": 203,
+                     *               "low": 1.99,
+                     *               "high": 899,
+                     *               "mean": 74.12,
+                     *               "fitting": 409
+                     *             }
+                     *           },
+                     *           "checks": [
+                     *             {
+                     *               "name": "fields.price.empty",
+                     *               "outcome": "met",
+                     *               "words": "price is empty in 0.7 % of the items; expected: at most 5 %",
+                     *               "measured": 0.0072815533980582,
+                     *               "max": 0.05
+                     *             },
+                     *             {
+                     *               "name": "drift.items",
+                     *               "outcome": "broken",
+                     *               "words": "items: 412 where 1,204 are usual; expected: at least 843 and at most 1,565",
+                     *               "measured": 412,
+                     *               "min": 842.8,
+                     *               "max": 1565.2
+                     *             }
+                     *           ],
+                     *           "run_id": "",
+                     *           "step": "",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MeasuredRunPage"];
                 };
             };
             401: components["responses"]["401"];

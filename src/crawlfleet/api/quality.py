@@ -75,15 +75,17 @@ async def runs(call: Call) -> MeasuredRunPage:
 
 
 async def of_task(call: Call) -> MeasuredRunPage:
-    found = await call.control.quality.of_task(_id(call))
+    task = await call.control.tasks.get(_id(call))
+    found = await call.control.quality.of_task(task.id)
     return MeasuredRunPage(items=[present_measured(each) for each in found], next_cursor=None)
 
 
 def _decide(decision: Decision) -> Handler:
     async def handle(call: Call) -> MeasuredRunView:
         request: DecisionRequest = call.body
+        task = await call.control.tasks.get(_id(call))
         run = await call.control.quality.decide(
-            _id(call), decision, by=call.caller.name, reason=request.reason
+            task.id, decision, by=call.caller.name, reason=request.reason
         )
         return present_measured(run)
 
