@@ -92,6 +92,7 @@ def present_task(
         shard_states=dict(Counter(str(each.status) for each in shards)) if shards else {},
         bundle=None if task.bundle is None else str(task.bundle),
         secrets=task.secrets,
+        callback_url=None if task.callback is None else task.callback.url,
         version=task.version,
     )
 

@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
             "crawlfleet submit sleep -p seconds=0.1 --count 1000",
             "crawlfleet submit python -p function=shop.price --isolation L3",
             "crawlfleet submit --file tasks.jsonl --idempotency-key monday",
+            "crawlfleet submit sleep -p seconds=1 --callback-url https://flow.example/hooks/1",
             "crawlfleet submit scrapy_spider --bundle my_project --spider quotes -a tag=humor",
         ),
     )
@@ -135,6 +136,15 @@ async def submit(
             rich_help_panel=HOW,
         ),
     ] = None,
+    callback_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Who is told of it: :update and :complete are added. The project needs a webhook "
+            "of the format callback.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     minimum: Annotated[
         list[str] | None,
         typer.Option(
@@ -208,6 +218,7 @@ async def submit(
         "deadline": deadline,
         "idempotency_key": idempotency_key,
         "dedup_key": dedup_key,
+        "callback_url": callback_url,
     }
     draft = {name: value for name, value in given.items() if value is not None}
     if file is not None:

@@ -129,7 +129,8 @@ class ControlPlane:
         self.leases = Leases(
             state=state, system=system, settings=settings.recovery, errands=errands
         )
-        self.logs = Logs(store=store, state=state, system=system)
+        progress_s = settings.webhooks.progress_s
+        self.logs = Logs(store=store, state=state, system=system, progress_s=progress_s)
         self._log_keeping = LogKeeping(store=store, system=system, settings=settings.retention)
         self.history = NodeHistory(store=store, state=state, system=system)
         self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)

@@ -18,6 +18,7 @@ from crawlfleet.core.isolation import with_demand
 from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.bundle import BundleRef
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.requests import TaskRequest
@@ -80,6 +81,7 @@ def admit(
     digest: Digest,
     bundle: BundleRef | None = None,
     step: StepRef | None = None,
+    callback: Callback | None = None,
 ) -> Change:
     """The change that makes the task of a request without problems, and claims its keys."""
     task = Task(
@@ -107,6 +109,7 @@ def admit(
         bundle=bundle,
         secrets=tuple(dict.fromkeys(request.secrets)),
         step=step,
+        callback=callback,
         created_at=now,
         updated_at=now,
     )
@@ -138,6 +141,7 @@ def admit(
         at=now,
         cause=cause,
         to_state=str(task.status),
+        details={} if callback is None else {"callback": callback.webhook_id},
         project_id=task.project_id,
     )
     return Change(tasks=(task,), claims=tuple(claims), events=(event,))
@@ -161,6 +165,8 @@ def canonical_bytes(request: TaskRequest) -> bytes:
         del plain["bundle"]
     if not request.secrets:
         del plain["secrets"]  # likewise
+    if request.callback_url is None:
+        del plain["callback_url"]
     return msgspec.json.encode(plain, order="sorted")
 
 

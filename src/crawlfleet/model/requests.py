@@ -75,6 +75,9 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The same work: while such a task lives, no second one is made."""
     dedup_window: float = 3600.0
     """Seconds after its end in which a task still keeps its `dedup_key`."""
+    callback_url: str | None = None
+    """Who is told of it: `:update` is added while it is under way, `:complete` at its end. The
+    project needs a webhook of the format `callback`, whose secret signs what is sent."""
 
 
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

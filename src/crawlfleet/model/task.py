@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.model.bundle import BundleRef
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.step import StepRef
@@ -150,6 +151,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The instant by which it should be done."""
     step: StepRef | None = None
     """The step of a workflow's run that it does."""
+    callback: Callback | None = None
+    """Who is told of it; of a part, who is told of the whole."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1

@@ -90,6 +90,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The code that it runs, with its version, such as `quotes@3`."""
     secrets: tuple[str, ...] = ()
     """The names of those that it is given."""
+    callback_url: str | None = None
+    """Who is told of it."""
     version: int = 0
     """Grows with each change; the `ETag` begins with it."""
 

@@ -6,6 +6,7 @@ import msgspec
 
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.bundle import Bundle, BundleKind, BundleRef, BundleVersion
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings, configuration_id
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey, Role
@@ -230,6 +231,7 @@ FULL_TASK: Final = make_task(
     shards=256,
     bundle=BundleRef(name="quotes", number=3, digest="0" * 64),
     secrets=("SHOP_PASSWORD", "SHOP_KEY"),
+    callback=Callback(url="https://flow.example/x?y=1", webhook_id="hook-0001"),
     status=TaskStatus.FAILED,
     token=2**62,
     not_before=NOW + 0.1,
