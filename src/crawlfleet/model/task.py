@@ -55,6 +55,18 @@ class ErrorClass(StrEnum):
     """The node fell silent or died; nobody knows how far the work got."""
     INVALID = "invalid"
     """The parameters make no sense to the executor; trying again cannot help."""
+    BLOCKED = "blocked"
+    """The target answers, and does not want us: forbidden, or too many requests."""
+
+
+class Backoff(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """The waits after errors of one class; what is not set is as for the others."""
+
+    initial_delay_s: float | None = None
+    factor: float | None = None
+    max_delay_s: float | None = None
 
 
 class RetryPolicy(
@@ -73,7 +85,15 @@ class RetryPolicy(
         ErrorClass.TIMEOUT,
         ErrorClass.CRASH,
         ErrorClass.LOST,
+        ErrorClass.BLOCKED,
     )
+    """The classes of errors that are tried again."""
+    classes: dict[ErrorClass, Backoff] = {}
+    """Other waits after errors of a class. Who is `blocked` waits a minute at first, unless
+    something else is said here."""
+    max_total_s: float | None = None
+    """Seconds after the first failure: later it is not tried again, whatever is left of
+    `max_retries`."""
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True):
@@ -103,6 +123,9 @@ class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error_class: ErrorClass
     message: str
     details: str = ""
+    first_at: float = 0.0
+    """When the first of the failures in a row happened of which this is the last, in seconds since
+    1970; only where the policy bounds the time for retries."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -153,6 +176,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The step of a workflow's run that it does."""
     callback: Callback | None = None
     """Who is told of it; of a part, who is told of the whole."""
+    target: str | None = None
+    """The site that it depends on; it waits while that is taken for down."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1

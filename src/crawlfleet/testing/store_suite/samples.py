@@ -27,6 +27,7 @@ from crawlfleet.model.schedule import (
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import (
+    Backoff,
     ErrorClass,
     Execution,
     ExecutionStatus,
@@ -221,7 +222,12 @@ FULL_TASK: Final = make_task(
     schedule_strategy="geo_location",
     target_region="eu",
     max_retries=7,
-    retry_policy=RetryPolicy(initial_delay_s=0.5, on=(ErrorClass.NETWORK,)),
+    retry_policy=RetryPolicy(
+        initial_delay_s=0.5,
+        on=(ErrorClass.NETWORK,),
+        classes={ErrorClass.BLOCKED: Backoff(initial_delay_s=5.0)},
+        max_total_s=3600.0,
+    ),
     timeout_s=12.5,
     idempotency_key=AWKWARD,
     dedup_key="d",
@@ -231,6 +237,7 @@ FULL_TASK: Final = make_task(
     shards=256,
     bundle=BundleRef(name="quotes", number=3, digest="0" * 64),
     secrets=("SHOP_PASSWORD", "SHOP_KEY"),
+    target="shop.example",
     callback=Callback(url="https://flow.example/x?y=1", webhook_id="hook-0001"),
     status=TaskStatus.FAILED,
     token=2**62,
