@@ -115,6 +115,7 @@ FLEET_WIDE: Final = (
     "/api/v1/nodes",
     "/api/v1/clusters",
     "/api/v1/hosts",
+    "/api/v1/breakers",
     "/metrics",
     "/api/distribution/devices",
     "/api/distribution/system",
@@ -244,6 +245,7 @@ def cast(master: Master) -> Cast:
         "alert_id": master.post("/api/v1/alerts", rule, status=201)["id"],
         "bundle_id": "quotes",
         "secret_id": "SHOP_PASSWORD",
+        "target": "shop.example",
     }
     return Cast(secrets, ids, browsers(master, secrets))
 

@@ -33,6 +33,8 @@ COMMANDS = {
     "get_quotas": "quotas show",
     "change_quotas": "quotas set",
     "list_hosts": "hosts",
+    "list_breakers": "breakers list",
+    "close_breaker": "breakers close",
     "list_dead_letters": "dead-letters list",
     "requeue_dead_letters": "dead-letters requeue",
     "discard_dead_letters": "dead-letters discard",

@@ -55,6 +55,8 @@ CALLS: dict[str, Use] = {
     "get_quotas": lambda fleet: fleet.project_quotas("shop"),
     "change_quotas": lambda fleet: fleet.set_quotas("shop", running=3),
     "list_hosts": lambda fleet: fleet.hosts("shop"),
+    "list_breakers": lambda fleet: fleet.breakers(all=True),
+    "close_breaker": lambda fleet: fleet.close_breaker("shop.example"),
     "pause_crawl": lambda fleet: fleet.steer("x", "pause"),
     "resume_crawl": lambda fleet: fleet.steer("x", "resume"),
     "stop_crawl": lambda fleet: fleet.steer("x", "stop"),

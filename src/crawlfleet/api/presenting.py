@@ -93,6 +93,7 @@ def present_task(
         bundle=None if task.bundle is None else str(task.bundle),
         secrets=task.secrets,
         callback_url=None if task.callback is None else task.callback.url,
+        target=task.target,
         version=task.version,
     )
 

@@ -30,6 +30,7 @@ PARTS: Final = {
     "webhooks": ("webhooks",),
     "alerts": ("alerts",),
     "hosts": ("hosts",),
+    "breakers": ("breakers",),
     "explain": ("explain",),
     "extract": ("extract",),
     "logs": ("logs",),

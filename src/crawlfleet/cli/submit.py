@@ -145,6 +145,23 @@ async def submit(
             rich_help_panel=HOW,
         ),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DOMAIN",
+            help="The site that it depends on, if its addresses do not tell: it waits while that "
+            "is down.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    no_breaker: Annotated[
+        bool,
+        typer.Option(
+            "--no-breaker",
+            help="Do not wait while its site is taken for down.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
     minimum: Annotated[
         list[str] | None,
         typer.Option(
@@ -219,6 +236,8 @@ async def submit(
         "idempotency_key": idempotency_key,
         "dedup_key": dedup_key,
         "callback_url": callback_url,
+        "target": target,
+        "breaker": False if no_breaker else None,
     }
     draft = {name: value for name, value in given.items() if value is not None}
     if file is not None:

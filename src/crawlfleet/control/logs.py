@@ -62,9 +62,8 @@ class Logs:
         store: Store,
         state: FleetState,
         system: System,
-        progress_s: float = WebhookSettings().progress_s,
+        settings: WebhookSettings,
     ) -> None:
-        """Progress of tasks that somebody is told of becomes an event every `progress_s` at most."""
         self._store = store
         self._state = state
         self._system = system
@@ -73,7 +72,11 @@ class Logs:
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._dismissed = False
         self._headway = Headway(
-            store=store, state=state, system=system, every_s=progress_s, sum_up=self.sum_up
+            store=store,
+            state=state,
+            system=system,
+            every_s=settings.progress_s,
+            sum_up=self.sum_up,
         )
 
     async def take(self, node_id: str, batch: NoteBatch) -> NoteReply:

@@ -17,6 +17,7 @@ from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
 from crawlfleet.control.audit import AuditLog
+from crawlfleet.control.breaker_orders import BreakerOrders
 from crawlfleet.control.bundles import Bundles
 from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.crawls import Crawls
@@ -120,18 +121,16 @@ class ControlPlane:
         self.origins = origins or {}
         """Where the value of each setting came from, by its dotted name."""
         self._name = name
-        self.state = state = FleetState(
-            store=store, system=system, session_timeout_s=settings.session.timeout_s
-        )
+        self.state = state = FleetState(store=store, system=system, settings=settings)
         terms = Terms(state=state, settings=settings.session)
         self._following = Following(store=store, state=state, system=system, terms=terms)
         errands = Errands(state=state, first=int.from_bytes(system.entropy(4), "big"))
         self.leases = Leases(
             state=state, system=system, settings=settings.recovery, errands=errands
         )
-        progress_s = settings.webhooks.progress_s
-        self.logs = Logs(store=store, state=state, system=system, progress_s=progress_s)
+        self.logs = Logs(store=store, state=state, system=system, settings=settings.webhooks)
         self._log_keeping = LogKeeping(store=store, system=system, settings=settings.retention)
+        self.breakers = BreakerOrders(state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)
         self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)
         self.keys = Keys(state=state, system=system, tokens=self.node_tokens)

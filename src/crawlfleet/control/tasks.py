@@ -214,6 +214,7 @@ class Tasks:
             digest=_digest,
             bundle=_pin_of(request, named.pins),
             callback=_callback_of(request, named.carriers),
+            registrable=self._rules.registrable,
         )
         parts = dividing.divide(request.task_type, request.parameters, self._rules.divisions)
         if not parts:
@@ -252,6 +253,7 @@ class Tasks:
         fields["deadline"] = left
         fields["bundle"] = None if task.bundle is None else str(task.bundle)
         fields["callback_url"] = None if task.callback is None else task.callback.url
+        fields["breaker"] = task.target is not None
         if request.parameters != JSON_NULL:
             fields["parameters"] = request.parameters
         if request.priority is not None:
