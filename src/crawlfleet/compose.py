@@ -34,6 +34,7 @@ from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
 from crawlfleet.crawl.garbage import look_seldom
 from crawlfleet.crawl.sinks import name_of
+from crawlfleet.crawl.suffixes import registrable
 from crawlfleet.errors import ConfigError
 from crawlfleet.listening import (
     address_of,
@@ -134,6 +135,7 @@ def control_plane(
             strategies=rules.strategies,
             parameter_types=_parameter_types(),
             divisions=dividing.WITHOUT_LEDGER if settings.ledger == "off" else dividing.RULES,
+            registrable=registrable,
         ),
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),

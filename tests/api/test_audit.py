@@ -103,6 +103,7 @@ def ordering(master: Master, name: str) -> Request:
         "deliveries": webhook_order,
         "alert": alert_order,
         "quotas": quota_order,
+        "breaker": breaker_order,
     }
     if kind in order:
         return order[kind](master, verb, kind)
@@ -110,6 +111,10 @@ def ordering(master: Master, name: str) -> Request:
         made = master.key(f"to-{verb}", "viewer") if kind == "key" else master.join_token()
         return f"/api/v1/{kind.replace('_', '-')}s/{made[0]}:{verb}", {}, {made[0]}, None
     raise AssertionError(f"say how {name} changes something")
+
+
+def breaker_order(master: Master, verb: str, kind: str) -> Request:
+    return f"/api/v1/breakers/down.example:{verb}", {}, {"down.example"}, None
 
 
 def bundle_order(master: Master, verb: str) -> Request:

@@ -115,6 +115,7 @@ FLEET_WIDE: Final = (
     "/api/v1/nodes",
     "/api/v1/clusters",
     "/api/v1/hosts",
+    "/api/v1/breakers",
     "/metrics",
     "/api/distribution/devices",
     "/api/distribution/system",
@@ -245,6 +246,7 @@ def cast(master: Master) -> Cast:
         "bundle_id": "quotes",
         "secret_id": "SHOP_PASSWORD",
         "series_id": "shop-prices",
+        "target": "shop.example",
     }
     return Cast(secrets, ids, browsers(master, secrets))
 

@@ -57,6 +57,7 @@ def ids(master: Master) -> dict[str, str]:
         "run_id": ran["id"],
         "webhook_id": webhook,
         "delivery_id": delivery,
+        "target": "shop.example",
         "alert_id": master.post("/api/v1/alerts", rule, status=201)["id"],
         "series_id": measured_task(master)[1],
         "schedule_id": master.post(

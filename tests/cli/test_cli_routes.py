@@ -38,6 +38,8 @@ COMMANDS = {
     "accept_task": "quality accept",
     "reject_task": "quality reject",
     "list_hosts": "hosts",
+    "list_breakers": "breakers list",
+    "close_breaker": "breakers close",
     "list_dead_letters": "dead-letters list",
     "requeue_dead_letters": "dead-letters requeue",
     "discard_dead_letters": "dead-letters discard",

@@ -60,6 +60,8 @@ CALLS: dict[str, Use] = {
     "accept_task": lambda fleet: fleet.accept("x", reason="fine"),
     "reject_task": lambda fleet: fleet.reject("x"),
     "list_hosts": lambda fleet: fleet.hosts("shop"),
+    "list_breakers": lambda fleet: fleet.breakers(all=True),
+    "close_breaker": lambda fleet: fleet.close_breaker("shop.example"),
     "pause_crawl": lambda fleet: fleet.steer("x", "pause"),
     "resume_crawl": lambda fleet: fleet.steer("x", "resume"),
     "stop_crawl": lambda fleet: fleet.steer("x", "stop"),

@@ -1,5 +1,6 @@
 """A control plane over the memory store, on a simulated clock, with nodes played by hand."""
 
+import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Sequence
@@ -66,6 +67,13 @@ class PlayedNode:
     async def beat(self, *active: str) -> Any:
         heartbeat = Heartbeat(active_tasks=active, session_id=self.session_id)
         return await self._control.nodes.heartbeat(self.id, heartbeat)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Wait, and be heard meanwhile."""
+        while seconds > 0:
+            await asyncio.sleep(min(seconds, 4.0))
+            await self.beat()
+            seconds -= 4.0
 
     async def lease(self, *held: Assignment, wait_s: float = 1.0) -> LeaseReply:
         request = LeaseRequest(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.core.recovery import GiveUp, Retry, after_failure, delay_s
 from crawlfleet.model.settings import RecoverySettings
-from crawlfleet.model.task import ErrorClass, RetryPolicy, Task, TaskError
+from crawlfleet.model.task import Backoff, ErrorClass, RetryPolicy, Task, TaskError
 
 LIMITS = RecoverySettings(max_losses=3)
 
@@ -92,3 +92,38 @@ def test_a_delay_stays_within_its_bounds(
 ) -> None:
     policy = RetryPolicy(initial_delay_s=1.0, factor=factor, max_delay_s=60.0, jitter=jitter)
     assert 0.0 <= delay_s(policy, step, chance) <= 60.0 * (1 + jitter)
+
+
+def test_a_class_of_errors_may_have_waits_of_its_own() -> None:
+    policy = RetryPolicy(
+        initial_delay_s=2.0, classes={ErrorClass.NETWORK: Backoff(initial_delay_s=30.0, factor=3.0)}
+    )
+    waits = [delay_s(policy, step, 0.5, ErrorClass.NETWORK) for step in (1, 2, 3, 4)]
+    assert waits == [30.0, 90.0, 270.0, 300.0]
+    assert delay_s(policy, 1, 0.5, ErrorClass.ERROR) == 2.0
+
+
+def test_who_is_blocked_waits_a_minute_unless_told_otherwise() -> None:
+    assert delay_s(RetryPolicy(), 1, 0.5, ErrorClass.BLOCKED) == 60.0
+    assert delay_s(RetryPolicy(), 9, 0.5, ErrorClass.BLOCKED) == 3600.0
+    own = RetryPolicy(classes={ErrorClass.BLOCKED: Backoff(initial_delay_s=5.0)})
+    assert delay_s(own, 1, 0.5, ErrorClass.BLOCKED) == 5.0
+    retried = verdict(ErrorClass.BLOCKED)
+    assert isinstance(retried, Retry)
+    assert retried.at == 160.0
+
+
+def test_the_time_for_retries_counts_from_the_first_failure() -> None:
+    policy = RetryPolicy(max_total_s=50.0)
+    first = verdict(ErrorClass.ERROR, retry_policy=policy)
+    assert isinstance(first, Retry)
+    since = TaskError(error_class=ErrorClass.ERROR, message="", first_at=60.0)
+    late = verdict(ErrorClass.ERROR, retries=1, retry_policy=policy, error=since)
+    assert isinstance(late, Retry)
+    since = TaskError(error_class=ErrorClass.ERROR, message="", first_at=49.0)
+    late = verdict(ErrorClass.ERROR, retries=1, retry_policy=policy, error=since)
+    assert isinstance(late, GiveUp)
+    assert "max_total_s 50" in late.reason
+    # Sent back by a person it begins anew, whatever was before.
+    again = verdict(ErrorClass.ERROR, retries=0, retry_policy=policy, error=since)
+    assert isinstance(again, Retry)

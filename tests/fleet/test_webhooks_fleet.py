@@ -62,21 +62,22 @@ class Engine:
         writer.transport.abort()
 
 
-async def _settled(fleet: LocalFleet, webhook_id: str) -> bool:
+async def _settled(fleet: LocalFleet, *webhook_ids: str) -> bool:
     with contextlib.suppress(CrawlfleetError):
         async with fleet.client() as client:
-            found = await client.webhook(webhook_id)
-            return found.waiting == 0
+            found = [await client.webhook(each) for each in webhook_ids]
+            return not any(each.waiting for each in found)
     return False
 
 
-async def _scene(fleet: LocalFleet) -> tuple[Engine, str, list[str]]:
+async def _scene(fleet: LocalFleet) -> tuple[Engine, dict[str, str], list[str]]:
     engine = Engine()
     url = await engine.start()
     await fleet.until_ready(nodes=1)
     tasks: list[str] = []
     async with fleet.client() as client:
         made = await client.create_webhook("engine", url, format="workflow")
+        carrier = await client.create_webhook("callbacks", url, format="callback")
 
     async def submit() -> None:
         while len(tasks) < TASKS * (KILLS + 1):
@@ -87,6 +88,7 @@ async def _scene(fleet: LocalFleet) -> tuple[Engine, str, list[str]]:
                         "sleep",
                         {"seconds": 0.01},
                         workflow_id=f"inst-{number}",
+                        callback_url=f"{url}/mine/{number}",
                         idempotency_key=str(number),
                     )
                     tasks.append(task.id)
@@ -105,10 +107,10 @@ async def _scene(fleet: LocalFleet) -> tuple[Engine, str, list[str]]:
     await submitting
     await fleet.until_done(len(tasks), within_s=120)
     async with asyncio.timeout(240):
-        while not await _settled(fleet, made.webhook.id):
+        while not await _settled(fleet, made.webhook.id, carrier.webhook.id):
             await asyncio.sleep(0.2)
     engine.stop()
-    return engine, made.secret, tasks
+    return engine, {"workflowInstances": made.secret, "mine": carrier.secret}, tasks
 
 
 def test_all_call_backs_arrive_in_order_though_everybody_is_killed(tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_all_call_backs_arrive_in_order_though_everybody_is_killed(tmp_path: Pat
         CRAWLFLEET_WEBHOOKS_MAX_ATTEMPTS="1000",
     )
     with running(fleet):
-        engine, secret, tasks = asyncio.run(_scene(fleet))
+        engine, secrets, tasks = asyncio.run(_scene(fleet))
         told = fleet.query(
             "select subject, seq from crawler_events where kind like 'task.%' order by seq"
         )
@@ -133,13 +135,23 @@ def test_all_call_backs_arrive_in_order_though_everybody_is_killed(tmp_path: Pat
     bodies: dict[str, bytes] = {}
     came: dict[str, list[int]] = defaultdict(list)
     ends: dict[str, set[str]] = defaultdict(set)
+    latest: dict[str, int] = defaultdict(int)
+    own_ends: dict[str, set[str]] = defaultdict(set)
     for path, headers, body in engine.calls:
         document: dict[str, Any] = json.loads(body)
         stamp = int(headers["Crawlfleet-Timestamp"])
-        assert is_signed(headers["Crawlfleet-Signature"], secret, stamp, body)
+        whose = path.split("/")[3]
+        assert is_signed(headers["Crawlfleet-Signature"], secrets[whose], stamp, body)
         assert headers["Idempotency-Key"] == document["id"]
         # What comes twice is the same, to the byte.
         assert bodies.setdefault(document["id"], body) == body
+        if whose == "mine":
+            # Not each state comes, but none comes after a newer one, and the end always does.
+            assert document["seq"] >= latest[document["task_id"]]
+            latest[document["task_id"]] = document["seq"]
+            if path.endswith(":complete"):
+                own_ends[document["task_id"]].add(document["id"])
+            continue
         came[document["task_id"]].append(document["seq"])
         assert path.startswith(f"/api/v1/workflowInstances/{document['workflow_id']}:")
         if path.endswith(":complete"):
@@ -148,4 +160,6 @@ def test_all_call_backs_arrive_in_order_though_everybody_is_killed(tmp_path: Pat
     assert {task: sorted({*seqs}) for task, seqs in came.items()} == wanted
     assert all(seqs == sorted(seqs) for seqs in came.values())
     assert all(len(ends[task]) == 1 for task in tasks)
+    assert all(len(own_ends[task]) == 1 for task in tasks)
+    assert all(latest[task] == wanted[task][-1] for task in tasks)
     assert len(engine.calls) > len(bodies), "the engine was too kind"

@@ -416,6 +416,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/breakers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * See which sites are taken for down
+         * @description Targets of tasks that failed and failed, in order, and how many tasks wait for each. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["list_breakers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/breakers/{target}:close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let all tasks for a site go on
+         * @description Its failures are forgotten. Closing it again changes nothing more. Role: **operator** or **admin**.
+         */
+        post: operations["close_breaker"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/clusters": {
         parameters: {
             query?: never;
@@ -3320,6 +3360,18 @@ export interface components {
             until: string;
         };
         /**
+         * Backoff
+         * @description The waits after errors of one class; what is not set is as for the others.
+         */
+        Backoff: {
+            /** @default null */
+            factor?: number | null;
+            /** @default null */
+            initial_delay_s?: number | null;
+            /** @default null */
+            max_delay_s?: number | null;
+        };
+        /**
          * BatchItem
          * @description What became of one task of a batch.
          */
@@ -3344,6 +3396,54 @@ export interface components {
          */
         BatchRequest: {
             tasks: components["schemas"]["TaskRequest"][];
+        };
+        /** BreakerList */
+        BreakerList: {
+            items: components["schemas"]["BreakerView"][];
+            /** @description How many there are, with those that were left out. */
+            total: number;
+        };
+        /**
+         * BreakerView
+         * @description A site that tasks depend on, and how it stands.
+         */
+        BreakerView: {
+            /**
+             * @description What the last one failed with.
+             * @default
+             */
+            error?: string;
+            /** @description In a row, without a success between them. */
+            failures: number;
+            /** @default null */
+            opened_at?: string | null;
+            /**
+             * @description The task that was let through.
+             * @default null
+             */
+            probe?: string | null;
+            /**
+             * @description When the next task is let through.
+             * @default null
+             */
+            retry_at?: string | null;
+            /**
+             * @description When the first of them happened.
+             * @default null
+             */
+            since?: string | null;
+            /**
+             * @description `open`: tasks for it wait; `probing`: one of them was let through; `closed`: they go their
+             *     way, and failures are counted.
+             * @enum {unknown}
+             */
+            state: "closed" | "open" | "probing";
+            target: string;
+            /**
+             * @description How many tasks wait for it, as far as this master knows.
+             * @default 0
+             */
+            waiting?: number;
         };
         /**
          * BulkPriorityRequest
@@ -4098,14 +4198,19 @@ export interface components {
             last_error: string;
             /** @description What the receiver answered last; 0 for no answer. */
             last_status: number;
-            /** @description What is added to the webhook's URL. */
+            /** @description What is added to the webhook's URL, or to its own. */
             path: string;
             /** @description The number of the event. */
             seq: number;
             settled_at: string | null;
             /** @enum {unknown} */
-            status: "dead" | "delivered" | "waiting";
+            status: "dead" | "delivered" | "superseded" | "waiting";
             subject: string;
+            /**
+             * @description Where it goes, of a call-back; to the webhook's URL when empty.
+             * @default
+             */
+            url?: string;
             webhook_id: string;
         };
         /** DeliveryPage */
@@ -4133,7 +4238,7 @@ export interface components {
             seq: number;
             settled_at: string | null;
             /** @enum {unknown} */
-            status: "dead" | "delivered" | "waiting";
+            status: "dead" | "delivered" | "superseded" | "waiting";
             subject: string;
             webhook_id: string;
         };
@@ -4355,7 +4460,7 @@ export interface components {
          * @description Why an attempt did not succeed; retry policies choose by it.
          * @enum {unknown}
          */
-        ErrorClass: "crash" | "error" | "invalid" | "lost" | "network" | "timeout";
+        ErrorClass: "blocked" | "crash" | "error" | "invalid" | "lost" | "network" | "timeout";
         /** EventPage */
         EventPage: {
             items: components["schemas"]["EventView"][];
@@ -4669,7 +4774,7 @@ export interface components {
          * @description What a webhook is sent, and how.
          * @enum {unknown}
          */
-        Format: "email" | "events" | "workflow";
+        Format: "callback" | "email" | "events" | "workflow";
         /**
          * FrontierCall
          * @description A node asks the frontier of a crawl for one of its executions.
@@ -6094,6 +6199,14 @@ export interface components {
          * @description When a failed attempt is tried again, and after which wait.
          */
         RetryPolicy: {
+            /**
+             * @description Other waits after errors of a class. Who is `blocked` waits a minute at first, unless
+             *     something else is said here.
+             * @default {}
+             */
+            classes?: {
+                [key: string]: components["schemas"]["Backoff"];
+            };
             /** @default 2 */
             factor?: number;
             /** @default 1 */
@@ -6106,12 +6219,20 @@ export interface components {
             /** @default 300 */
             max_delay_s?: number;
             /**
+             * @description Seconds after the first failure: later it is not tried again, whatever is left of
+             *     `max_retries`.
+             * @default null
+             */
+            max_total_s?: number | null;
+            /**
+             * @description The classes of errors that are tried again.
              * @default [
              *       "error",
              *       "network",
              *       "timeout",
              *       "crash",
-             *       "lost"
+             *       "lost",
+             *       "blocked"
              *     ]
              */
             on?: components["schemas"]["ErrorClass"][];
@@ -6225,6 +6346,11 @@ export interface components {
         RunView: {
             /** @description Grows when it is run again. */
             attempt: number;
+            /**
+             * @description Who is told of it.
+             * @default null
+             */
+            callback_url?: string | null;
             cause: string;
             /** @description How many steps are in which state; not in lists, while it runs. */
             counts: {
@@ -6732,6 +6858,11 @@ export interface components {
          */
         StartRequest: {
             /**
+             * @description Who is told of the run: `:update` is added while it is under way, `:complete` at its end.
+             * @default null
+             */
+            callback_url?: string | null;
+            /**
              * @description The same request: sent again within a week, it gives the same run.
              * @default null
              */
@@ -6890,6 +7021,11 @@ export interface components {
          * @description A workflow document to be kept and run.
          */
         SubmitRequest: {
+            /**
+             * @description Who is told of the run: `:update` is added while it is under way, `:complete` at its end.
+             * @default null
+             */
+            callback_url?: string | null;
             document: components["schemas"]["WorkflowDocument"];
             /**
              * @description The same request: sent again within a week, it gives the same run.
@@ -6910,6 +7046,12 @@ export interface components {
             /** @default  */
             details?: string;
             error_class: components["schemas"]["ErrorClass"];
+            /**
+             * @description When the first of the failures in a row happened of which this is the last, in seconds since
+             *     1970; only where the policy bounds the time for retries.
+             * @default 0
+             */
+            first_at?: number;
             message: string;
         };
         /**
@@ -6945,6 +7087,11 @@ export interface components {
             status: "waiting" | "pending" | "assigned" | "processing" | "paused" | "completed" | "failed" | "timeout" | "cancelled";
             /** @description One sentence for people. */
             summary: string;
+            /**
+             * @description The site that it depends on, of a task that is held back.
+             * @default null
+             */
+            target?: string | null;
             task_id: string;
         };
         /** TaskList */
@@ -7010,10 +7157,21 @@ export interface components {
          */
         TaskRequest: {
             /**
+             * @description Whether it waits then, and counts for others; `false` goes its way in any case.
+             * @default true
+             */
+            breaker?: boolean;
+            /**
              * @description The code to run, for `scrapy_spider`, `python` and `command`: `quotes`, or `quotes@3`.
              * @default null
              */
             bundle?: string | null;
+            /**
+             * @description Who is told of it: `:update` is added while it is under way, `:complete` at its end. The
+             *     project needs a webhook of the format `callback`, whose secret signs what is sent.
+             * @default null
+             */
+            callback_url?: string | null;
             /**
              * @description The node must have: a number is a minimum level, `true` a flag, a text is contained.
              * @default {}
@@ -7106,6 +7264,12 @@ export interface components {
              * @default []
              */
             secrets?: string[];
+            /**
+             * @description The site that it depends on; the registered domain of its addresses when not set, if they
+             *     have one in common. While a target is taken for down, tasks for it wait.
+             * @default null
+             */
+            target?: string | null;
             /**
              * @description For the strategy `geo_location`.
              * @default null
@@ -7230,6 +7394,11 @@ export interface components {
              * @default null
              */
             bundle?: string | null;
+            /**
+             * @description Who is told of it.
+             * @default null
+             */
+            callback_url?: string | null;
             /** @default {} */
             capabilities?: Record<string, unknown>;
             /** @default [] */
@@ -7325,6 +7494,11 @@ export interface components {
              * @default null
              */
             step?: components["schemas"]["StepRef"] | null;
+            /**
+             * @description The site that it depends on: it waits while that is taken for down.
+             * @default null
+             */
+            target?: string | null;
             /** @default null */
             target_region?: string | null;
             task_type: string;
@@ -7574,6 +7748,11 @@ export interface components {
             project_id: string | null;
             /** @description `active`, or `paused`: then nothing is sent, and what happens is kept. */
             status: string;
+            /**
+             * @description Call-backs that gave way to something newer before they had arrived.
+             * @default 0
+             */
+            superseded?: number;
             task_type: string | null;
             updated_at: string;
             url: string;
@@ -7604,7 +7783,8 @@ export interface components {
             /** @default  */
             description?: string;
             /**
-             * @description `events` as JSON, call-backs to a `workflow` engine, or `email`.
+             * @description `events` as JSON, call-backs to a `workflow` engine, `callback` for those of tasks and runs
+             *     with a `callback_url`, or `email`.
              * @default events
              */
             format?: components["schemas"]["Format"];
@@ -7637,9 +7817,11 @@ export interface components {
             task_type?: string | null;
             /**
              * @description Where to: `https://…`, or `mailto:…` for the format `email`. A workflow engine's is the one
-             *     that `/workflowInstances/…` is added to.
+             *     that `/workflowInstances/…` is added to; for `callback` it is where all call-backs must lead,
+             *     anywhere when it is left out.
+             * @default
              */
-            url: string;
+            url?: string;
         };
         /** WebhookRotation */
         WebhookRotation: {
@@ -7888,9 +8070,12 @@ export type AuditPage = components['schemas']['AuditPage'];
 export type AuditView = components['schemas']['AuditView'];
 export type BackfillReply = components['schemas']['BackfillReply'];
 export type BackfillRequest = components['schemas']['BackfillRequest'];
+export type Backoff = components['schemas']['Backoff'];
 export type BatchItem = components['schemas']['BatchItem'];
 export type BatchReply = components['schemas']['BatchReply'];
 export type BatchRequest = components['schemas']['BatchRequest'];
+export type BreakerList = components['schemas']['BreakerList'];
+export type BreakerView = components['schemas']['BreakerView'];
 export type BulkPriorityRequest = components['schemas']['BulkPriorityRequest'];
 export type BulkReply = components['schemas']['BulkReply'];
 export type BulkRequest = components['schemas']['BulkRequest'];
@@ -9256,6 +9441,99 @@ export interface operations {
             };
             401: components["responses"]["401"];
             403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    list_breakers: {
+        parameters: {
+            query?: {
+                /** @description Also those whose failures are only counted. */
+                all?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "target": "shop.example",
+                     *           "state": "open",
+                     *           "failures": 12,
+                     *           "since": "2026-11-16T01:30:00.004210Z",
+                     *           "opened_at": "2026-11-16T01:30:41.118500Z",
+                     *           "retry_at": "2026-11-16T01:31:11.118500Z",
+                     *           "probe": null,
+                     *           "error": "https://shop.example/: connection refused",
+                     *           "waiting": 340
+                     *         }
+                     *       ],
+                     *       "total": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BreakerList"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    close_breaker: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the target. */
+                target: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "target": "shop.example",
+                     *       "state": "closed",
+                     *       "failures": 0,
+                     *       "since": null,
+                     *       "opened_at": null,
+                     *       "retry_at": null,
+                     *       "probe": null,
+                     *       "error": "",
+                     *       "waiting": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BreakerView"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
             422: components["responses"]["422"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];
@@ -13320,6 +13598,7 @@ export interface operations {
                      *       "cause": "its steps have ended",
                      *       "error": "",
                      *       "idempotency_key": "shop-2026-11-16",
+                     *       "callback_url": null,
                      *       "created_at": "2026-11-16T01:30:00.004210Z",
                      *       "updated_at": "2026-11-16T01:30:02.118500Z",
                      *       "ended_at": "2026-11-16T01:30:02.118500Z",
@@ -15940,7 +16219,8 @@ export interface operations {
                      *       "version": 1,
                      *       "waiting": 1,
                      *       "delivered": 120,
-                     *       "dead": 0
+                     *       "dead": 0,
+                     *       "superseded": 0
                      *     }
                      */
                     "application/json": components["schemas"]["WebhookDetails"];
@@ -16310,7 +16590,7 @@ export interface operations {
                 /** @description How many at most. */
                 limit?: number;
                 /** @description Only those in this state. */
-                status?: "dead" | "delivered" | "waiting";
+                status?: "dead" | "delivered" | "superseded" | "waiting";
             };
             header?: never;
             path: {
@@ -16396,6 +16676,7 @@ export interface operations {
                      *       "last_error": "answered 502",
                      *       "settled_at": null,
                      *       "path": "",
+                     *       "url": "",
                      *       "body": {
                      *         "id": "dlv-1m7f8kvp71s4wsmynr9ptfxab-000000000004711",
                      *         "webhook": "shop-failures",
@@ -16683,6 +16964,7 @@ export interface operations {
                      *       "cause": "its steps have ended",
                      *       "error": "",
                      *       "idempotency_key": "shop-2026-11-16",
+                     *       "callback_url": null,
                      *       "created_at": "2026-11-16T01:30:00.004210Z",
                      *       "updated_at": "2026-11-16T01:30:02.118500Z",
                      *       "ended_at": "2026-11-16T01:30:02.118500Z",
@@ -16894,6 +17176,7 @@ export interface operations {
                      *       "cause": "its steps have ended",
                      *       "error": "",
                      *       "idempotency_key": "shop-2026-11-16",
+                     *       "callback_url": null,
                      *       "created_at": "2026-11-16T01:30:00.004210Z",
                      *       "updated_at": "2026-11-16T01:30:02.118500Z",
                      *       "ended_at": "2026-11-16T01:30:02.118500Z",

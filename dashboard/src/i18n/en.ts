@@ -223,6 +223,7 @@ export const en = {
   "errorClass.crash": "crashed",
   "errorClass.lost": "lost with its node",
   "errorClass.invalid": "not possible as asked",
+  "errorClass.blocked": "refused by the site",
   "problem.invalid-request": "Something in it is not right",
   "problem.not-found": "There is no such thing",
   "problem.conflict": "This does not fit its state",

@@ -216,6 +216,7 @@ export const zh: Dictionary = {
   "errorClass.crash": "进程崩溃",
   "errorClass.lost": "随节点丢失",
   "errorClass.invalid": "参数无法执行",
+  "errorClass.blocked": "被目标站点拒绝",
   "problem.invalid-request": "请求中有错误",
   "problem.not-found": "不存在",
   "problem.conflict": "与当前状态不符",

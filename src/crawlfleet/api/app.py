@@ -15,6 +15,7 @@ from starlette.routing import Route as StarletteRoute
 from crawlfleet.api import (
     alerts,
     audit,
+    breakers,
     bundles,
     clusters,
     crawl_work,
@@ -72,6 +73,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *segments.ROUTES,
     *frontiers.ROUTES,
     *inquiries.ROUTES,
+    *breakers.ROUTES,
     *projects.ROUTES,
     *quotas.ROUTES,
     *quality.ROUTES,

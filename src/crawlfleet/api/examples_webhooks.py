@@ -33,7 +33,13 @@ WEBHOOK: Final[dict[str, Any]] = {
     "updated_at": _AT,
     "version": 1,
 }
-DETAILS: Final[dict[str, Any]] = {**WEBHOOK, "waiting": 1, "delivered": 120, "dead": 0}
+DETAILS: Final[dict[str, Any]] = {
+    **WEBHOOK,
+    "waiting": 1,
+    "delivered": 120,
+    "dead": 0,
+    "superseded": 0,
+}
 WEBHOOKS: Final[dict[str, Any]] = {"items": [WEBHOOK], "next_cursor": None}
 NEW_WEBHOOK: Final[dict[str, Any]] = {
     "webhook": WEBHOOK,
@@ -57,6 +63,7 @@ DELIVERY: Final[dict[str, Any]] = {
 DELIVERY_DETAILS: Final[dict[str, Any]] = {
     **DELIVERY,
     "path": "",
+    "url": "",
     "body": {
         "id": _DELIVERY_ID,
         "webhook": "shop-failures",

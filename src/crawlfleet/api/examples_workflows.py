@@ -74,6 +74,7 @@ RUN: Final[dict[str, Any]] = {
     "cause": "its steps have ended",
     "error": "",
     "idempotency_key": "shop-2026-11-16",
+    "callback_url": None,
     "created_at": "2026-11-16T01:30:00.004210Z",
     "updated_at": "2026-11-16T01:30:02.118500Z",
     "ended_at": "2026-11-16T01:30:02.118500Z",

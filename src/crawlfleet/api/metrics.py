@@ -24,6 +24,7 @@ from crawlfleet.api.requests import Requests
 from crawlfleet.api.routing import READERS, Call, Reply, Route, Scope
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.control.tally import Distribution, Happening
+from crawlfleet.model.breaker import BreakerState
 from crawlfleet.model.node import Health, NodeStatus
 from crawlfleet.model.quality import Verdict
 from crawlfleet.model.schedule import Outcome, ScheduleStatus
@@ -104,6 +105,19 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
         "Schedules that are known.",
         "status",
         {str(each): schedules[each] for each in ScheduleStatus},
+    )
+    breaking = Counter(str(each.state) for each in state.gate.breakers.open.values())
+    yield _gauges(
+        "crawlfleet_breakers",
+        "Sites that are taken for down.",
+        "state",
+        {str(each): breaking[each] for each in (BreakerState.OPEN, BreakerState.PROBING)},
+    )
+    yield _gauges(
+        "crawlfleet_tasks_held",
+        "Tasks whose time has come and that wait all the same.",
+        "reason",
+        state.gate.counts(),
     )
     yield _gauge("crawlfleet_sessions", "Sessions of nodes that are open.", len(state.sessions))
     yield _gauge("crawlfleet_events_last_seq", "Newest event known.", control.events.position)

@@ -43,6 +43,7 @@ TAGS: Final = {
     "executions": "The attempts at tasks, and what they say",
     "nodes": "Look at nodes and order them about; and what nodes themselves say",
     "dead-letters": "Tasks that were given up",
+    "breakers": "Sites that are taken for down",
     "projects": "The tenants: who owns tasks",
     "quotas": "What projects may have, and what they use",
     "quality": "Whether what tasks find is as expected",

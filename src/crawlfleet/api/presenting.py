@@ -93,6 +93,8 @@ def present_task(
         bundle=None if task.bundle is None else str(task.bundle),
         secrets=task.secrets,
         expectations=task.expectations,
+        callback_url=None if task.callback is None else task.callback.url,
+        target=task.target,
         version=task.version,
     )
 

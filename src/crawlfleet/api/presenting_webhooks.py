@@ -26,6 +26,7 @@ def present_webhook_whole(webhook: Webhook, counts: Mapping[DeliveryStatus, int]
         waiting=counts.get(DeliveryStatus.WAITING, 0),
         delivered=counts.get(DeliveryStatus.DELIVERED, 0),
         dead=counts.get(DeliveryStatus.DEAD, 0),
+        superseded=counts.get(DeliveryStatus.SUPERSEDED, 0),
     )
 
 
@@ -55,7 +56,7 @@ def present_delivery(delivery: Delivery) -> DeliveryView:
 
 def present_delivery_whole(delivery: Delivery) -> DeliveryDetails:
     body = msgspec.json.decode(delivery.body)
-    return DeliveryDetails(**_delivery(delivery), path=delivery.path, body=body)
+    return DeliveryDetails(**_delivery(delivery), path=delivery.path, url=delivery.url, body=body)
 
 
 def _delivery(delivery: Delivery) -> dict[str, Any]:

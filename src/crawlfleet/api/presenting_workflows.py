@@ -63,6 +63,7 @@ def present_run(run: Run, counts: Mapping[str, int] | None = None) -> RunView:
         cause=run.cause,
         error=run.error,
         idempotency_key=run.idempotency_key,
+        callback_url=None if run.callback is None else run.callback.url,
         created_at=moment(run.created_at),
         updated_at=moment(run.updated_at),
         ended_at=instant(run.ended_at),

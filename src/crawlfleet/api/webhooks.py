@@ -41,6 +41,8 @@ from crawlfleet.model.webhook_views import (
     WebhookView,
 )
 
+Status = Literal["waiting", "delivered", "dead", "superseded"]
+
 
 class WebhookQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filters, and which page."""
@@ -56,7 +58,7 @@ class WebhookQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    status: Literal["waiting", "delivered", "dead"] | msgspec.UnsetType = msgspec.UNSET
+    status: Status | msgspec.UnsetType = msgspec.UNSET
     """Only those in this state."""
     cursor: str | None = None
     """The `next_cursor` of the page before."""

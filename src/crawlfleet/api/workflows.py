@@ -109,6 +109,7 @@ async def submit(call: Call) -> Reply:
         by=call.caller.name,
         number=workflow.latest,
         key=request.idempotency_key,
+        callback_url=request.callback_url,
     )
     return _started(run, created)
 
@@ -121,6 +122,7 @@ async def start(call: Call) -> Reply:
         by=call.caller.name,
         number=request.version,
         key=request.idempotency_key,
+        callback_url=request.callback_url,
     )
     return _started(run, created)
 

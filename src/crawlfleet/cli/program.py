@@ -31,6 +31,7 @@ PARTS: Final = {
     "alerts": ("alerts",),
     "hosts": ("hosts",),
     "quality": ("quality",),
+    "breakers": ("breakers",),
     "explain": ("explain",),
     "extract": ("extract",),
     "logs": ("logs",),

@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
             "crawlfleet submit python -p function=shop.price --isolation L3",
             "crawlfleet submit web_crawl --parameters @shop.json --expect @expected.yaml",
             "crawlfleet submit --file tasks.jsonl --idempotency-key monday",
+            "crawlfleet submit sleep -p seconds=1 --callback-url https://flow.example/hooks/1",
             "crawlfleet submit scrapy_spider --bundle my_project --spider quotes -a tag=humor",
         ),
     )
@@ -139,6 +140,32 @@ async def submit(
             rich_help_panel=HOW,
         ),
     ] = None,
+    callback_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Who is told of it: :update and :complete are added. The project needs a webhook "
+            "of the format callback.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DOMAIN",
+            help="The site that it depends on, if its addresses do not tell: it waits while that "
+            "is down.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    no_breaker: Annotated[
+        bool,
+        typer.Option(
+            "--no-breaker",
+            help="Do not wait while its site is taken for down.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
     minimum: Annotated[
         list[str] | None,
         typer.Option(
@@ -213,6 +240,9 @@ async def submit(
         "idempotency_key": idempotency_key,
         "dedup_key": dedup_key,
         "expectations": parse_expectations(expect),
+        "callback_url": callback_url,
+        "target": target,
+        "breaker": False if no_breaker else None,
     }
     draft = {name: value for name, value in given.items() if value is not None}
     if file is not None:

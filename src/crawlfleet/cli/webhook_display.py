@@ -46,7 +46,7 @@ def draw_webhook(webhook: WebhookView) -> RenderableType:
         else ("full", None),
         ("why", cell(webhook.cause)),
         ("project", cell(webhook.project_id or "all")),
-        ("url", cell(webhook.url)),
+        ("url", cell(webhook.url or "that of each task or run")),
         ("format", cell(webhook.format)),
         ("kinds", cell(", ".join(webhook.kinds) or "all")),
         ("node", cell(webhook.node_id) if webhook.node_id else None),
@@ -60,6 +60,7 @@ def draw_webhook(webhook: WebhookView) -> RenderableType:
             ("waiting", cell(webhook.waiting)),
             ("delivered", cell(webhook.delivered)),
             ("dead", cell(webhook.dead, "red" if webhook.dead else "")),
+            ("superseded", cell(webhook.superseded) if webhook.superseded else None),
         ]
     return facts(known)
 
@@ -98,6 +99,7 @@ def draw_delivery(delivery: DeliveryDetails) -> RenderableType:
             ("error", cell(delivery.last_error) if delivery.last_error else None),
             ("next", moment(delivery.due_at) if delivery.due_at else None),
             ("settled", moment(delivery.settled_at) if delivery.settled_at else None),
+            ("to", cell(delivery.url) if delivery.url else None),
             ("path", cell(delivery.path) if delivery.path else None),
         ]
     )

@@ -48,6 +48,7 @@ def register(app: typer.Typer) -> None:
         try_this=(
             "crawlfleet webhooks create failures https://hooks.example/in --kind task.failed",
             "crawlfleet webhooks create engine https://flow.example/api/v1 --format workflow",
+            "crawlfleet webhooks create callbacks --format callback --project shop",
             "crawlfleet webhooks create ops mailto:ops@example.org --kind alert.",
         ),
     )
@@ -93,13 +94,17 @@ async def create(
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     to: Annotated[
         str,
-        typer.Argument(metavar="URL", show_default=False, help="https://… or mailto:…"),
-    ],
+        typer.Argument(
+            metavar="URL",
+            show_default=False,
+            help="https://… or mailto:…; for callback, where they may lead: anywhere without it.",
+        ),
+    ] = "",
     format: Annotated[
         Format | None,
         typer.Option(
-            help="What is sent: events as JSON, call-backs to a workflow engine, or letters; "
-            "letters to mailto:, else events, when not given."
+            help="What is sent: events as JSON, call-backs to a workflow engine, those of tasks "
+            "with a callback_url, or letters; letters to mailto:, else events, when not given."
         ),
     ] = None,
     project: Annotated[str | None, typer.Option(help="Only what belongs to this project.")] = None,

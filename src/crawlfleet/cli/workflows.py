@@ -44,6 +44,12 @@ Key = Annotated[
     str | None,
     typer.Option("--idempotency-key", help="The same key gives the same run, for a week."),
 ]
+CallbackUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--callback-url", metavar="URL", help="Who is told of it: :update and :complete are added."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -120,12 +126,16 @@ async def submit(
     pairs: Pairs = None,
     parameters: ParameterSource = None,
     idempotency_key: Key = None,
+    callback_url: CallbackUrl = None,
     wait: Wait = False,
 ) -> None:
     """Keep a workflow, and run it."""
     document = read_document(source)
     run = await desk.fleet.submit_workflow(
-        document, parse_parameters(parameters, pairs), idempotency_key=idempotency_key
+        document,
+        parse_parameters(parameters, pairs),
+        idempotency_key=idempotency_key,
+        callback_url=callback_url,
     )
     await _show_started(desk, run, wait)
 
@@ -139,6 +149,7 @@ async def start(
         int | None, typer.Option(min=1, help="Which version; the newest when not given.")
     ] = None,
     idempotency_key: Key = None,
+    callback_url: CallbackUrl = None,
     wait: Wait = False,
 ) -> None:
     """Run a workflow that is kept."""
@@ -147,6 +158,7 @@ async def start(
         parse_parameters(parameters, pairs),
         version=version,
         idempotency_key=idempotency_key,
+        callback_url=callback_url,
     )
     await _show_started(desk, run, wait)
 

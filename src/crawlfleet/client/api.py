@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlfleet.client.administration import AdministrationCalls
 from crawlfleet.client.alerts import AlertCalls
+from crawlfleet.client.breakers import BreakerCalls
 from crawlfleet.client.bundles import BundleCalls
 from crawlfleet.client.calls import as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
@@ -44,6 +45,7 @@ class Client(
     AdministrationCalls,
     QuotaCalls,
     QualityCalls,
+    BreakerCalls,
     BundleCalls,
     SecretCalls,
     KeyCalls,

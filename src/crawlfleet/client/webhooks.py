@@ -39,8 +39,9 @@ class WebhookCalls(Calls):
         """One webhook, and how its deliveries stand."""
         return await self._get(_path(webhook_id), WebhookDetails)
 
-    async def create_webhook(self, name: str, url: str, **fields: Any) -> NewWebhook:
-        """Have somebody told of events: of these `kinds`, of a `project_id`, and so on.
+    async def create_webhook(self, name: str, url: str = "", **fields: Any) -> NewWebhook:
+        """Have somebody told of events: of these `kinds`, of a `project_id`, and so on. With
+        `format="callback"` it signs what tasks and runs with a `callback_url` are told by.
 
         Its `secret` is shown this once. Sent again it gives the same webhook, without the secret.
         """

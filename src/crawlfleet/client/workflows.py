@@ -68,12 +68,14 @@ class WorkflowCalls(Calls):
         parameters: dict[str, Any] | None = None,
         *,
         idempotency_key: str | None = None,
+        callback_url: str | None = None,
     ) -> RunView:
         """Keep a document, and run it; the same key gives the same run."""
         body = {
             "document": document,
             "parameters": parameters or {},
             "idempotency_key": idempotency_key or uuid.uuid4().hex,
+            **({} if callback_url is None else {"callback_url": callback_url}),
         }
         return await self._post("/workflows:submit", RunView, body)
 
@@ -84,12 +86,14 @@ class WorkflowCalls(Calls):
         *,
         version: int | None = None,
         idempotency_key: str | None = None,
+        callback_url: str | None = None,
     ) -> RunView:
         """Run a workflow that is kept; the same key gives the same run."""
         body = {
             "parameters": parameters or {},
             "version": version,
             "idempotency_key": idempotency_key or uuid.uuid4().hex,
+            **({} if callback_url is None else {"callback_url": callback_url}),
         }
         return await self._post(f"{_path(workflow_id)}:start", RunView, body)
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from crawlfleet.core.resources import demand_of
+from crawlfleet.model.change import NEVER
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Task
 
@@ -24,14 +25,17 @@ class Delays:
         self._asked: dict[str, tuple[str, Resources]] = {}
         self._by_project: dict[str, Counter[Resources]] = {}
 
-    def put(self, task: Task) -> None:
-        if self.until.get(task.id) != task.not_before:
-            self.until[task.id] = task.not_before
+    def put(self, task: Task, until: float | None = None) -> None:
+        """Let a task wait for its time, or until another; for ever, until somebody forgets it."""
+        until = task.not_before if until is None else until
+        if self.until.get(task.id) != until:
+            self.until[task.id] = until
             if task.id not in self._asked:
                 asked = self._asked[task.id] = task.project_id, demand_of(task)
                 self._by_project.setdefault(asked[0], Counter())[asked[1]] += 1
-            heapq.heappush(self._heap, (task.not_before, task.id))
-            self._wake()
+            if until < NEVER:
+                heapq.heappush(self._heap, (until, task.id))
+                self._wake()
 
     def forget(self, task_id: str) -> None:
         """The task waits no longer. May be called twice."""

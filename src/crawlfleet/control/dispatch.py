@@ -97,6 +97,11 @@ class Dispatch:
             # Loaded anew meanwhile, after a failure: the plan knew too little of what is taken.
             return len(nodes), 0
         rooms, now = Rooms(self._state.fleet), self._system.now()
+        held: set[str] = set()
+        if self._state.gate.breakers.open:
+            # They leave the queue: each is planned for nothing once, however long it has to wait.
+            held = {task.id for task in tasks if self._state.unplaced.hold_back(task, now)}
+            tasks = [task for task in tasks if task.id not in held]
         changes = [
             change
             for task in tasks
@@ -109,12 +114,12 @@ class Dispatch:
             for change, refusal in zip(changes, refusals, strict=True)
             if refusal is None
         }
-        behind = [id for id in nodes if id not in made]
+        behind = [id for id in nodes if id not in made and id not in held]
         if behind:
             await self._state.catch_up()
             await self._state.refresh(behind)
         log.debug("assigned", tasks=len(made), refused=len(behind))
-        return len(nodes), len(made)
+        return len(nodes), len(made) + len(held)
 
     def _assignment(self, task: Task, node_id: str, rooms: "Rooms", now: float) -> Change | None:
         node = self._state.nodes.get(node_id)

@@ -13,12 +13,14 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.control.headway import Headway
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.log_search import ALL, LineFilter
 from crawlfleet.core.logs import left_out_line, levels_from, trim
 from crawlfleet.errors import Busy, NotFound
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, Progress
 from crawlfleet.model.messages import Note, NoteBatch, NoteReply
+from crawlfleet.model.settings import WebhookSettings
 from crawlfleet.model.task import LIVE_EXECUTION, Execution, Shard
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
@@ -54,7 +56,14 @@ class LogNews(msgspec.Struct, frozen=True, kw_only=True):
 class Logs:
     """Takes what nodes say of executions, and shows it."""
 
-    def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        settings: WebhookSettings,
+    ) -> None:
         self._store = store
         self._state = state
         self._system = system
@@ -62,12 +71,20 @@ class Logs:
         """With the node's own time, by which its words are ordered."""
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._dismissed = False
+        self._headway = Headway(
+            store=store,
+            state=state,
+            system=system,
+            every_s=settings.progress_s,
+            sum_up=self.sum_up,
+        )
 
     async def take(self, node_id: str, batch: NoteBatch) -> NoteReply:
         """Keep the notes of the node's own executions; the same again changes nothing."""
         now = self._system.now()
         stale: list[str] = []
         parts: list[LogPart] = []
+        moved: list[tuple[str, Progress]] = []
         if batch.session_id not in self._state.sessions:
             # Another master may just have opened it.
             await self._state.renewal.nodes([node_id])
@@ -77,12 +94,15 @@ class Logs:
                 continue
             if note.progress is not None:
                 self._remember(note.execution_id, note.progress, now)
+                moved.append((note.execution_id, note.progress))
             if note.lines or note.left_out is not None:
                 parts.append(_part(note, now))
         if parts:
             await self._store.append_logs(parts)
             for part in parts:
                 self._wake(part.execution_id)
+        if moved:
+            await self._headway.note(moved)
         return NoteReply(stale=tuple(stale))
 
     def progress(self, execution_id: str | None) -> Progress | None:

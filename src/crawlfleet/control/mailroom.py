@@ -1,9 +1,11 @@
-"""What waits to be sent, by webhook and in order: only the first about each thing may go."""
+"""What waits to be sent, by receiver and in order: only the first about each thing may go."""
 
 from bisect import insort
+from collections import Counter
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from crawlfleet.core.deliveries import receiver_of
 from crawlfleet.model.webhook import Delivery
 
 
@@ -14,17 +16,19 @@ class Waiting(NamedTuple):
     id: str
     subject: str
     due_at: float
+    is_passing: bool = False
+    """Whether it need not be sent once there is something newer."""
 
 
 class Shelf:
-    """What waits for one webhook: a line for each subject, of which the first is due some time."""
+    """What waits for one receiver: a line for each subject, of which the first is due some time."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[Waiting]] = {}
         self._due: list[tuple[float, int, str]] = []
         """When the first of a line is due, its number and the subject; some have been overtaken."""
-        self._out: set[str] = set()
-        """Subjects of which something is under way."""
+        self._out: dict[str, Waiting] = {}
+        """By subject, what is under way."""
         self.failures = 0
         """Since the last success."""
         self.rests_until = 0.0
@@ -54,7 +58,7 @@ class Shelf:
             if max(due_at, self.rests_until) > now:
                 return None
             heappop(self._due)
-            self._out.add(subject)
+            self._out[subject] = line[0]
             return line[0]
         return None
 
@@ -64,11 +68,32 @@ class Shelf:
         line.remove(taken)
         if again_at is not None:
             insort(line, taken._replace(due_at=again_at))
-        self._out.discard(taken.subject)
+        self._out.pop(taken.subject, None)
         if line:
             self._announce(taken.subject)
         else:
             del self._lines[taken.subject]
+
+    def is_overtaken(self, waiting: Waiting) -> bool:
+        """Whether it need not be sent, since something newer stands behind it."""
+        line = self._lines.get(waiting.subject)
+        return waiting.is_passing and line is not None and line[-1].seq > waiting.seq
+
+    def overtaken(self, subject: str) -> list[str]:
+        """The ids of what need not be sent any more, and is not under way."""
+        line, out = self._lines.get(subject, []), self._out.get(subject)
+        return [each.id for each in line if each is not out and self.is_overtaken(each)]
+
+    def drop(self, subject: str, id: str) -> bool:
+        """Take something from its line; not what is under way, which will be `back`."""
+        line, out = self._lines.get(subject, []), self._out.get(subject)
+        left = [each for each in line if each.id != id or each is out]
+        if len(left) == len(line):
+            return False
+        # Something newer is always left.
+        self._lines[subject] = left
+        self._announce(subject)
+        return True
 
     def next_due(self) -> float | None:
         """When something may go, at the earliest."""
@@ -84,37 +109,63 @@ class Shelf:
 
 
 class Mailroom:
-    """The shelves of all webhooks. A delivery is on its shelf once, however often it is put."""
+    """The shelves of all receivers. A delivery is on its shelf once, however often it is put."""
 
     def __init__(self) -> None:
         self._shelves: dict[str, Shelf] = {}
         self._ids: set[str] = set()
+        self._waiting: Counter[str] = Counter()
+        """By webhook."""
 
     def put(self, delivery: Delivery) -> None:
         if delivery.id in self._ids:
             return
         self._ids.add(delivery.id)
-        self.shelf(delivery.webhook_id).put(
-            Waiting(delivery.seq, delivery.id, delivery.subject, delivery.due_at)
+        self._waiting[delivery.webhook_id] += 1
+        self.shelf(receiver_of(delivery)).put(
+            Waiting(
+                delivery.seq, delivery.id, delivery.subject, delivery.due_at, delivery.is_passing
+            )
         )
 
-    def shelf(self, webhook_id: str) -> Shelf:
-        shelf = self._shelves.get(webhook_id)
+    def overtaken_by(self, delivery: Delivery) -> list[str]:
+        """The ids of those that need not be sent any more, now that there is this one."""
+        if not delivery.url:
+            return []
+        return self.shelf(receiver_of(delivery)).overtaken(delivery.subject)
+
+    def drop(self, delivery: Delivery) -> None:
+        """One that was overtaken is settled."""
+        if self.shelf(receiver_of(delivery)).drop(delivery.subject, delivery.id):
+            self._ids.discard(delivery.id)
+            self._waiting[delivery.webhook_id] -= 1
+
+    def shelf(self, receiver: str) -> Shelf:
+        shelf = self._shelves.get(receiver)
         if shelf is None:
-            shelf = self._shelves[webhook_id] = Shelf()
+            shelf = self._shelves[receiver] = Shelf()
         return shelf
 
-    def back(self, webhook_id: str, taken: Waiting, again_at: float | None) -> None:
+    def back(self, receiver: str, taken: Waiting, again_at: float | None) -> None:
         """As `Shelf.back`."""
+        shelf = self._shelves[receiver]
+        shelf.back(taken, again_at)
         if again_at is None:
             self._ids.discard(taken.id)
-        self._shelves[webhook_id].back(taken, again_at)
+            self._waiting[webhook_of(receiver)] -= 1
+            if not shelf and webhook_of(receiver) != receiver:
+                # Call-backs may go to a new place with each task.
+                del self._shelves[receiver]
 
     def waiting(self, webhook_id: str) -> int:
         """How many wait for a webhook."""
-        shelf = self._shelves.get(webhook_id)
-        return len(shelf) if shelf else 0
+        return self._waiting[webhook_id]
 
-    def webhook_ids(self) -> list[str]:
+    def receivers(self) -> list[str]:
         """Those for which something waits, or did."""
         return [*self._shelves]
+
+
+def webhook_of(receiver: str) -> str:
+    """The id of the webhook that a receiver belongs to."""
+    return receiver.partition(" ")[0]

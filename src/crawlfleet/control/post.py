@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.leases import demand_lead
-from crawlfleet.control.mailroom import Mailroom, Waiting
+from crawlfleet.control.mailroom import Mailroom, Waiting, webhook_of
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.unfolding import Unfolding
 from crawlfleet.control.webhook_secrets import WebhookSecrets
@@ -34,7 +34,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 AT_ONCE: Final = 32
-PER_WEBHOOK: Final = 8
+PER_RECEIVER: Final = 8
 """One that is slow leaves room for the others."""
 PORTION: Final = 200
 PAUSE_AFTER_FAILURE_S: Final = 0.5
@@ -76,7 +76,7 @@ class Post:
             ready=self._ready,
         )
         self._out: Counter[str] = Counter()
-        """How many are under way to each webhook."""
+        """How many are under way to each receiver."""
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Unfold events into what is to be sent."""
@@ -128,62 +128,64 @@ class Post:
     def _begin(self, group: asyncio.TaskGroup) -> None:
         """Let out all that may go."""
         now = self._system.now()
-        for webhook_id in self._mailroom.webhook_ids():
-            webhook = self._webhook(webhook_id)
+        for receiver in self._mailroom.receivers():
+            webhook = self._webhook(receiver)
             if webhook is not None and webhook.is_held:
                 continue
-            while self._has_room(webhook_id) and self._out.total() < AT_ONCE:
-                taken = self._mailroom.shelf(webhook_id).take(now)
+            while self._has_room(receiver) and self._out.total() < AT_ONCE:
+                taken = self._mailroom.shelf(receiver).take(now)
                 if taken is None:
                     break
-                self._out[webhook_id] += 1
-                group.create_task(self._deal_with(webhook_id, taken), name=taken.id)
+                self._out[receiver] += 1
+                group.create_task(self._deal_with(receiver, taken), name=taken.id)
 
     def _wait_s(self) -> float | None:
         """How long nothing is due, unless somebody wakes us."""
         dues = [
             due
-            for webhook_id in self._mailroom.webhook_ids()
-            if self._has_room(webhook_id)
-            and ((webhook := self._webhook(webhook_id)) is None or not webhook.is_held)
-            and (due := self._mailroom.shelf(webhook_id).next_due()) is not None
+            for receiver in self._mailroom.receivers()
+            if self._has_room(receiver)
+            and ((webhook := self._webhook(receiver)) is None or not webhook.is_held)
+            and (due := self._mailroom.shelf(receiver).next_due()) is not None
         ]
         if not dues or self._out.total() >= AT_ONCE:
             return None
         return min(max(min(dues) - self._system.now(), 0.0), LOOK_AGAIN_S)
 
-    def _has_room(self, webhook_id: str) -> bool:
-        """Whether one more may go to a webhook; one that fails and fails gets a single one."""
-        failing = deliveries.rest_s(self._mailroom.shelf(webhook_id).failures)
-        return self._out[webhook_id] < (1 if failing else PER_WEBHOOK)
+    def _has_room(self, receiver: str) -> bool:
+        """Whether one more may go to a receiver; one that fails and fails gets a single one."""
+        failing = deliveries.rest_s(self._mailroom.shelf(receiver).failures)
+        return self._out[receiver] < (1 if failing else PER_RECEIVER)
 
-    def _webhook(self, webhook_id: str) -> Webhook | None:
-        return (self._unfolding.webhooks or {}).get(webhook_id)
+    def _webhook(self, receiver: str) -> Webhook | None:
+        return (self._unfolding.webhooks or {}).get(webhook_of(receiver))
 
-    async def _deal_with(self, webhook_id: str, taken: Waiting) -> None:
+    async def _deal_with(self, receiver: str, taken: Waiting) -> None:
         again_at: float | None = self._system.now() + PAUSE_AFTER_FAILURE_S
         try:
-            again_at = await self._send(webhook_id, taken)
+            again_at = await self._send(receiver, taken)
         except StoreUnavailable as error:
             log.warning("delivery not read", delivery=taken.id, error=str(error))
         finally:
-            self._mailroom.back(webhook_id, taken, again_at)
-            self._out[webhook_id] -= 1
+            self._out[receiver] -= 1
+            if not self._out[receiver]:
+                del self._out[receiver]
+            self._mailroom.back(receiver, taken, again_at)
             self._wake.set()
 
-    async def _send(self, webhook_id: str, taken: Waiting) -> float | None:
+    async def _send(self, receiver: str, taken: Waiting) -> float | None:
         """Send one; when it has to go again, if it has to."""
         delivery = next(iter(await self._store.deliveries_among([taken.id])), None)
         if delivery is None or delivery.status is not DeliveryStatus.WAITING:
             return None
-        webhook = self._webhook(webhook_id)
+        webhook = self._webhook(receiver)
         if webhook is None or webhook.removed_at is not None:
             project_id = webhook.project_id if webhook else None
             change = _of_nobody(delivery, project_id, self._system.now())
             return await self._settle(delivery, change)
         sent = await self._hand_over(webhook, delivery)
         now = self._system.now()
-        self._note(webhook, delivery, sent, now)
+        self._note(receiver, webhook, delivery, sent, now)
         chance = int.from_bytes(self._system.entropy(4), "big") / 2**32
         change = deliveries.attempted(
             delivery,
@@ -193,6 +195,9 @@ class Post:
             now=now,
             chance=chance,
         )
+        waits = change.deliveries[0].status is DeliveryStatus.WAITING
+        if waits and self._mailroom.shelf(receiver).is_overtaken(taken):
+            change = deliveries.given_way(change.deliveries[0], now=now)
         return await self._settle(delivery, change)
 
     async def _hand_over(self, webhook: Webhook, delivery: Delivery) -> Sent:
@@ -207,9 +212,11 @@ class Post:
             log.exception("a courier broke", webhook=webhook.name, delivery=delivery.id)
             return Sent(error=f"it cannot be sent: {type(error).__name__}: {error}")
 
-    def _note(self, webhook: Webhook, delivery: Delivery, sent: Sent, now: float) -> None:
+    def _note(
+        self, receiver: str, webhook: Webhook, delivery: Delivery, sent: Sent, now: float
+    ) -> None:
         """Leave a receiver alone that fails whatever it is sent."""
-        shelf = self._mailroom.shelf(webhook.id)
+        shelf = self._mailroom.shelf(receiver)
         shelf.failures = 0 if sent.delivered else shelf.failures + 1
         shelf.rests_until = now + deliveries.rest_s(shelf.failures)
         if not sent.delivered:

@@ -172,6 +172,17 @@ class Queries:
         placement = explain(
             requirement_of(task), self._state.fleet, self._rules, project_id=task.project_id
         )
+        now = self._system.now()
+        if (held_back := self._state.gate.why(task, now)) is not None:
+            summary, again_at = held_back
+            return TaskExplanation(
+                task_id=task.id,
+                status=str(task.status),
+                summary=summary,
+                placement=placement,
+                ready_at=again_at,
+                target=task.target,
+            )
         ready_at = self._state.delays.until.get(task.id)
         if ready_at is not None and ready_at > self._system.now():
             wait = ready_at - self._system.now()

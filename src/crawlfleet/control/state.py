@@ -14,27 +14,26 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.audit import current_trail
-from crawlfleet.control.delays import Delays
 from crawlfleet.control.fresh import FreshEvents
+from crawlfleet.control.gate import Gate
 from crawlfleet.control.keyring import Keyring
 from crawlfleet.control.limits import TimeLimits
 from crawlfleet.control.position import Position
-from crawlfleet.control.remembered import Remembered
 from crawlfleet.control.renewal import Notes, Renewal, ids_of, is_newer, lease_of
 from crawlfleet.control.signals import Signals
 from crawlfleet.control.tally import Tally
 from crawlfleet.control.timetable import Timetable
+from crawlfleet.control.unplaced import Unplaced
 from crawlfleet.control.watchlist import Watchlist
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.lines import Lines
-from crawlfleet.core.placement import experience_of, requirement_of
+from crawlfleet.core.placement import experience_of
 from crawlfleet.core.tenancy import Tenancy
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project
-from crawlfleet.model.settings import SessionSettings
+from crawlfleet.model.settings import Settings
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
@@ -52,17 +51,22 @@ class FleetState:
         *,
         store: Store,
         system: System,
-        session_timeout_s: float = SessionSettings().timeout_s,
+        settings: Settings | None = None,
     ) -> None:
+        settings = settings or Settings()
         self._store = store
         self._system = system
         self.signals = Signals()
         self.position = Position()
         self.renewal = Renewal(
-            store=store, state=self, system=system, session_timeout_s=session_timeout_s
+            store=store,
+            state=self,
+            system=system,
+            session_timeout_s=settings.session.timeout_s,
         )
         self.notes = Notes()
         self.tally = Tally(since=system.now())
+        self.gate = Gate(settings.recovery, settings.breakers)
         self.epoch = 0
         self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
         self.fresh = FreshEvents()
@@ -72,7 +76,11 @@ class FleetState:
 
     def _clear(self) -> None:
         self.fleet = Fleet()
-        self.queue = Lines()
+        signals = self.signals
+        self.unplaced = Unplaced(
+            self.gate, wake_dispatch=signals.dispatch.set, wake_timers=signals.timers.set
+        )
+        self.queue, self.delays = self.unplaced.queue, self.unplaced.delays
         self.tenancy = Tenancy()
         self.nodes: dict[str, Node] = {}
         self._backlog: dict[str, int] = {}
@@ -84,8 +92,6 @@ class FleetState:
         self._by_session: dict[str, dict[str, None]] = {}
         self._versions: dict[str, int] = {}
         """Of the tasks that have not ended: what was read from the store may be older."""
-        self._ready = Remembered()
-        self.delays = Delays(wake=self.signals.timers.set)
         self.limits = TimeLimits(self.leases, wake=self.signals.timers.set)
         self.watchlist = Watchlist(wake=self.signals.timers.set)
         self.projects: dict[str, Project] = {}
@@ -212,10 +218,11 @@ class FleetState:
 
     async def ready_tasks(self, ids: Sequence[str]) -> list[Task]:
         """The tasks that exist among `ids`, from memory where it has them."""
-        missing = [id for id in ids if self._ready.get(id) is None]
-        read = {task.id: task for task in await self._store.tasks(missing)} if missing else {}
-        found = (self._ready.get(id) or read.get(id) for id in ids)
-        return [task for task in found if task is not None]
+        known = self.unplaced.remembered(ids)
+        missing = [id for id in ids if id not in known]
+        if missing:
+            known.update((task.id, task) for task in await self._store.tasks(missing))
+        return [known[id] for id in ids if id in known]
 
     def take(self, change: Change) -> None:
         """Put rows that another master wrote into the copy, where they are newer."""
@@ -268,6 +275,10 @@ class FleetState:
             raise
         return len(due)
 
+    async def release_held(self, now: float) -> None:
+        """Put the tasks into the queue that had to wait, and need not any more."""
+        await self.refresh(self.gate.due(now))
+
     async def refresh(self, task_ids: Sequence[str]) -> None:
         """Take the store's word for these tasks, unless memory knows something newer."""
         if not task_ids:
@@ -279,9 +290,7 @@ class FleetState:
             self._forget_task(gone)
 
     def _forget_task(self, task_id: str) -> None:
-        self._ready.forget(task_id)
-        self.queue.discard(task_id)
-        self.delays.forget(task_id)
+        self.unplaced.forget(task_id)
         self._versions.pop(task_id, None)
 
     def orphaned_sessions(self) -> list[str]:
@@ -388,6 +397,8 @@ class FleetState:
                 self.fleet.reserve(execution.node_id, execution.reserved)
                 self.tenancy.take(lease.task.project_id, execution.reserved)
                 self.limits.watch(lease)
+                if not execution.retry_count:
+                    self.gate.budgets.count_first(lease.task.project_id, execution.start_time)
         elif known is not None:
             self._drop_lease(execution)
 
@@ -413,38 +424,12 @@ class FleetState:
         lease = self.lease_of(task)
         if lease is not None and lease.task.version < task.version:
             self.leases[lease.execution.id] = Lease(task, lease.execution)
-        if task.status is not TaskStatus.PENDING:
-            self._put_aside(task)
-        elif task.not_before > self._system.now():
-            self._put_delayed(task)
-        else:
-            self._put_ready(task)
-
-    def _put_aside(self, task: Task) -> None:
-        """A task that nobody has to place."""
-        self._ready.forget(task.id)
-        self.queue.discard(task.id)
-        self.delays.forget(task.id)
+        self.unplaced.put(task, self._system.now())
         if task.status in TERMINAL:
             self.signals.ended.publish(task)
-        if (task.content_features or task.bundle) and task.assigned_node:
+        if (
+            (task.content_features or task.bundle)
+            and task.assigned_node
+            and task.status is not TaskStatus.PENDING
+        ):
             self.fleet.remember_success(task.assigned_node, experience_of(task))
-
-    def _put_delayed(self, task: Task) -> None:
-        self._ready.forget(task.id)
-        self.queue.discard(task.id)
-        self.delays.put(task)
-
-    def _put_ready(self, task: Task) -> None:
-        self.delays.forget(task.id)
-        self._ready.put(task)
-        self.queue.add(
-            task.id,
-            requirement_of(task),
-            priority=task.priority,
-            created_at=task.created_at,
-            category=task.categories[0] if task.categories else "",
-            project_id=task.project_id,
-            deadline=task.deadline,
-        )
-        self.signals.dispatch.set()

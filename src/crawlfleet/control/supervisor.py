@@ -18,6 +18,7 @@ from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
 from crawlfleet.control.audit import AuditLog
 from crawlfleet.control.authenticating import Authenticating
+from crawlfleet.control.breaker_orders import BreakerOrders
 from crawlfleet.control.bundles import Bundles
 from crawlfleet.control.clusters import Clusters
 from crawlfleet.control.crawls import Crawls
@@ -122,9 +123,7 @@ class ControlPlane(Authenticating):
         self.origins = origins or {}
         """Where the value of each setting came from, by its dotted name."""
         self._name = name
-        self.state = state = FleetState(
-            store=store, system=system, session_timeout_s=settings.session.timeout_s
-        )
+        self.state = state = FleetState(store=store, system=system, settings=settings)
         terms = Terms(state=state, settings=settings.session)
         self._following = Following(store=store, state=state, system=system, terms=terms)
         errands = Errands(state=state, first=int.from_bytes(system.entropy(4), "big"))
@@ -136,8 +135,9 @@ class ControlPlane(Authenticating):
             errands=errands,
             measuring=self.quality.measuring,
         )
-        self.logs = Logs(store=store, state=state, system=system)
+        self.logs = Logs(store=store, state=state, system=system, settings=settings.webhooks)
         self._log_keeping = LogKeeping(store=store, system=system, settings=settings.retention)
+        self.breakers = BreakerOrders(state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)
         self.node_tokens = NodeTokens(state=state, leases=self.leases, system=system)
         self.keys = Keys(state=state, system=system, tokens=self.node_tokens)

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from crawlfleet.control.bundles import Bundles
+from crawlfleet.control.callbacks import Carriers, carriers
 from crawlfleet.control.quotas import Intake, Quotas
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.vault import Vault
@@ -17,6 +19,7 @@ from crawlfleet.core.quality.rules import in_series, of_schedule
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.administration import ProjectRequest
 from crawlfleet.model.bundle import BundleRef
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import TASK, make_id
 from crawlfleet.model.project import ClusterStatus, ProjectStatus
@@ -31,6 +34,14 @@ Pins = Mapping[tuple[str, str], BundleRef | FieldProblem]
 """By project, and what a request names there."""
 Known = Mapping[str, Collection[str]]
 """By project, the names of its secrets."""
+
+
+class Named(NamedTuple):
+    """What requests name, looked up."""
+
+    pins: Pins
+    secrets: Known
+    carriers: Carriers
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,15 +101,14 @@ class Tasks:
         """
         known = [each for each in requests if isinstance(each, TaskRequest)]
         await self._know_places(known)
-        pins, secrets = await self._pins(known), await self._secrets(known)
+        named = await self._named(known)
         with self.quotas.intake() as intake:
-            return await self._take(requests, pins, secrets, intake, by)
+            return await self._take(requests, named, intake, by)
 
     async def _take(
         self,
         requests: Sequence[TaskRequest | FieldProblem],
-        pins: Pins,
-        secrets: Known,
+        named: Named,
         intake: Intake,
         by: str,
     ) -> list[Submission]:
@@ -109,12 +119,12 @@ class Tasks:
         for place, request in enumerate(requests):
             if isinstance(request, FieldProblem):
                 outcomes[place] = Submission(problems=(request,))
-            elif problems := self._all_problems(request, pins, secrets):
+            elif problems := self._all_problems(request, named):
                 outcomes[place] = Submission(problems=tuple(problems))
             elif closed := self._closed(request):
                 outcomes[place] = Submission(conflict=closed)
             else:
-                change = self._admitted(request, by, pins)
+                change = self._admitted(request, by, named)
                 made += len(change.tasks) - 1
                 if len(change.tasks) > 1 and made > dividing.MAX_SHARDS_AT_ONCE:
                     made -= len(change.tasks) - 1
@@ -145,23 +155,22 @@ class Tasks:
         With an `id` if that follows from what the task is for, such as the step of a run; with an
         `intake` it counts for the drafts after it, until that is released.
         """
-        pins, secrets = await self._pins([request]), await self._secrets([request])
-        if problems := self._all_problems(request, pins, secrets):
+        named = await self._named([request])
+        if problems := self._all_problems(request, named):
             return "; ".join(f"{each.field}: {each.message}" for each in problems)
         if closed := self._closed(request):
             return closed
-        change = self._admitted(request, by, pins, id, step)
+        change = self._admitted(request, by, named, id, step)
         refusal = self.quotas.draft_refusal if intake is None else intake.refusal
         return refusal(change.tasks) or change
 
     async def accept_template(self, request: TaskRequest, *, by: str) -> None:
         """Raise `InvalidRequest` if such a task would not be accepted; its project is made."""
         await self._know_places([request])
-        pins, secrets = await self._pins([request]), await self._secrets([request])
         # The series will be the schedule's own.
         expected = in_series(request.expectations, of_schedule("template"))
         request = msgspec.structs.replace(request, expectations=expected)
-        if problems := self._all_problems(request, pins, secrets):
+        if problems := self._all_problems(request, await self._named([request])):
             raise InvalidRequest(
                 [msgspec.structs.replace(each, field=f"task.{each.field}") for each in problems]
             )
@@ -194,7 +203,7 @@ class Tasks:
         self,
         request: TaskRequest,
         by: str,
-        pins: Pins,
+        named: Named,
         id: str | None = None,
         step: StepRef | None = None,
     ) -> Change:
@@ -207,7 +216,9 @@ class Tasks:
             now=now,
             cause=f"submitted by {by}",
             digest=_digest,
-            bundle=_pin_of(request, pins),
+            bundle=_pin_of(request, named.pins),
+            callback=_callback_of(request, named.carriers),
+            registrable=self._rules.registrable,
         )
         parts = dividing.divide(request.task_type, request.parameters, self._rules.divisions)
         if not parts:
@@ -245,19 +256,23 @@ class Tasks:
         left = None if task.deadline is None else task.deadline - task.created_at
         fields["deadline"] = left
         fields["bundle"] = None if task.bundle is None else str(task.bundle)
+        fields["callback_url"] = None if task.callback is None else task.callback.url
+        fields["breaker"] = task.target is not None
         if request.parameters != JSON_NULL:
             fields["parameters"] = request.parameters
         if request.priority is not None:
             fields["priority"] = request.priority
         return await self.submit(TaskRequest(**fields, timeout=task.timeout_s), by=by)
 
-    def _all_problems(self, request: TaskRequest, pins: Pins, known: Known) -> list[FieldProblem]:
+    def _all_problems(self, request: TaskRequest, named: Named) -> list[FieldProblem]:
         """What is wrong with a request, with what it names looked up."""
-        of_project = known.get(request.project_id, ())
+        of_project = named.secrets.get(request.project_id, ())
+        carrier = named.carriers.get((request.project_id, request.callback_url or ""))
         return [
             *self._problems(request),
-            *_pin_problems(request, pins),
+            *_pin_problems(request, named.pins),
             *vault.declared_problems(request.secrets, request.project_id, of_project),
+            *([carrier] if isinstance(carrier, FieldProblem) else []),
         ]
 
     def _problems(self, request: TaskRequest) -> Sequence[FieldProblem]:
@@ -308,6 +323,15 @@ class Tasks:
             await self._state.renewal.clusters()
         if any(each.project_id not in self._state.projects for each in requests):
             await self._state.renewal.projects()
+
+    async def _named(self, requests: Sequence[TaskRequest]) -> Named:
+        return Named(
+            await self._pins(requests),
+            await self._secrets(requests),
+            await carriers(
+                self._store, ((each.project_id, each.callback_url) for each in requests)
+            ),
+        )
 
     async def _pins(self, requests: Sequence[TaskRequest]) -> Pins:
         """What the bundles that requests name come to; all that is wrong is told later."""
@@ -369,6 +393,11 @@ class Tasks:
 def _pin_of(request: TaskRequest, pins: Pins) -> BundleRef | None:
     found = pins.get((request.project_id, request.bundle or ""))
     return found if isinstance(found, BundleRef) else None
+
+
+def _callback_of(request: TaskRequest, known: Carriers) -> Callback | None:
+    found = known.get((request.project_id, request.callback_url or ""))
+    return found if isinstance(found, Callback) else None
 
 
 def _pin_problems(request: TaskRequest, pins: Pins) -> list[FieldProblem]:

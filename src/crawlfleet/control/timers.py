@@ -76,6 +76,8 @@ class Timers:
     async def run(self) -> None:
         """Do what is due, then sleep until the next thing is."""
         self.allow_for_silence()
+        # What was learned before is told by whoever led then.
+        self._state.gate.breakers.news.clear()
         wake = self._state.signals.timers
         while True:
             wake.clear()
@@ -112,12 +114,18 @@ class Timers:
             instants.append(limit + self._recovery.timeout_grace_s)
         if (recall := self._recalls.next()) is not None:
             instants.append(recall)
+        if (held := self._state.gate.next()) is not None:
+            instants.append(held)
+        if self._state.gate.breakers.news:
+            instants.append(0.0)
         return min(instants)
 
     async def do_due(self) -> None:
         """Everything whose time has come."""
         now = self._system.now()
         await self._state.release_delayed(now)
+        await self._state.release_held(now)
+        await self._tell_of_breakers()
         await self._give_back_orphans()
         await self._end_silent_sessions(now)
         await self._stop_overruns(now)
@@ -125,6 +133,17 @@ class Timers:
         if now >= self._next_clear_up:
             more = await self._clear_up(now)
             self._next_clear_up = now + (1.0 if more else CLEAR_UP_EVERY_S)
+
+    async def _tell_of_breakers(self) -> None:
+        news = self._state.gate.breakers.news
+        if not news:
+            return
+        told = tuple(news)
+        demand_lead(await self._state.commit([Change(events=told, epoch=self._state.epoch)]))
+        for event in told:
+            if event in news:
+                news.remove(event)
+            log.warning("breaker", target=event.subject, what=event.kind, cause=event.cause)
 
     async def _give_back_orphans(self) -> None:
         """Do what whoever ended a session has not done since the last look."""

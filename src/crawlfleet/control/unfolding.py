@@ -14,11 +14,12 @@ import msgspec
 from crawlfleet.control.leases import demand_lead
 from crawlfleet.control.mailroom import Mailroom
 from crawlfleet.control.state import FleetState
-from crawlfleet.core import deliveries, webhooks
+from crawlfleet.core import callbacks, deliveries, webhooks
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import Task
-from crawlfleet.model.webhook import Delivery, DeliveryStatus, Webhook
+from crawlfleet.model.webhook import Delivery, DeliveryStatus, Format, Webhook
+from crawlfleet.model.workflow import Run, RunStep
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -32,6 +33,9 @@ REMEMBERED: Final = 10_000
 """Tasks that are known not to concern anybody: most events are about one that was met before."""
 OF_WEBHOOKS: Final = "webhook."
 RESENT: Final = "delivery.resent"
+OF_RUNS: Final = ("run.", "step.")
+Standing = tuple[Run, Sequence[RunStep]]
+"""A run, and how its steps stand."""
 
 
 class Unfolding:
@@ -85,12 +89,16 @@ class Unfolding:
         return self.webhooks
 
     async def _unfold(self, wanted: Sequence[tuple[Webhook, Event]], mailroom: Mailroom) -> None:
-        tasks = await self._tasks(wanted)
+        tasks, runs = await self._tasks(wanted), await self._runs(wanted)
         now = self._system.now()
         made: list[Delivery] = []
         for webhook, event in wanted:
+            run = runs.get(event.subject)
+            if run is not None and webhook.format is Format.CALLBACK:
+                made.append(deliveries.delivery_of(webhook, event, None, run=run, now=now))
+                continue
             task = tasks.get(event.subject)
-            if webhooks.wants(webhook, task):
+            if webhooks.wants(webhook, task) and not _is_outdated(webhook, event, task):
                 made.append(deliveries.delivery_of(webhook, event, task, now=now))
         # One change each: of those that come again, some may be there.
         changes = [Change(deliveries=(each,), epoch=self._state.epoch) for each in made]
@@ -99,7 +107,7 @@ class Unfolding:
         there: list[str] = []
         for delivery, refusal in zip(made, refusals, strict=True):
             if refusal is None:
-                mailroom.put(delivery)
+                await self._put(delivery, mailroom)
             else:
                 there.append(delivery.id)
         # Perhaps by a commit of ours that got no answer: then nobody else has put them there.
@@ -112,14 +120,49 @@ class Unfolding:
         """Put those that wait on their shelves. One that is settled meanwhile is found to be."""
         for delivery in await self._store.deliveries_among(ids) if ids else ():
             if delivery.status is DeliveryStatus.WAITING:
-                mailroom.put(delivery)
+                await self._put(delivery, mailroom)
+
+    async def _put(self, delivery: Delivery, mailroom: Mailroom) -> None:
+        """Put a delivery on its shelf, and settle those that need not be sent any more for it."""
+        mailroom.put(delivery)
+        overtaken = mailroom.overtaken_by(delivery)
+        if not overtaken:
+            return
+        now = self._system.now()
+        old = await self._store.deliveries_among(overtaken)
+        changes = [
+            msgspec.structs.replace(deliveries.superseded(each, now=now), epoch=self._state.epoch)
+            for each in old
+            if each.status is DeliveryStatus.WAITING
+        ]
+        refusals = await self._state.commit(changes)
+        demand_lead(refusals)
+        for change, refusal in zip(changes, refusals, strict=True):
+            if refusal is None:
+                mailroom.drop(change.deliveries[0])
+
+    async def _runs(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Standing]:
+        """The runs of which those are told who asked for them, and how their steps stand."""
+        ids = dict.fromkeys(
+            event.subject
+            for webhook, event in wanted
+            if webhook.format is Format.CALLBACK and event.kind.startswith(OF_RUNS)
+        )
+        found: dict[str, Standing] = {}
+        for id in ids:
+            run = await self._store.workflow_run(id)
+            if run is not None and run.callback is not None:
+                found[id] = run, await self._store.run_steps(id)
+        return found
 
     async def _tasks(self, wanted: Sequence[tuple[Webhook, Event]]) -> dict[str, Task]:
         """What the events are about, where it matters."""
         ids = dict.fromkeys(
             event.subject
             for webhook, event in wanted
-            if webhooks.asks_for_task(webhook) and event.subject not in self._nobodys
+            if webhooks.asks_for_task(webhook)
+            and event.subject not in self._nobodys
+            and not event.kind.startswith(OF_RUNS)
         )
         # All of them: what concerns none of those that want these may concern another later.
         asking = [each for each in (self.webhooks or {}).values() if webhooks.asks_for_task(each)]
@@ -155,3 +198,8 @@ class Unfolding:
         demand_lead(refusals)
         log.warning("webhook overflowed", webhook=webhook.name, waiting=self._most_waiting)
         await self.look()
+
+
+def _is_outdated(webhook: Webhook, event: Event, task: Task | None) -> bool:
+    is_callback = webhook.format is Format.CALLBACK
+    return is_callback and task is not None and callbacks.is_outdated(event, task)

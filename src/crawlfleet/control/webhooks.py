@@ -15,12 +15,13 @@ from crawlfleet.control.versions import accept, expect_version, has_changed
 from crawlfleet.control.webhook_secrets import WebhookSecrets
 from crawlfleet.core import deliveries, webhooks
 from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import WEBHOOK, make_id
 from crawlfleet.model.parcel import Sent
 from crawlfleet.model.task import Task
-from crawlfleet.model.webhook import Delivery, DeliveryStatus, Format, Webhook, WebhookStatus
+from crawlfleet.model.webhook import Delivery, DeliveryStatus, Webhook, WebhookStatus
 from crawlfleet.model.webhook_views import (
     MOST_RESENT,
     ResendReply,
@@ -164,6 +165,10 @@ class Webhooks:
     async def test(self, webhook_id: str, *, by: str) -> Sent:
         """Send a webhook a message at once, beside what waits for it."""
         webhook = await self.get(webhook_id)
+        if not webhook.url:
+            raise Conflict(
+                f"{webhook.name} has no address of its own: submit a task with a callback_url"
+            )
         now = self._system.now()
         told = webhooks.event_of("tried", webhook, now, f"tried by {by}")
         try:
@@ -247,12 +252,13 @@ class Webhooks:
 def _trial(webhook: Webhook, event: Event) -> Delivery:
     """What a webhook is sent to see whether it arrives: of a task that is none."""
     task = None
-    if webhook.format is Format.WORKFLOW:
+    if webhook.format in webhooks.OF_TASKS:
         task = Task(
             id="task-test",
             project_id=webhook.project_id or "default",
             task_type=webhook.task_type or "test",
             workflow_id="test",
+            callback=Callback(url=webhook.url, webhook_id=webhook.id),
             created_at=event.at,
             updated_at=event.at,
         )

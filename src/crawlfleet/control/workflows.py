@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.control.advancing import Advancing
+from crawlfleet.control.callbacks import carriers
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.plans import LARGE_BYTES, Plans
 from crawlfleet.control.state import FleetState
@@ -20,7 +21,7 @@ from crawlfleet.core.graph import runs, validation
 from crawlfleet.core.graph.plan import Plan
 from crawlfleet.core.graph.requests import request_of
 from crawlfleet.core.orders import Order, Verb
-from crawlfleet.errors import Conflict, FieldProblem, NotFound
+from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import RUN, WORKFLOW, make_id
 from crawlfleet.model.quality import Decision
@@ -163,6 +164,7 @@ class Workflows:
         by: str,
         number: int | None = None,
         key: str | None = None,
+        callback_url: str | None = None,
     ) -> tuple[Run, bool]:
         """A new run, and whether it is new: the same key gives the same one."""
         workflow = await self.get(workflow_id)
@@ -176,6 +178,10 @@ class Workflows:
             raise Conflict(closed)
         raw = msgspec.Raw(msgspec.json.encode(parameters, order="sorted"))
         accept(_too_large(bytes(raw)))
+        found = await carriers(self._store, [(workflow.project_id, callback_url)])
+        callback = found.get((workflow.project_id, callback_url or ""))
+        if isinstance(callback, FieldProblem):
+            raise InvalidRequest([callback])
         now = self._system.now()
         change = runs.new_run(
             workflow,
@@ -186,7 +192,10 @@ class Workflows:
             now=now,
             by=by,
             key=key,
-            digest=_digest(f"{workflow_id} {wanted} ".encode() + bytes(raw)),
+            digest=_digest(
+                f"{workflow_id} {wanted} ".encode() + bytes(raw) + (callback_url or "").encode()
+            ),
+            callback=callback,
         )
         (refusal,) = await self._state.commit([change])
         if refusal is None:

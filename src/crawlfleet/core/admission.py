@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.core import dividing
+from crawlfleet.core import dividing, targets
 from crawlfleet.core.attempts import dedup_scope
 from crawlfleet.core.complaints import LONGEST_NAME, field_problem
 from crawlfleet.core.isolation import with_demand
@@ -19,6 +19,7 @@ from crawlfleet.core.quality import rules as quality
 from crawlfleet.core.resources import parse_resources
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.bundle import BundleRef
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.requests import TaskRequest
@@ -41,6 +42,11 @@ MAX_NESTING: Final = 100
 MAX_PROBLEMS: Final = 20
 """Nobody mends more at once; a request that is wrong all over needs no answer of megabytes."""
 
+_WAITS: Final = (
+    ("initial_delay_s", 0, MAX_SECONDS),
+    ("factor", 1, 100),
+    ("max_delay_s", 0, MAX_SECONDS),
+)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
@@ -54,6 +60,8 @@ class AdmissionRules(msgspec.Struct, frozen=True, kw_only=True):
     parameter_types: Mapping[str, type[msgspec.Struct]] = {}
     divisions: Mapping[str, dividing.Divide] = dividing.RULES
     """How tasks are split, by their type."""
+    registrable: targets.Registrable = targets.last_two_labels
+    """The registered domain of a host name."""
 
 
 def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProblem]:
@@ -82,6 +90,8 @@ def admit(
     digest: Digest,
     bundle: BundleRef | None = None,
     step: StepRef | None = None,
+    callback: Callback | None = None,
+    registrable: targets.Registrable = targets.last_two_labels,
 ) -> Change:
     """The change that makes the task of a request without problems, and claims its keys."""
     task = Task(
@@ -110,6 +120,8 @@ def admit(
         secrets=tuple(dict.fromkeys(request.secrets)),
         step=step,
         expectations=request.expectations,
+        callback=callback,
+        target=_target(request, registrable),
         created_at=now,
         updated_at=now,
     )
@@ -141,9 +153,16 @@ def admit(
         at=now,
         cause=cause,
         to_state=str(task.status),
+        details={} if callback is None else {"callback": callback.webhook_id},
         project_id=task.project_id,
     )
     return Change(tasks=(task,), claims=tuple(claims), events=(event,))
+
+
+def _target(request: TaskRequest, registrable: targets.Registrable) -> str | None:
+    if not request.breaker:
+        return None
+    return request.target or targets.target_of(request.parameters, registrable)
 
 
 def idempotency_scope(project_id: str) -> str:
@@ -166,6 +185,12 @@ def canonical_bytes(request: TaskRequest) -> bytes:
         del plain["secrets"]  # likewise
     if request.expectations is None:
         del plain["expectations"]
+    if request.callback_url is None:
+        del plain["callback_url"]
+    if request.target is None:
+        del plain["target"]
+    if request.breaker:
+        del plain["breaker"]
     return msgspec.json.encode(plain, order="sorted")
 
 
@@ -191,6 +216,13 @@ def _names(request: TaskRequest) -> Iterator[FieldProblem]:
                 "use letters, digits, dot, dash and underscore, at most 64, "
                 "beginning with a letter or digit",
             )
+    if request.target is not None and not targets.TARGET.match(request.target):
+        yield _problem(
+            "target",
+            request.target[:LONGEST_NAME],
+            "is not the name of a target",
+            "use a host name in lower case, such as shop.example, or leave it out",
+        )
     for field in ("idempotency_key", "dedup_key"):
         value = getattr(request, field)
         if value is not None and not 1 <= len(value) <= MAX_KEY_LENGTH:
@@ -221,6 +253,13 @@ def _retry_policy(policy: RetryPolicy) -> Iterator[FieldProblem]:
     yield from _within("retry_policy.factor", policy.factor, 1, 100)
     yield from _within("retry_policy.max_delay_s", policy.max_delay_s, 0, MAX_SECONDS)
     yield from _within("retry_policy.jitter", policy.jitter, 0, 1)
+    if policy.max_total_s is not None:
+        yield from _within("retry_policy.max_total_s", policy.max_total_s, 0, MAX_SECONDS)
+    for kind, own in policy.classes.items():
+        field = f"retry_policy.classes.{kind}"
+        for name, least, most in _WAITS:
+            if (value := getattr(own, name)) is not None:
+                yield from _within(f"{field}.{name}", value, least, most)
 
 
 def _within(field: str, value: float, low: float, high: float) -> Iterator[FieldProblem]:

@@ -19,7 +19,7 @@ from crawlfleet.core.lifecycle import (
     move_task,
 )
 from crawlfleet.core.quality.recording import Judged, Quality, in_result, signed
-from crawlfleet.core.recovery import GiveUp, after_failure
+from crawlfleet.core.recovery import GiveUp, after_failure, first_failure
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.resources import Resources
@@ -326,6 +326,8 @@ def _recovered(
     chance: float,
 ) -> tuple[Task, Event] | None:
     verdict = after_failure(lease.task, error, limits, now=now, chance=chance)
+    if lease.task.retry_policy.max_total_s is not None:
+        error = msgspec.structs.replace(error, first_at=first_failure(lease.task, now))
     counters = {"retry_count": verdict.retry_count, "loss_count": verdict.loss_count}
     if isinstance(verdict, GiveUp):
         timed_out = error.error_class is ErrorClass.TIMEOUT

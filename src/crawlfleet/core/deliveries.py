@@ -5,20 +5,24 @@ is sent. An answer of 2xx settles a delivery; anything else has it tried again, 
 grow, until it is given up.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
+from crawlfleet.core import callbacks
 from crawlfleet.core.letters import letter_of
 from crawlfleet.core.recovery import delay_s
 from crawlfleet.core.signing import signature
+from crawlfleet.model.callback import PROGRESSED
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.parcel import Parcel, Sent
 from crawlfleet.model.task import TERMINAL, RetryPolicy, Task, TaskStatus
 from crawlfleet.model.webhook import Delivery, DeliveryStatus, Format, Webhook, delivery_id
+from crawlfleet.model.workflow import Run, RunStep
 
 MOST_BODY_BYTES: Final = 65_536
 """A result that makes it longer is left out: the receiver can read the task."""
@@ -29,11 +33,29 @@ RESTS_FROM: Final = 5
 LONGEST_REST_S: Final = 60.0
 
 
-def delivery_of(webhook: Webhook, event: Event, task: Task | None, *, now: float) -> Delivery:
-    """An event on its way to a webhook that wants it; `task` is what it is about."""
+def delivery_of(
+    webhook: Webhook,
+    event: Event,
+    task: Task | None,
+    *,
+    now: float,
+    run: tuple[Run, Sequence[RunStep]] | None = None,
+) -> Delivery:
+    """An event on its way to a webhook that wants it; `task` or `run` is what it is about."""
     id = delivery_id(webhook.id, event.seq)
-    path = ""
-    if webhook.format is Format.WORKFLOW:
+    path, url = "", ""
+    if webhook.format is Format.CALLBACK:
+        path = callbacks.verb_of(event)
+        if run is not None:
+            told = callbacks.told_of_run(event, *run)
+            body = msgspec.json.encode({"id": id, "at": _instant(event.at), **told})
+            to = run[0].callback
+        else:
+            assert task is not None, "nothing else is wanted"
+            body, to = _of_task(id, event, task), task.callback
+        assert to is not None, "nothing else is wanted"
+        url = to.url
+    elif webhook.format is Format.WORKFLOW:
         assert task is not None, "nothing else is wanted"
         verb = "complete" if event.to_state in ENDS else "update"
         path = f"/workflowInstances/{quote(task.workflow_id or '', safe='')}:{verb}"
@@ -53,6 +75,7 @@ def delivery_of(webhook: Webhook, event: Event, task: Task | None, *, now: float
         due_at=now,
         body=msgspec.Raw(body),
         path=path,
+        url=url,
     )
 
 
@@ -78,13 +101,15 @@ def _of_task(id: str, event: Event, task: Task) -> bytes:
         "task_id": task.id,
         "task_type": task.task_type,
         "project_id": task.project_id,
-        "status": event.to_state,
+        "status": event.to_state or str(task.status),
         "previous_status": event.from_state,
         "at": _instant(event.at),
         "cause": event.cause,
         "node_id": event.details.get("node_id"),
         "retry_count": task.retry_count,
     }
+    if event.kind == PROGRESSED:
+        told["progress"] = {"done": event.details["done"], "total": event.details["total"]}
     if event.to_state not in ENDS:
         return msgspec.json.encode(told)
     told["success"] = event.to_state == TaskStatus.COMPLETED
@@ -107,7 +132,7 @@ def parcel_of(webhook: Webhook, delivery: Delivery, *, now: float) -> Parcel:
     timestamp = int(now)
     return Parcel(
         id=delivery.id,
-        url=webhook.url.rstrip("/") + delivery.path if delivery.path else webhook.url,
+        url=_address(webhook, delivery),
         headers=(
             ("Content-Type", "application/json"),
             ("Idempotency-Key", delivery.id),
@@ -119,6 +144,20 @@ def parcel_of(webhook: Webhook, delivery: Delivery, *, now: float) -> Parcel:
         ),
         body=body,
     )
+
+
+def _address(webhook: Webhook, delivery: Delivery) -> str:
+    if delivery.url:
+        return callbacks.address(delivery.url, delivery.path)
+    return webhook.url.rstrip("/") + delivery.path if delivery.path else webhook.url
+
+
+def receiver_of(delivery: Delivery) -> str:
+    """Who answers for a delivery: those of one webhook to one server fail together, and wait
+    together. It begins with the webhook's id."""
+    if not delivery.url:
+        return delivery.webhook_id
+    return f"{delivery.webhook_id} {callbacks.receiver(delivery.url)}"
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +205,17 @@ def given_up(tried: Delivery, *, project_id: str | None, now: float, cause: str)
     """What giving up a delivery changes; it is in its next version already."""
     dead = msgspec.structs.replace(tried, status=DeliveryStatus.DEAD, settled_at=now)
     return Change(deliveries=(dead,), events=(_event("dead", dead, project_id, now, cause),))
+
+
+def superseded(delivery: Delivery, *, now: float) -> Change:
+    """What it changes that a delivery need not be sent, since there is something newer to tell."""
+    return given_way(msgspec.structs.replace(delivery, version=delivery.version + 1), now=now)
+
+
+def given_way(tried: Delivery, *, now: float) -> Change:
+    """The same for one that is in its next version already."""
+    done = msgspec.structs.replace(tried, status=DeliveryStatus.SUPERSEDED, settled_at=now)
+    return Change(deliveries=(done,))
 
 
 def resent(delivery: Delivery, *, project_id: str | None, now: float, cause: str) -> Change | None:

@@ -201,6 +201,9 @@ def _moved(
         if thing.step is not None:
             step = thing.step
             details = {**details, "run_id": step.run_id, "step": step.step, "index": step.index}
+        if thing.callback is not None:
+            # Likewise for whoever tells those who asked for it.
+            details = {**details, "callback": thing.callback.webhook_id}
     event = Event(
         kind=kind,
         subject=thing.id,

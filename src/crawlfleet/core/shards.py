@@ -62,7 +62,7 @@ def split(whole: Change, parts: Sequence[msgspec.Raw], ids: Sequence[str]) -> Ch
             made,
             kind=f"task.{parent.status}",
             to_state=str(parent.status),
-            details={"shards": count},
+            details={**made.details, "shards": count},
         )
     ]
     events += [

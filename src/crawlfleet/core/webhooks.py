@@ -27,6 +27,7 @@ UNHEARD: Final = ("delivery.", "webhook.")
 """Nobody is told of the telling: one that fails would never end."""
 TASK: Final = "task."
 FLEET: Final = ""
+OF_TASKS: Final = frozenset({Format.WORKFLOW, Format.CALLBACK})
 
 
 def name_scope(project_id: str | None) -> str:
@@ -49,10 +50,33 @@ def problems_of(wanted: WebhookRequest | Webhook) -> Iterator[FieldProblem]:
                 remedy="send what a list shows, or leave it out",
             )
     yield from _kind_problems(tuple(wanted.kinds), wanted.format)
-    problem = _mail_problem(url) if wanted.format is Format.EMAIL else _web_problem(url)
+    yield from _callback_problems(wanted)
+    if wanted.format is Format.CALLBACK and not url:
+        return
+    problem = _mail_problem(url) if wanted.format is Format.EMAIL else web_problem(url)
     if problem is not None:
         message, remedy = problem
         yield FieldProblem(field="url", value=url[:200], message=message, remedy=remedy)
+
+
+def _callback_problems(wanted: WebhookRequest | Webhook) -> Iterator[FieldProblem]:
+    if wanted.format is not Format.CALLBACK:
+        return
+    for field in ("kinds", "node_id", "task_type"):
+        if getattr(wanted, field):
+            yield FieldProblem(
+                field=field,
+                value=str(getattr(wanted, field))[:80],
+                message="chooses among events, and call-backs are chosen by the tasks",
+                remedy="leave it out; who wants to hear of a task submits it with a callback_url",
+            )
+    if wanted.url and ("?" in wanted.url):
+        yield FieldProblem(
+            field="url",
+            value=wanted.url[:200],
+            message="has a query, and says where call-backs may lead",
+            remedy="leave out what follows the ?",
+        )
 
 
 def _kind_problems(kinds: tuple[str, ...], format: Format) -> Iterator[FieldProblem]:
@@ -85,7 +109,8 @@ def _kind_problems(kinds: tuple[str, ...], format: Format) -> Iterator[FieldProb
             )
 
 
-def _web_problem(url: str) -> tuple[str, str] | None:
+def web_problem(url: str) -> tuple[str, str] | None:
+    """What is wrong with a place that is told of something over HTTP, and what to do."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
@@ -237,6 +262,9 @@ def may_want(webhook: Webhook, event: Event) -> bool:
         return False
     if event.kind.startswith(UNHEARD):
         return False
+    if webhook.format is Format.CALLBACK:
+        # A part of a task is nothing that anybody asked for: its whole is told of.
+        return event.details.get("callback") == webhook.id and "parent_id" not in event.details
     if webhook.project_id is not None and event.project_id != webhook.project_id:
         return False
     if webhook.kinds and not event.kind.startswith(webhook.kinds):
@@ -255,7 +283,7 @@ def may_want(webhook: Webhook, event: Event) -> bool:
 
 def asks_for_task(webhook: Webhook) -> bool:
     """Whether it takes the task to know whether an event of one is wanted."""
-    return webhook.format is Format.WORKFLOW or webhook.task_type is not None
+    return webhook.format in OF_TASKS or webhook.task_type is not None
 
 
 def wants(webhook: Webhook, task: Task | None) -> bool:
@@ -264,6 +292,8 @@ def wants(webhook: Webhook, task: Task | None) -> bool:
         return True
     if task is None:
         return False
+    if webhook.format is Format.CALLBACK:
+        return task.callback is not None and task.callback.webhook_id == webhook.id
     if webhook.format is Format.WORKFLOW and (task.workflow_id is None or task.step is not None):
         # A step's `workflow_id` is a run of this fleet, of which no engine outside knows.
         return False

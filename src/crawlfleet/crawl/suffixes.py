@@ -1,5 +1,6 @@
 """The list of public suffixes that is installed with us; nothing is fetched."""
 
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,6 +34,16 @@ def bundled() -> Suffixes:
         f"the list of public suffixes ({_PACKAGE}/{_LIST}) is missing, and `scope.within: domain`"
         f" needs it: install the package {_PACKAGE!r} again"
     )
+
+
+_suffixes = cache(bundled)  # takes a moment, and not everybody needs it
+
+
+@lru_cache(maxsize=65_536)
+def registrable(host: str) -> str:
+    """The registered domain that a host name is part of, for those who ask for the same hosts
+    again and again."""
+    return _suffixes().registrable(host)
 
 
 def _rules(text: str) -> list[str]:

@@ -67,8 +67,11 @@ class NothingFetched(CrawlfleetError):
 
     def __init__(self, fates: Sequence[UrlRecord]) -> None:
         super().__init__("no page could be fetched: " + "; ".join(map(in_words, fates)))
-        passing = any(fate.outcome in PASSING for fate in fates)
-        self.error_class = ErrorClass.NETWORK if passing else ErrorClass.INVALID
+        passing = [fate.outcome for fate in fates if fate.outcome in PASSING]
+        self.error_class = ErrorClass.INVALID
+        if passing:
+            blocked = all(outcome is Outcome.BLOCKED for outcome in passing)
+            self.error_class = ErrorClass.BLOCKED if blocked else ErrorClass.NETWORK
 
 
 class BadCrawl(CrawlfleetError):

@@ -78,6 +78,14 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Seconds after its end in which a task still keeps its `dedup_key`."""
     expectations: Expectations | None = None
     """What its items should be like, and what follows when they are not."""
+    callback_url: str | None = None
+    """Who is told of it: `:update` is added while it is under way, `:complete` at its end. The
+    project needs a webhook of the format `callback`, whose secret signs what is sent."""
+    target: str | None = None
+    """The site that it depends on; the registered domain of its addresses when not set, if they
+    have one in common. While a target is taken for down, tasks for it wait."""
+    breaker: bool = True
+    """Whether it waits then, and counts for others; `false` goes its way in any case."""
 
 
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,6 +11,8 @@ from msgspec import Meta
 
 from crawlfleet.model.bounds import Count, Delay, Megabytes, Seconds
 from crawlfleet.model.health_settings import HealthSettings as HealthSettings
+from crawlfleet.model.recovery_settings import BreakerSettings as BreakerSettings
+from crawlfleet.model.recovery_settings import RecoverySettings as RecoverySettings
 from crawlfleet.model.resources import NOTHING, Resources
 from crawlfleet.model.retention_settings import RetentionSettings as RetentionSettings
 from crawlfleet.model.sandbox_settings import SandboxSettings as SandboxSettings
@@ -146,22 +148,6 @@ class DispatchSettings(Section, frozen=True, kw_only=True):
         Meta(description="Waiting so long is worth one step of priority, so that nothing starves."),
     ] = 600.0
     batch: Annotated[Count, Meta(description="At most so many assignments in one commit.")] = 1000
-
-
-class RecoverySettings(Section, frozen=True, kw_only=True):
-    """What bounds a task that does not succeed."""
-
-    max_losses: Annotated[
-        Count,
-        Meta(description="A task that vanished with its node so often is taken for poison."),
-    ] = 20
-    timeout_grace_s: Annotated[
-        Seconds,
-        Meta(
-            description="How long the master waits for a node to enforce a task's time limit "
-            "before it does."
-        ),
-    ] = 10.0
 
 
 class WorkerSettings(Section, frozen=True, kw_only=True):
@@ -390,6 +376,7 @@ class Settings(Section, frozen=True, kw_only=True):
     health: HealthSettings = HealthSettings()
     retention: RetentionSettings = RetentionSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    breakers: BreakerSettings = BreakerSettings()
     mail: MailSettings = MailSettings()
     worker: WorkerSettings = WorkerSettings()
     log: LogSettings = LogSettings()

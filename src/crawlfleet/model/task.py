@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.model.bundle import BundleRef
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.project import DEFAULT_CLUSTER
 from crawlfleet.model.quality import Expectations
 from crawlfleet.model.resources import NOTHING, Resources
@@ -55,6 +56,18 @@ class ErrorClass(StrEnum):
     """The node fell silent or died; nobody knows how far the work got."""
     INVALID = "invalid"
     """The parameters make no sense to the executor; trying again cannot help."""
+    BLOCKED = "blocked"
+    """The target answers, and does not want us: forbidden, or too many requests."""
+
+
+class Backoff(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """The waits after errors of one class; what is not set is as for the others."""
+
+    initial_delay_s: float | None = None
+    factor: float | None = None
+    max_delay_s: float | None = None
 
 
 class RetryPolicy(
@@ -73,7 +86,15 @@ class RetryPolicy(
         ErrorClass.TIMEOUT,
         ErrorClass.CRASH,
         ErrorClass.LOST,
+        ErrorClass.BLOCKED,
     )
+    """The classes of errors that are tried again."""
+    classes: dict[ErrorClass, Backoff] = {}
+    """Other waits after errors of a class. Who is `blocked` waits a minute at first, unless
+    something else is said here."""
+    max_total_s: float | None = None
+    """Seconds after the first failure: later it is not tried again, whatever is left of
+    `max_retries`."""
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True):
@@ -103,6 +124,9 @@ class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error_class: ErrorClass
     message: str
     details: str = ""
+    first_at: float = 0.0
+    """When the first of the failures in a row happened of which this is the last, in seconds since
+    1970; only where the policy bounds the time for retries."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -153,6 +177,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The step of a workflow's run that it does."""
     expectations: Expectations | None = None
     """What its items should be like; of a task that was split, those of all shards together."""
+    callback: Callback | None = None
+    """Who is told of it; of a part, who is told of the whole."""
+    target: str | None = None
+    """The site that it depends on; it waits while that is taken for down."""
 
     status: TaskStatus = TaskStatus.PENDING
     version: int = 1

@@ -93,6 +93,10 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The names of those that it is given."""
     expectations: Expectations | None = None
     """What its items should be like; `quality` in its result says whether they are."""
+    callback_url: str | None = None
+    """Who is told of it."""
+    target: str | None = None
+    """The site that it depends on: it waits while that is taken for down."""
     version: int = 0
     """Grows with each change; the `ETag` begins with it."""
 
@@ -370,6 +374,8 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Of a task that was split: how many of its shards are in which state."""
     quotas: tuple[QuotaHold, ...] = ()
     """The quotas of its project that hold it back."""
+    target: str | None = None
+    """The site that it depends on, of a task that is held back."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from crawlfleet.model.callback import UPDATE
 from crawlfleet.model.task import EMPTY_OBJECT
 
 
@@ -21,6 +22,9 @@ class Format(StrEnum):
     are under way, `:complete` when they have ended."""
     EMAIL = "email"
     """Each event as a letter to people."""
+    CALLBACK = "callback"
+    """Tasks and runs that were submitted with a `callback_url`, each to its own address. The
+    webhook's URL, when it has one, is where such addresses must lead."""
 
 
 class WebhookStatus(StrEnum):
@@ -81,6 +85,8 @@ class DeliveryStatus(StrEnum):
     DELIVERED = "delivered"
     DEAD = "dead"
     """It was given up; somebody may send it again."""
+    SUPERSEDED = "superseded"
+    """It had not arrived when something newer of the same thing was there to be told instead."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -97,7 +103,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: DeliveryStatus = DeliveryStatus.WAITING
     body: msgspec.Raw = EMPTY_OBJECT
     path: str = ""
-    """What is added to the webhook's URL."""
+    """What is added to the webhook's URL, or to its own."""
+    url: str = ""
+    """Where it goes; to the webhook's URL when not set."""
     attempts: int = 0
     last_at: float | None = None
     """When it was tried last."""
@@ -107,6 +115,11 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     settled_at: float | None = None
     """When it was delivered, or given up."""
     version: int = 1
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether nobody needs it once there is something newer of the same thing."""
+        return bool(self.url) and self.path == UPDATE
 
 
 def delivery_id(webhook_id: str, seq: int) -> str:

@@ -28,6 +28,10 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         Seconds, Meta(description="The wait after the first failure; each further one is doubled.")
     ] = 2.0
     longest_retry_s: Annotated[Seconds, Meta(description="The longest such wait.")] = 900.0
+    progress_s: Annotated[
+        Seconds,
+        Meta(description="A task with a call-back is told of at most so often while it gets on."),
+    ] = 10.0
     most_waiting: Annotated[
         Count,
         Meta(

@@ -17,11 +17,13 @@ class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     name: str
     """Letters, digits, dot, dash and underscore, at most 64; no other of the project has it."""
-    url: str
+    url: str = ""
     """Where to: `https://…`, or `mailto:…` for the format `email`. A workflow engine's is the one
-    that `/workflowInstances/…` is added to."""
+    that `/workflowInstances/…` is added to; for `callback` it is where all call-backs must lead,
+    anywhere when it is left out."""
     format: Format = Format.EVENTS
-    """`events` as JSON, call-backs to a `workflow` engine, or `email`."""
+    """`events` as JSON, call-backs to a `workflow` engine, `callback` for those of tasks and runs
+    with a `callback_url`, or `email`."""
     project_id: str | None = None
     """Only what belongs to this project; everything when not set."""
     kinds: Annotated[list[str], Meta(max_length=50)] = []
@@ -87,6 +89,8 @@ class WebhookDetails(WebhookView, frozen=True, kw_only=True):
     delivered: int
     """Of those that are kept."""
     dead: int
+    superseded: int = 0
+    """Call-backs that gave way to something newer before they had arrived."""
 
 
 class NewWebhook(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +116,7 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     seq: int
     """The number of the event."""
-    status: Literal["waiting", "delivered", "dead"]
+    status: Literal["waiting", "delivered", "dead", "superseded"]
     attempts: int
     created_at: datetime
     due_at: datetime | None
@@ -128,7 +132,9 @@ class DeliveryDetails(DeliveryView, frozen=True, kw_only=True):
     """The same with what is sent."""
 
     path: str
-    """What is added to the webhook's URL."""
+    """What is added to the webhook's URL, or to its own."""
+    url: str = ""
+    """Where it goes, of a call-back; to the webhook's URL when empty."""
     body: Any
 
 

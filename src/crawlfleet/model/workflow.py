@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.isolation import Level
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.quality import Expectations
@@ -209,6 +210,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Who started it, or last brought it into its state."""
     error: str = ""
     idempotency_key: str | None = None
+    callback: Callback | None = None
+    """Who is told of it."""
     version: int = 1
 
 

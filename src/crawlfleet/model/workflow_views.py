@@ -34,6 +34,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The newest when not set."""
     idempotency_key: Key | None = None
     """The same request: sent again within a week, it gives the same run."""
+    callback_url: str | None = None
+    """Who is told of the run: `:update` is added while it is under way, `:complete` at its end."""
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +46,8 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """By name, as the document declares them."""
     idempotency_key: Key | None = None
     """The same request: sent again within a week, it gives the same run."""
+    callback_url: str | None = None
+    """Who is told of the run: `:update` is added while it is under way, `:complete` at its end."""
 
 
 class RerunRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,6 +133,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     error: str
     idempotency_key: str | None
+    callback_url: str | None = None
+    """Who is told of it."""
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None

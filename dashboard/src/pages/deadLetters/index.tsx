@@ -16,7 +16,7 @@ import { type Column, Table } from "../../ui/Table";
 import { useComplain, useToast } from "../../ui/Toasts";
 
 type Verb = "requeue" | "discard";
-const CLASSES = ["error", "network", "timeout", "crash", "lost", "invalid"];
+const CLASSES = ["error", "network", "blocked", "timeout", "crash", "lost", "invalid"];
 const NAMES = { type: "task_type", project: "project_id", error: "error_class", reason: "reason" };
 
 function selection(search: URLSearchParams): Record<string, string> {

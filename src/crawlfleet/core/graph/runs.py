@@ -8,6 +8,7 @@ import msgspec
 
 from crawlfleet.core.graph.plan import Plan
 from crawlfleet.core.graph.requests import task_id
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.step import StepRef
@@ -98,6 +99,7 @@ def new_run(
     by: str,
     key: str | None = None,
     digest: str = "",
+    callback: Callback | None = None,
 ) -> Change:
     """The change that begins a run."""
     run = Run(
@@ -112,6 +114,7 @@ def new_run(
         steps=steps,
         cause=f"submitted by {by}",
         idempotency_key=key,
+        callback=callback,
     )
     claims = []
     if key is not None:
@@ -138,9 +141,16 @@ def run_event(run: Run, before: RunStatus | None, now: float, cause: str) -> Eve
         cause=cause,
         from_state=None if before is None else str(before),
         to_state=str(run.status),
-        details={"workflow_id": run.workflow_id, "name": run.name, "attempt": run.attempt},
+        details=_with_callback(
+            run, {"workflow_id": run.workflow_id, "name": run.name, "attempt": run.attempt}
+        ),
         project_id=run.project_id,
     )
+
+
+def _with_callback(run: Run, details: dict[str, Any]) -> dict[str, Any]:
+    """So that whoever tells of the run need not look up every one."""
+    return details if run.callback is None else {**details, "callback": run.callback.webhook_id}
 
 
 def step_event(run: Run, row: RunStep) -> Event:
@@ -151,7 +161,7 @@ def step_event(run: Run, row: RunStep) -> Event:
         subject=run.id,
         at=row.updated_at,
         cause=row.reason or "those before it have ended",
-        details=details,
+        details=_with_callback(run, details),
         project_id=run.project_id,
     )
 

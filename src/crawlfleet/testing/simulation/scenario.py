@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.model.allowance import Allowance
-from crawlfleet.model.settings import SessionSettings
+from crawlfleet.model.settings import BreakerSettings, RecoverySettings, SessionSettings
 from crawlfleet.testing.simulation.faults import Rates
 
 
@@ -64,6 +64,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     audit_every_s: float = 5.0
     """At most, between two looks at the masters' bookkeeping, which is long in a large fleet."""
     session: SessionSettings = SessionSettings()
+    recovery: RecoverySettings = RecoverySettings()
+    breakers: BreakerSettings = BreakerSettings()
+    targets: tuple[str | None, ...] = ()
+    """Sites that tasks depend on, some of which seem to be down for a while."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,4 +37,5 @@ def wanted(scenario: Scenario, chance: random.Random, projects: Sequence[str]) -
         if scenario.dedup
         else None,
         dedup_window=30.0,
+        target=chance.choice(scenario.targets) if scenario.targets else None,
     )

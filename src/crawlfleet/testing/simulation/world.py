@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core.admission import AdmissionRules
@@ -19,7 +21,7 @@ from crawlfleet.model.key import Role
 from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Usage
-from crawlfleet.model.settings import RecoverySettings, RetentionSettings, Settings
+from crawlfleet.model.settings import RetentionSettings, Settings
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.testing.simulation import schedules, workflows
 from crawlfleet.testing.simulation.audit import Audit, Life, Recorder
@@ -66,7 +68,8 @@ class _World:
         self._scenario = scenario
         self._chance = random.Random(seed)
         self._settings = Settings(
-            recovery=RecoverySettings(max_losses=6, timeout_grace_s=5.0),
+            recovery=msgspec.structs.replace(scenario.recovery, max_losses=6, timeout_grace_s=5.0),
+            breakers=scenario.breakers,
             retention=RetentionSettings(tasks_days=0, events_days=0),
             session=scenario.session,
         )

@@ -6,6 +6,7 @@ import msgspec
 
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.bundle import Bundle, BundleKind, BundleRef, BundleVersion
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.cluster import ClusterConfiguration, ClusterSettings, configuration_id
 from crawlfleet.model.event import Event
 from crawlfleet.model.key import ApiKey, Role
@@ -35,6 +36,7 @@ from crawlfleet.model.schedule import (
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import (
+    Backoff,
     ErrorClass,
     Execution,
     ExecutionStatus,
@@ -229,7 +231,12 @@ FULL_TASK: Final = make_task(
     schedule_strategy="geo_location",
     target_region="eu",
     max_retries=7,
-    retry_policy=RetryPolicy(initial_delay_s=0.5, on=(ErrorClass.NETWORK,)),
+    retry_policy=RetryPolicy(
+        initial_delay_s=0.5,
+        on=(ErrorClass.NETWORK,),
+        classes={ErrorClass.BLOCKED: Backoff(initial_delay_s=5.0)},
+        max_total_s=3600.0,
+    ),
     timeout_s=12.5,
     idempotency_key=AWKWARD,
     dedup_key="d",
@@ -246,6 +253,8 @@ FULL_TASK: Final = make_task(
         series="shop",
         on_drift=OnDrift.HOLD,
     ),
+    target="shop.example",
+    callback=Callback(url="https://flow.example/x?y=1", webhook_id="hook-0001"),
     status=TaskStatus.FAILED,
     token=2**62,
     not_before=NOW + 0.1,

@@ -69,6 +69,7 @@ FULL_DELIVERY: Final = make_delivery(
     due_at=NOW + 0.25,
     body=msgspec.Raw(('{"u":"' + "爬虫 \\u0000" + '","n":1.10, "z":[]}').encode()),
     path="/workflowInstances/x:update",
+    url="https://flow.example/x?y=1",
     attempts=30,
     last_at=NOW + 1,
     last_status=599,

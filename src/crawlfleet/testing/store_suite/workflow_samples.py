@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.model.callback import Callback
 from crawlfleet.model.workflow import (
     Run,
     RunStatus,
@@ -83,6 +84,7 @@ FULL_RUN: Final = make_run(
     cause=AWKWARD,
     error=AWKWARD,
     idempotency_key="key",
+    callback=Callback(url="https://flow.example/x?y=1", webhook_id="hook-0001"),
 )
 FULL_RUN_STEP: Final = make_run_step(
     status=StepStatus.FAILED,

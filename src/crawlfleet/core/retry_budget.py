@@ -1,0 +1,98 @@
+"""How many retries there may be beside first attempts, so that an outage does not become a storm.
+
+When a site, a proxy or a database is away, every attempt fails, and each failure asks for another
+attempt. Within any window retries may be a share of the first attempts in it, plus a few that are
+always free. What is beyond that waits for its turn; nothing is given up for it.
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+SLOTS: Final = 20
+"""Into so many parts a window is divided: so exact is the moment at which something leaves it."""
+
+
+class BudgetRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How many retries there may be."""
+
+    share: float
+    """Of the first attempts in the window."""
+    floor: int
+    """So many are free, whatever else happens."""
+    window_s: float
+
+    @property
+    def slot_s(self) -> float:
+        return self.window_s / SLOTS
+
+
+class _Slot:
+    __slots__ = ("firsts", "number", "retries")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.firsts = 0
+        self.retries = 0
+
+
+class RetryBudget:
+    """What was tried for the first time, and again, within the window."""
+
+    __slots__ = ("_rules", "_slots", "firsts", "retries")
+
+    def __init__(self, rules: BudgetRules) -> None:
+        self._rules = rules
+        self._slots: deque[_Slot] = deque()
+        self.firsts = 0
+        self.retries = 0
+
+    def count_first(self, now: float) -> None:
+        """A first attempt is made."""
+        self._slot(now).firsts += 1
+        self.firsts += 1
+
+    def count_retry(self, now: float) -> None:
+        """A retry goes its way."""
+        self._slot(now).retries += 1
+        self.retries += 1
+
+    def left(self, now: float) -> int:
+        """How many retries may go now; 0 when there were enough."""
+        self._pass(now)
+        return max(self.limit() - self.retries, 0)
+
+    def limit(self) -> int:
+        """How many there may be in the window that was looked at last."""
+        return self._rules.floor + int(self._rules.share * self.firsts)
+
+    def is_idle(self, now: float) -> bool:
+        """Whether nothing happened within the window."""
+        self._pass(now)
+        return not self._slots
+
+    def _slot(self, now: float) -> _Slot:
+        number = int(now / self._rules.slot_s)
+        # A clock that was set back counts for the newest part: nothing is counted twice.
+        if not self._slots or self._slots[-1].number < number:
+            self._pass(now)
+            self._slots.append(_Slot(number))
+        return self._slots[-1]
+
+    def _pass(self, now: float) -> None:
+        """Let go of what is older than the window."""
+        oldest = int(now / self._rules.slot_s) - SLOTS
+        while self._slots and self._slots[0].number <= oldest:
+            slot = self._slots.popleft()
+            self.firsts -= slot.firsts
+            self.retries -= slot.retries
+
+
+def in_words(owner: str, budget: RetryBudget, rules: BudgetRules) -> str:
+    """What holds a retry back, in a sentence."""
+    return (
+        f"waits since {owner} has retried enough: {budget.retries} retries in the last "
+        f"{rules.window_s:g} s, of {rules.floor} and {rules.share:.0%} of {budget.firsts} first "
+        "attempts; it costs the task nothing"
+    )

@@ -1,0 +1,65 @@
+"""Which site a task depends on: the registered domain that all of its addresses have in common."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+Registrable = Callable[[str], str]
+"""The registered domain of a host name."""
+
+HOST: Final = re.compile(
+    r"https?://(?:[^/?#@]*@)?(\[[^\]/?#]+\]|[^/:?#\[\]\s]+)(:\d+)?", re.IGNORECASE
+)
+TARGET: Final = re.compile(r"[a-z0-9\[][a-z0-9._:\[\]-]{0,252}\Z")
+MOST_LOOKED_AT: Final = 1000
+"""Of a list of addresses: a longer one depends on no single site, as far as we care."""
+
+
+class _Addresses(msgspec.Struct):
+    """What parameters of crawls and fetches have in common; of others it is anything."""
+
+    url: Any = None
+    urls: Any = None
+
+
+_decode: Final = msgspec.json.Decoder(_Addresses).decode
+
+
+def last_two_labels(host: str) -> str:
+    """A registered domain without a list of public suffixes, which is right for most."""
+    if host.endswith("]") or host.rpartition(".")[2].isdigit():
+        return host
+    return ".".join(host.split(".")[-2:])
+
+
+def target_of(parameters: msgspec.Raw, registrable: Registrable) -> str | None:
+    """The target of a task with such parameters, if they name one."""
+    try:
+        found = _decode(parameters)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    urls = [found.url] if found.url is not None else []
+    urls += found.urls if isinstance(found.urls, list) else []
+    if len(urls) > MOST_LOOKED_AT:
+        return None
+    domains: set[str | None] = set()
+    for url in urls:
+        domains.add(_domain(url, registrable) if isinstance(url, str) else None)
+        if len(domains) > 1:
+            return None
+    return next(iter(domains), None)
+
+
+def _domain(url: str, registrable: Registrable) -> str | None:
+    match = HOST.match(url)
+    if match is None:
+        return None
+    host = match[1].lower().rstrip(".")
+    if "." not in host or host.rpartition(".")[2].isdigit():
+        # Nobody registered it: on one machine there may be many sites, each on its port.
+        domain = host + (match[2] or "")
+    else:
+        domain = registrable(host)
+    return domain if TARGET.match(domain) else None
