@@ -19,7 +19,7 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 # Debian packages that tests need; put there by `make servers` where missing.
-SERVER_PACKAGES := chromium postgresql redis-server strace iproute2 libfaketime systemd
+SERVER_PACKAGES := chromium postgresql redis-server strace iproute2 libfaketime nftables systemd
 # These only where a program is missing: it may have come from elsewhere.
 NODE_PACKAGES := nodejs npm
 

@@ -96,3 +96,25 @@ def test_without_a_ledger_no_host_is_split() -> None:
     raw = msgspec.Raw(msgspec.json.encode(whole))
     parts = dividing.divide("web_crawl", raw, dividing.WITHOUT_LEDGER)
     assert [msgspec.json.decode(part)["split_hosts"] for part in parts] == [1, 1, 1]
+
+
+def test_a_spider_is_whole_in_each_of_its_workers() -> None:
+    parts = divided("scrapy_spider", spider="quotes", arguments={"tag": "a"}, workers=3)
+    assert len(parts) == 3
+    assert parts[0] == parts[1] == parts[2]
+    assert parts[0] == {
+        "spider": "quotes",
+        "arguments": {"tag": "a"},
+        "workers": 3,
+        "distributed": True,
+        "split_hosts": 1,
+    }
+    assert divided("scrapy_spider", spider="quotes", workers=1) == []
+    assert divided("scrapy_spider", spider="quotes", distributed=True) == []
+
+
+def test_hosts_of_a_spider_are_split_only_where_there_is_a_ledger() -> None:
+    raw = msgspec.Raw(b'{"spider":"quotes","workers":2,"split_hosts":8}')
+    for rules, parts in ((dividing.RULES, 8), (dividing.WITHOUT_LEDGER, 1)):
+        found = dividing.divide("scrapy_spider", raw, rules)
+        assert [msgspec.json.decode(part)["split_hosts"] for part in found] == [parts, parts]

@@ -6,8 +6,10 @@ from crawlfleet.core.egress import domain_refusal, refused_address
 from crawlfleet.core.feasibility import class_of, class_reasons
 from crawlfleet.core.isolation import (
     NEEDS,
+    RAW_TCP,
     at_level,
     demanded,
+    demands_raw_tcp,
     egress_of,
     level_of,
     limits_of,
@@ -120,6 +122,18 @@ def test_who_gets_a_cell(
 ) -> None:
     assert needs_cell(task_type, demand, settings) is confined
     assert needs_cell(task_type, demand, settings, has_bundle=True)
+
+
+def test_raw_tcp_is_for_those_who_demand_it() -> None:
+    assert demands_raw_tcp({RAW_TCP: True})
+    assert not demands_raw_tcp({"gpu": True})
+    assert needs_cell("http_fetch", None, SandboxSettings(), raw_tcp=True)
+    for demand in (True, False):
+        way = egress_of(Resources(), SandboxSettings(), allow_private=False, raw_tcp=demand)
+        assert way is not None
+        assert way.raw_tcp is demand
+    nowhere = SandboxSettings(network="none", raw_tcp=True)
+    assert egress_of(Resources(), nowhere, allow_private=False, raw_tcp=True) is None
 
 
 def test_limits_come_from_the_allocation_and_else_from_the_node() -> None:

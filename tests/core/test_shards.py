@@ -211,6 +211,25 @@ def test_output_that_is_kept_elsewhere_is_the_parents() -> None:
     assert result["data"] == {"items": 12, "output": "/api/v1/crawls/task-p/output"}
 
 
+def test_the_workers_of_a_spider_are_one_spider() -> None:
+    def part(n: int, reason: str = "finished") -> dict[str, Any]:
+        stats = {"requests": n, "depth_max": n, "start_time": f"0{n}", "finish_time": f"1{n}"}
+        return {"spider": "quotes", "finish_reason": reason, "items": n, "stats": stats}
+
+    result = merged("scrapy_spider", part(1), part(2), part(3), items=2)
+    assert result["data"] == {
+        "spider": "quotes",
+        "finish_reason": "finished",
+        "items": 6,
+        "output": "/api/v1/crawls/task-p/output",
+        "stats": {"requests": 6, "depth_max": 3, "start_time": "01", "finish_time": "13"},
+    }
+    reasons = merged("scrapy_spider", part(1), part(2, "shutdown"), part(3))["data"]
+    assert reasons["finish_reason"] == ["finished", "shutdown", "finished"]
+    strange = {"stats": {"depth_max": [1], "start_time": None}, "items": "many"}
+    merged("scrapy_spider", 7, strange, {**part(1), "stats": "none"})
+
+
 @pytest.mark.parametrize("task_type", ["http_fetch", "web_crawl", "work"])
 def test_a_result_that_would_be_too_large_names_where_the_rest_is(task_type: str) -> None:
     large = {"pages": ["x" * 400_000], "urls": 1}

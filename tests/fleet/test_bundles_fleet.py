@@ -3,9 +3,9 @@
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
+import time
 from collections import Counter as Tally
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -18,11 +18,26 @@ import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.testing.demo_shop.server import Counter, Shop
+from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.local_fleet import LocalFleet, running
 from tests.code_archives import packed
+from tests.fleet.spiders_on_fleets import (
+    CRAWL_DELAY_S,
+    PROJECT,
+    UNCOMMITTED_S,
+    code_of,
+    command,
+    fetches,
+    hosts_were_spared,
+    is_whole,
+    items_of,
+    kill_worker,
+    plain_scrapy,
+    share,
+    until_fetched,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("bundles")]
-PROJECT = Path(__file__).parent / "scrapy_project"
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +76,11 @@ def shop() -> Iterator[str]:
     server.server_close()
 
 
-def command(fleet: LocalFleet, *words: str, status: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "crawlfleet", *words],
-        env={**os.environ, "CRAWLFLEET_URL": fleet.url, "CRAWLFLEET_KEY": fleet.key},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def clocks(fleet: LocalFleet, shop: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What plain Scrapy finds of them."""
+    words = ("-a", f"url={shop}", "-a", "category=clocks")
+    return plain_scrapy(fleet, tmp_path_factory.mktemp("clocks"), *words)
 
 
 def run_spider(fleet: LocalFleet, spider: str, *words: str, status: int = 0) -> dict[str, Any]:
@@ -83,29 +92,6 @@ def run_spider(fleet: LocalFleet, spider: str, *words: str, status: int = 0) -> 
     )
     ended: dict[str, Any] = json.loads(told)
     return ended
-
-
-async def items_of(client: Client, task_id: str) -> list[str]:
-    pieces = [piece async for piece in client.download_crawl(task_id, format="jsonl")]
-    return sorted(b"".join(pieces).decode().splitlines())
-
-
-def code_of(fleet: LocalFleet) -> Path:
-    return fleet.folder.with_name(f"{fleet.folder.name}-code")
-
-
-def plain_scrapy(fleet: LocalFleet, folder: Path, *words: str) -> list[str]:
-    """The items of `scrapy crawl`, with the Scrapy of the environment."""
-    shutil.copytree(PROJECT, folder / "plain")
-    (scrapy,) = code_of(fleet).glob("environments/*/venv/bin/scrapy")
-    subprocess.run(
-        [scrapy, "crawl", "products", *words, "-o", "items.jsonl"],
-        cwd=folder / "plain",
-        check=True,
-        capture_output=True,
-        timeout=100,
-    )
-    return sorted((folder / "plain" / "items.jsonl").read_text("utf-8").splitlines())
 
 
 def test_a_scrapy_project_runs_as_it_is(fleet: LocalFleet, shop: str, tmp_path: Path) -> None:
@@ -146,7 +132,7 @@ def test_a_scrapy_project_runs_as_it_is(fleet: LocalFleet, shop: str, tmp_path: 
 def test_what_does_not_begin_is_told(fleet: LocalFleet) -> None:
     unknown = run_spider(fleet, "nobody", status=1)
     assert unknown["error"]["error_class"] == "invalid"
-    assert "there are: broken, products" in unknown["error"]["message"]
+    assert "there are: broken, products, site" in unknown["error"]["message"]
     broken = run_spider(fleet, "broken", status=1)
     assert broken["error"]["message"] == "RuntimeError: it does not begin"
 
@@ -167,7 +153,7 @@ def test_a_spider_is_stopped_with_what_it_has(fleet: LocalFleet, shop: str) -> N
 
 
 def test_a_spider_whose_worker_is_killed_ends_elsewhere_with_no_item_twice(
-    fleet: LocalFleet, shop: str, tmp_path: Path
+    fleet: LocalFleet, shop: str, clocks: list[str]
 ) -> None:
     async def scenario() -> tuple[Any, list[str], int]:
         async with fleet.client() as client:
@@ -182,12 +168,12 @@ def test_a_spider_whose_worker_is_killed_ends_elsewhere_with_no_item_twice(
     task, items, attempts = asyncio.run(scenario())
     assert task.status == "completed"
     assert attempts == 2
-    assert items == plain_scrapy(fleet, tmp_path, "-a", f"url={shop}", "-a", "category=clocks")
+    assert items == clocks
     assert len(items) == len({*items})
 
 
 def test_a_distributed_spider_whose_worker_is_killed_goes_on_where_it_was(
-    fleet: LocalFleet, shop: str, tmp_path: Path
+    fleet: LocalFleet, shop: str, clocks: list[str]
 ) -> None:
     async def scenario() -> tuple[Any, list[str], Any, Tally[str]]:
         async with fleet.client() as client:
@@ -207,7 +193,40 @@ def test_a_distributed_spider_whose_worker_is_killed_goes_on_where_it_was(
     again = {path: count for path, count in visits.items() if count > 1 and "robots" not in path}
     assert len(again) <= 6 * (len(attempts) - 1)
     assert max(again.values(), default=0) <= len(attempts)
-    assert items == plain_scrapy(fleet, tmp_path, "-a", f"url={shop}", "-a", "category=clocks")
+    assert items == clocks
+
+
+def test_a_spider_of_two_workers_one_of_which_is_killed_gives_every_item_once(
+    fleet: LocalFleet,
+) -> None:
+    spec = SiteSpec(
+        pages=110,
+        hosts=6,
+        first_host=20,
+        links=8,
+        page_bytes=1500,
+        least_latency_ms=10,
+        latency_ms=60,
+        crawl_delay_s=(CRAWL_DELAY_S,),
+    )
+
+    async def scenario(site: ServedSite) -> None:
+        async with fleet.client() as client:
+            id = await share(client, site, 2)
+            await until_fetched(site, 40)
+            kill_worker(fleet)
+            died = time.time()
+            parts = await is_whole(client, id, site)
+            attempts = [each for part in parts for each in await client.executions(part.id)]
+            assert "lost" in {each.status for each in attempts}
+            again = [times for times in fetches(site).values() if len(times) > 1]
+            for times in again:
+                assert died - min(times) <= UNCOMMITTED_S, "it was committed long ago"
+                assert len(times) == 2
+            hosts_were_spared(site)
+
+    with ServedSite(spec) as site:
+        asyncio.run(scenario(site))
 
 
 async def submit_slowly(client: Client, shop: str, **more: Any) -> str:
@@ -228,16 +247,6 @@ async def until_items(client: Client, id: str, count: int) -> None:
                 return
             assert crawl.state in {"pending", "assigned", "processing"}, crawl
             await asyncio.sleep(0.05)
-
-
-def kill_worker(fleet: LocalFleet) -> list[int]:
-    """Kill the agent under which a spider runs; the ids of the processes below it."""
-    for agent in fleet.processes("worker"):
-        below = agent.children(recursive=True)
-        if any("runner" in " ".join(each.cmdline()) for each in below):
-            agent.kill()
-            return [each.pid for each in below]
-    raise AssertionError("nobody runs a spider")
 
 
 def test_versions_are_listed_rolled_back_and_removed(fleet: LocalFleet, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.worker.runner.crawlfleet_runner.frontier import IN_JSON, Frontier
+from crawlfleet.worker.runner.crawlfleet_runner.page import Page
 from crawlfleet.worker.runner.crawlfleet_runner.wire import Failed
 
 HOST = "https://shop.example"
@@ -19,8 +20,10 @@ class Master:
     """Stands at the other end of the wire."""
 
     execution_id = "exec-2"
+    task_id = "task-1"
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Answer, is_part: bool = False) -> None:
+        self.is_part = is_part
         self.answers = [*answers]
         self.asked: list[Any] = []
         self.segments: list[dict[str, Any]] = []
@@ -43,7 +46,8 @@ class Master:
 
 
 def told(*answers: Any, life: int = 1, waiting: int = 0) -> Answer:
-    return lambda _: {"life": life, "counts": {"waiting": waiting}, "answers": [*answers]}
+    counts = {"waiting": waiting, "leased": 0}
+    return lambda _: {"life": life, "counts": counts, "answers": [*answers]}
 
 
 def forgotten(life: int, step: int = 0) -> Answer:
@@ -51,7 +55,13 @@ def forgotten(life: int, step: int = 0) -> Answer:
 
 
 def lease(token: int, *ids: int) -> list[Any]:
-    return [{"host": HOST, "token": token, "urls": [[id, f"{id}", 0, 1, 0, None] for id in ids]}]
+    urls = [[id, f"{id}", 0, 1, 0, None] for id in ids]
+    return [{"host": HOST, "token": token, "urls": urls, "state": {}}]
+
+
+def answered(*pages: Page) -> None:
+    for page in pages:
+        page.status = 200
 
 
 def test_items_are_durable_before_the_step_that_counts_them() -> None:
@@ -63,22 +73,27 @@ def test_items_are_durable_before_the_step_that_counts_them() -> None:
     first.lines.append(frontier.items.line(["a"], '{"a": 1}'))
     first.links[3] = [3, "3", HOST, 0]
     second.lines.append(frontier.items.line(["a"], '{"a": 2}'))
+    answered(first)
     frontier.commit([first])
     (step,) = master.asked[-1]["asks"]
     (host,) = step["commit"]["hosts"]
     assert (host["token"], host["release"], host["visits"][0][4]) == (7, False, [[3, "3", HOST, 0]])
     run = {"execution_id": "exec-2", "last": 1, "items": 1}
-    assert step["commit"]["receipts"] == {"fleet:items@exec-2": {"runs": [run]}}
+    notes = {"items": 1, "pages": 1, "urls": 1, "task_id": "task-1"}
+    assert step["commit"]["receipts"] == {
+        "fleet:items@exec-2": {"runs": [run]},
+        "*crawl@exec-2": notes,
+    }
     frontier.close()
     assert master.items == [b'["items",{"a": 1}]\n'], "what is not done is not there"
     assert [(each["sequence"], each["counted"]) for each in master.segments] == [(1, 0), (2, 1)]
     assert master.segments[0]["shared"]
-    assert frontier.items.count == 1
+    assert (frontier.items.count, frontier.items.pages) == (1, 1)
 
 
 def test_a_step_that_is_refused_is_made_without_what_is_not_ours_any_more() -> None:
     other = "https://other.example"
-    leases = [*lease(7, 1), {"host": other, "token": 9, "urls": [[5, "5", 0, 1, 0, None]]}]
+    leases = [*lease(7, 1), {**lease(9, 5)[0], "host": other}]
     master = Master(told(leases), told([HOST]), told([]))
     frontier = master.frontier
     pages = [page for page, _ in frontier.lease(5, 10)]
@@ -153,6 +168,50 @@ def test_what_earlier_attempts_found_counts_beside_it() -> None:
     (segment,) = master.segments
     assert (segment["shared"], segment["earlier"], segment["items"]) == (True, [run], 0)
     assert master.frontier.items.count == 9
+
+
+def test_a_part_of_a_crawl_counts_what_was_done_for_its_own_task() -> None:
+    receipts = {
+        f"fleet:items@exec-{number}": {"runs": [{"execution_id": f"exec-{number}", "items": 9}]}
+        for number in (1, 3)
+    } | {
+        "*crawl@exec-1": {"items": 9, "pages": 4, "task_id": "task-1"},
+        "*crawl@exec-3": {"items": 9, "pages": 4, "task_id": "task-2"},
+    }
+    master = Master(told(receipts), is_part=True)
+    master.frontier.open()
+    assert (master.frontier.items.count, master.frontier.items.pages) == (9, 4)
+
+
+def test_a_page_that_is_leased_again_counts_once_though_both_requests_end() -> None:
+    """The host was somebody else's for a while, and the first request is still under way."""
+    master = Master(told(lease(7, 1)), told(lease(9, 1)), told([]))
+    frontier = master.frontier
+    ((before, _),) = frontier.lease(5, 10)
+    ((again, _),) = frontier.lease(5, 10)
+    assert before is not again
+    for page in (before, again):
+        page.lines.append(frontier.items.line(["a"], '{"a": 1}'))
+    assert frontier.commit([before, again]) == [before]
+    assert master.items == [b'["items",{"a": 1}]\n']
+    (host,) = master.asked[-1]["asks"][0]["commit"]["hosts"]
+    assert (host["token"], [visit[0] for visit in host["visits"]]) == (9, [1])
+    assert frontier.items.count == 1
+
+
+def test_a_host_that_rests_is_given_back_until_then() -> None:
+    master = Master(told(lease(7, 1, 2, 3)), told([]), told([]), told([]))
+    frontier = master.frontier
+    pages = [page for page, _ in frontier.lease(5, 10)]
+    frontier.commit([], pages[1:], {HOST: 99.0})
+    (host,) = master.asked[-1]["asks"][0]["commit"]["hosts"]
+    assert (host["returned"], host["release"], "state" in host) == ([2, 3], False, False)
+    frontier.lease(5, 10, {HOST})
+    assert master.asked[-1]["asks"][0]["held"] == {}, "nothing more of a host that is given back"
+    frontier.commit(pages[:1], (), {HOST: 99.0})
+    (host,) = master.asked[-1]["asks"][0]["commit"]["hosts"]
+    assert (host["release"], host["state"]) == (True, {"next_at": 99.0})
+    assert not frontier.held()
 
 
 def test_a_node_that_passes_nothing_on_and_items_that_are_refused_are_told() -> None:

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from crawlfleet.core import talk
 from crawlfleet.model import frontier_talk as said
 from crawlfleet.model.frontier import FrontierCounts, HostLease, Waiting
-from crawlfleet.worker.runner.crawlfleet_runner.scheduler import (
+from crawlfleet.worker.runner.crawlfleet_runner.requests import (
+    KEY,
     Unpackable,
     host_of,
     pack,
     unpack,
+    written,
 )
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
@@ -46,6 +48,30 @@ def test_what_cannot_be_written_down_is_told(value: Any) -> None:
 
 def test_a_host_is_known_by_scheme_name_and_port() -> None:
     assert host_of("HTTPS://ann:pw@Shop.Example:8443/a?b") == "https://shop.example:8443"
+
+
+def test_a_host_is_called_as_other_crawls_call_it() -> None:
+    assert host_of("https://Shop.example:443/a") == "https://shop.example"
+    assert host_of("http://shop.example:80") == "http://shop.example"
+    assert host_of("http://shop.example:443/") == "http://shop.example:443"
+
+
+def test_the_proxy_of_a_cell_does_not_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://cell:secret@127.0.0.1:3128")
+    headers = {b"Proxy-Authorization": [b"Basic x"], b"Accept": [b"*/*"]}
+
+    class Request:
+        def __init__(self, proxy: str) -> None:
+            self.meta = {"proxy": proxy, "_auth_proxy": proxy, KEY: 7, "depth": 2}
+
+        def to_dict(self, spider: Any) -> dict[str, Any]:
+            return {"url": "http://a/", "headers": headers, "meta": self.meta}
+
+    own = unpack(json.loads(written(Request("http://127.0.0.1:3128"), None)))
+    assert own == {"url": "http://a/", "headers": {b"Accept": [b"*/*"]}, "meta": {"depth": 2}}
+    other = unpack(json.loads(written(Request("http://proxy.example:3128"), None)))
+    assert other["meta"]["proxy"] == "http://proxy.example:3128"
+    assert other["headers"] == headers
 
 
 def test_what_is_asked_in_json_is_answered_in_json() -> None:

@@ -45,6 +45,7 @@ def register(app: typer.Typer) -> None:
             "crawlfleet submit --file tasks.jsonl --idempotency-key monday",
             "crawlfleet submit sleep -p seconds=1 --callback-url https://flow.example/hooks/1",
             "crawlfleet submit scrapy_spider --bundle my_project --spider quotes -a tag=humor",
+            "crawlfleet submit scrapy_spider --bundle my_project --spider quotes --workers 4",
         ),
     )
 
@@ -105,6 +106,24 @@ async def submit(
             rich_help_panel=CODE,
         ),
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            help="Share the spider among so many workers at once; it is distributed then.",
+            rich_help_panel=CODE,
+        ),
+    ] = None,
+    split_hosts: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Split each host into so many parts, so that several workers can ask it at once.",
+            rich_help_panel=CODE,
+        ),
+    ] = None,
     priority: Annotated[
         int | None, typer.Option(help="1 to 10; 10 is most urgent.", rich_help_panel=HOW)
     ] = None,
@@ -220,7 +239,7 @@ async def submit(
         "task_type": task_type,
         "parameters": {
             **parse_parameters(parameters, pairs),
-            **_of_spider(spider, arguments, scrapy_settings, distributed),
+            **_of_spider(spider, arguments, scrapy_settings, distributed, workers, split_hosts),
         }
         or None,
         "bundle": bundle,
@@ -259,6 +278,8 @@ def _of_spider(
     arguments: list[str] | None,
     settings: list[str] | None,
     distributed: bool,
+    workers: int | None,
+    split_hosts: int | None,
 ) -> dict[str, Any]:
     """The parameters of `scrapy_spider`, as Scrapy's own command line has them: all is text."""
     given = {
@@ -266,6 +287,8 @@ def _of_spider(
         "arguments": parse_texts(arguments, "-a"),
         "settings": parse_texts(settings, "-s"),
         "distributed": distributed,
+        "workers": workers,
+        "split_hosts": split_hosts,
     }
     return {name: value for name, value in given.items() if value}
 

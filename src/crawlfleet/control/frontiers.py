@@ -260,7 +260,7 @@ def _rules(task: Task) -> FrontierRules:
     try:
         if task.task_type == SPIDER:
             spider = msgspec.json.decode(task.parameters, type=ScrapyParameters)
-            if spider.distributed:
+            if spider.is_shared:
                 return FrontierRules()
         return rules_of(msgspec.json.decode(task.parameters, type=CrawlParameters))
     except msgspec.DecodeError as error:

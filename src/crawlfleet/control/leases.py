@@ -15,7 +15,7 @@ from crawlfleet.control.measuring import Measuring
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
-from crawlfleet.core.isolation import demanded
+from crawlfleet.core.isolation import demanded, demands_raw_tcp
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
 from crawlfleet.core.quality.recording import Judged
 from crawlfleet.errors import LeadershipLost
@@ -392,6 +392,7 @@ def _assignment(lease: Lease) -> Assignment:
         attempt=task.retry_count + task.loss_count + 1,
         parent_id=task.parent_id,
         isolation=demanded(task.capabilities),
+        raw_tcp=demands_raw_tcp(task.capabilities),
         bundle=task.bundle,
         secrets=task.secrets,
     )

@@ -14,6 +14,7 @@ import msgspec
 from crawlfleet.core.sharding import MAX_SHARDS, split_by_host
 from crawlfleet.core.splitting import parts_for
 from crawlfleet.model.crawl import Limits, Politeness, Scope
+from crawlfleet.model.user_code import ScrapyParameters
 
 MAX_SHARDS_AT_ONCE: Final = 10_000
 """In one submission, however many tasks it has: all of them are made in one commit."""
@@ -113,14 +114,35 @@ def _divide_crawl(parameters: msgspec.Raw, *, has_ledger: bool) -> tuple[msgspec
     return (parameters,) * wanted.workers
 
 
+def _divide_spider(parameters: msgspec.Raw, *, has_ledger: bool) -> tuple[msgspec.Raw, ...]:
+    """Likewise: each shard is the whole spider. Hosts stay whole where nothing keeps several
+    workers within their limits."""
+    if b'"workers"' not in memoryview(parameters).tobytes():
+        return ()
+    wanted = msgspec.json.decode(parameters, type=ScrapyParameters)
+    if wanted.workers < 2:
+        return ()
+    rest = msgspec.json.decode(parameters, type=dict[str, msgspec.Raw])
+    parts = (wanted.split_hosts or 1) if has_ledger else 1
+    return (_with(rest, distributed=True, split_hosts=parts),) * wanted.workers
+
+
 def _with(rest: Mapping[str, msgspec.Raw], **changed: object) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**rest, **changed}))
 
 
 RULES: Final[Mapping[str, Divide]] = MappingProxyType(
-    {"http_fetch": _divide_fetches, "web_crawl": partial(_divide_crawl, has_ledger=True)}
+    {
+        "http_fetch": _divide_fetches,
+        "web_crawl": partial(_divide_crawl, has_ledger=True),
+        "scrapy_spider": partial(_divide_spider, has_ledger=True),
+    }
 )
 WITHOUT_LEDGER: Final[Mapping[str, Divide]] = MappingProxyType(
-    {**RULES, "web_crawl": partial(_divide_crawl, has_ledger=False)}
+    {
+        **RULES,
+        "web_crawl": partial(_divide_crawl, has_ledger=False),
+        "scrapy_spider": partial(_divide_spider, has_ledger=False),
+    }
 )
 """Where each sees to its own politeness, no two of them may visit one host."""

@@ -1,9 +1,9 @@
 """What the results of shards come to, as the result of the task that was split.
 
-Metrics add up. Of `web_crawl` and `http_fetch` the data does, too: numbers are added, lists are
-put one after the other in the order of the shards. Of every other type it is a list with the
-data of each shard, `null` for one that has none. What would be too large for one result is left
-with the shards, and the result names them.
+Metrics add up. Of `web_crawl`, `scrapy_spider` and `http_fetch` the data does, too: numbers are
+added, lists are put one after the other in the order of the shards. Of every other type it is a
+list with the data of each shard, `null` for one that has none. What would be too large for one
+result is left with the shards, and the result names them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +90,7 @@ class Merger:
 
     def _elsewhere(self) -> Any:
         """Where to look for what is too large."""
-        if self._parent.task_type == "web_crawl":
+        if self._parent.task_type in STORED:
             return _in_storage(self._parent, self.metrics)
         counted = {name: self.metrics[name] for name in COUNTED if name in self.metrics}
         return {**counted, "shards": [id for _, id in sorted(self._ids.items())]}
@@ -121,6 +121,29 @@ def _in_storage(parent: Task, metrics: Mapping[str, float]) -> dict[str, Any]:
     return {"items": int(metrics.get("items", 0)), OUTPUT: f"/api/v1/crawls/{parent.id}/output"}
 
 
+def _scraped(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str, float]) -> Any:
+    """Scrapy's statistics of all workers: counts add up, and what is no count does not. The data
+    comes from processes with code of others, and may be anything."""
+    told = [msgspec.json.decode(data[shard]) for shard in sorted(data)]
+    found = [each for each in told if isinstance(each, dict)]
+    stats = [part for each in found if isinstance(part := each.pop("stats", None), dict)]
+    names = dict.fromkeys(name for each in stats for name in each)
+    merged = {name: _stat(name, [each[name] for each in stats if name in each]) for name in names}
+    return {**add_up(found), "stats": merged, **_in_storage(parent, metrics)}
+
+
+def _stat(name: str, values: Sequence[Any]) -> Any:
+    if not all(isinstance(each, str) for each in values) and not _are_numbers(values):
+        return add_up(values)
+    if name == BEGINNING:
+        return min(values)
+    return max(values) if name.endswith(GREATEST) else add_up(values)
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
+
+
 def add_up(values: Sequence[Any]) -> Any:
     """Values of the same shape as one: objects by key, lists in a row, numbers as their sum.
 
@@ -131,13 +154,22 @@ def add_up(values: Sequence[Any]) -> Any:
         return {key: add_up([each[key] for each in values if key in each]) for key in keys}
     if all(isinstance(each, list) for each in values):
         return [item for each in values for item in each]
-    if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
+    if _are_numbers(values):
         return sum(values)
     if all(each == values[0] for each in values):
         return values[0]
     return list(values)
 
 
+STORED: Final = ("web_crawl", "scrapy_spider")
+"""Whose items are kept by the master."""
 COUNTED: Final = ("urls", "fetched", "failed")
 """What a result that is too large still says of itself."""
-MERGES: Final[Mapping[str, Merge]] = {"http_fetch": _added_up, "web_crawl": _crawled}
+BEGINNING: Final = "start_time"
+GREATEST: Final = ("_time", "_max", "/max", "/startup", "elapsed_time_seconds")
+"""Of Scrapy's statistics, by how their names end: what was true of one worker, not of all."""
+MERGES: Final[Mapping[str, Merge]] = {
+    "http_fetch": _added_up,
+    "web_crawl": _crawled,
+    "scrapy_spider": _scraped,
+}

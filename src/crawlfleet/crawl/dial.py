@@ -92,13 +92,13 @@ class Dialler:
             async with asyncio.timeout(self._connect_s):
                 stage = "look up the name"
                 if proxy is None:
-                    addresses = await self._allowed(origin.host)
+                    addresses = await self.allowed(origin.host)
                     stage = "connect"
                     sock, address = await self._connect(addresses, origin.port)
                     stage = "agree on TLS" if origin.tls else "connect"
                     return await self._begin(sock, origin, make), address
                 await self._check_behind(proxy, origin.host)
-                addresses = await self._allowed(proxy.host)
+                addresses = await self.allowed(proxy.host)
                 stage = "connect through the proxy"
                 if proxy.scheme.startswith("socks5"):
                     address = addresses[0]
@@ -142,8 +142,9 @@ class Dialler:
         if self._owns_names:
             await self._names.close()
 
-    async def _allowed(self, host: str) -> Sequence[str]:
-        """The addresses of a host without the forbidden ones, of which one at least is left."""
+    async def allowed(self, host: str) -> Sequence[str]:
+        """The addresses of a host without the forbidden ones, of which one at least is left.
+        Raises `AddressRefused` and `NameUnknown`."""
         known = await self._names.addresses(host)
         reasons = [egress.refusal(each, allow_private=self._allow_private) for each in known]
         allowed = [each for each, reason in zip(known, reasons, strict=True) if not reason]

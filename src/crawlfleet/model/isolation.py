@@ -51,6 +51,8 @@ class Isolation(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[Layer, ...] = ()
     missing: dict[Layer, str] = {}
     """Why a layer cannot be had."""
+    no_raw_tcp: str = "it was not tried"
+    """Why cells cannot have raw TCP; empty when they can."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,3 +80,5 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow_private: bool = False
     bandwidth_mbps: float | None = None
     """Both ways together, in megabits a second."""
+    raw_tcp: bool = False
+    """Whether connections that know of no proxy are let through as well, by the same rules."""

@@ -56,6 +56,13 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             "by the same rules as `http_fetch`, or `none`."
         ),
     ] = "public"
+    raw_tcp: Annotated[
+        bool,
+        Meta(
+            description="Whether cells whose task demands it (the capability `raw_tcp`) may make "
+            "TCP connections without the proxy, to addresses by the same rules."
+        ),
+    ] = False
     allow_domains: Annotated[
         tuple[str, ...],
         Meta(description="The only domains that a cell may reach, with all below them."),

@@ -22,7 +22,17 @@ class ScrapyParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """The module of the project's settings, where the bundle has no `scrapy.cfg`."""
     distributed: bool = False
     """Whether its requests wait at the master, so that the crawl goes on where it was when its
-    worker dies; else it begins anew."""
+    worker dies, and for the fleet's ledger; else it begins anew, and sees to its own politeness."""
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    """So many at once, each a task of its own; with more than one it is `distributed`."""
+    split_hosts: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    """Into how many parts the requests of each host are split, so that several workers can ask it
+    at once, within its limits; without it a host is asked by one worker at a time."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its requests wait at the master."""
+        return self.distributed or self.workers > 1
 
 
 class CommandParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,9 +14,11 @@ import msgspec
 from crawlfleet.errors import SandboxFailed
 from crawlfleet.sandbox.cgroups import Group
 from crawlfleet.sandbox.egress import EgressProxy
+from crawlfleet.sandbox.raw_tcp import RawTcp
 from crawlfleet.sandbox.spec import Word, decode_word
 
 WORD_BYTES: Final = 1 << 14
+MOST_FDS: Final = 8
 BEGIN_WAIT_S: Final = 20.0
 CLEAR_WAIT_S: Final = 5.0
 LOOK_AGAIN_S: Final = 0.002
@@ -68,11 +70,13 @@ class LocalCell:
         self._listener: asyncio.SubprocessProtocol | None = None
         self._is_clear = False
         self.fds: list[int] = []
-        """What the cell handed over beside its number: the door of its proxy."""
+        """What the cell handed over beside its number: the door of its proxy, and those of TCP."""
         self.group: Group | None = None
         """Its control group, where it has one."""
         self.proxy: EgressProxy | None = None
         """Its way out."""
+        self.raw_tcp: RawTcp | None = None
+        """Its way out for connections that know nothing of that, where it has one."""
         self.traces: list[Traces] = []
         """What else is to be removed when it is gone."""
         control.setblocking(False)
@@ -148,6 +152,8 @@ class LocalCell:
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
+        if self.raw_tcp is not None:
+            await self.raw_tcp.close()
         if self.proxy is not None:
             await self.proxy.close()
         if self.group is not None:
@@ -171,7 +177,7 @@ class LocalCell:
 
     def _hear(self) -> None:
         try:
-            data, fds, _, _ = socket.recv_fds(self._control, WORD_BYTES, 4)
+            data, fds, _, _ = socket.recv_fds(self._control, WORD_BYTES, MOST_FDS)
         except BlockingIOError:
             return
         except OSError:

@@ -12,11 +12,14 @@ import contextlib
 import hmac
 import socket
 import time
+from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from crawlfleet.crawl.dial import AddressRefused, Dialler, NetworkTrouble
+from crawlfleet.crawl.names import NameUnknown
 from crawlfleet.crawl.request import Origin, read_target
 from crawlfleet.model.isolation import Egress
+from crawlfleet.sandbox.naming import Trouble
 
 HEAD_BYTES: Final = 32_768
 HEAD_WAIT_S: Final = 30.0
@@ -83,7 +86,9 @@ class _Upstream(asyncio.StreamReaderProtocol):
         return asyncio.StreamWriter(transport, self, self.reader, loop)
 
 
-class _Refused(Exception):
+class Turned(Exception):
+    """Somebody is turned away; `status` is what HTTP says of it."""
+
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
         self.status = status
@@ -130,6 +135,49 @@ class EgressProxy:
             "egress_refused": float(self.refused),
         }
 
+    async def carry(
+        self,
+        origin: Origin,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        known_as: Sequence[str] = (),
+    ) -> None:
+        """Carry a connection to where it wants to go, as one to any of these names. Raises
+        `Turned`."""
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._connections.add(serving)
+        try:
+            if len(self._connections) > MOST_CONNECTIONS:
+                raise Turned("503 Service Unavailable", "too many connections at once")
+            out = (upstream := await self._dial(origin, known_as)).writer()
+            try:
+                await self._exchange(reader, writer, upstream.reader, out)
+            finally:
+                out.close()
+        except Turned:
+            self.refused += 1
+            raise
+        finally:
+            self._connections.discard(serving)
+
+    async def look_up(self, name: str) -> tuple[Sequence[str], Trouble]:
+        """The addresses of a name that may be reached, or why there are none."""
+        if self._judge(name, self._rules):
+            self.refused += 1
+            return (), Trouble.REFUSED
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await self._dialler.allowed(name), Trouble.NONE
+        except AddressRefused:
+            self.refused += 1
+            return (), Trouble.REFUSED
+        except NameUnknown:
+            return (), Trouble.UNKNOWN
+        except (OSError, ValueError):
+            return (), Trouble.FAILED
+
     def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(self._serve(reader, writer), name="egress of a cell")
         self._connections.add(serving)
@@ -138,11 +186,11 @@ class EgressProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if len(self._connections) > MOST_CONNECTIONS:
-                raise _Refused("503 Service Unavailable", "too many connections at once")
+                raise Turned("503 Service Unavailable", "too many connections at once")
             async with asyncio.timeout(HEAD_WAIT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
             await self._forward(head, reader, writer)
-        except _Refused as refusal:
+        except Turned as refusal:
             self.refused += 1
             writer.write(_answer(refusal.status, str(refusal)))
             with contextlib.suppress(OSError):
@@ -159,14 +207,14 @@ class EgressProxy:
         self._check_password(lines)
         words = first.split(b" ")
         if len(words) != 3:
-            raise _Refused("400 Bad Request", "not an HTTP request")
+            raise Turned("400 Bad Request", "not an HTTP request")
         method, url, version = words
         is_tunnel = method == b"CONNECT"
         target = read_target(
             f"http://{url.decode('latin-1')}/" if is_tunnel else url.decode("latin-1")
         )
         if target is None or (not is_tunnel and target.origin.tls):
-            raise _Refused("400 Bad Request", "use CONNECT, or the whole URL of a plain request")
+            raise Turned("400 Bad Request", "use CONNECT, or the whole URL of a plain request")
         upstream = await self._dial(target.origin)
         out = upstream.writer()
         try:
@@ -191,25 +239,26 @@ class EgressProxy:
                 shown = value.strip().partition(b" ")[2].strip()
                 if hmac.compare_digest(shown, self._asked):
                     return
-        raise _Refused("407 Proxy Authentication Required", "this is somebody else's proxy")
+        raise Turned("407 Proxy Authentication Required", "this is somebody else's proxy")
 
-    async def _dial(self, origin: Origin) -> _Upstream:
-        if reason := self._judge(origin.host, self._rules):
-            raise _Refused("403 Forbidden", reason)
+    async def _dial(self, origin: Origin, known_as: Sequence[str] = ()) -> _Upstream:
+        reasons = [self._judge(name, self._rules) for name in (*known_as, origin.host)]
+        if None not in reasons and reasons[-1] is not None:
+            raise Turned("403 Forbidden", reasons[-1])
         try:
             # Never with TLS: what is in the tunnel is between the cell and the other side.
             upstream, address = await self._dialler.open(
                 origin._replace(tls=False), None, _Upstream
             )
         except AddressRefused as error:
-            raise _Refused("403 Forbidden", error.reason) from None
+            raise Turned("403 Forbidden", error.reason) from None
         except NetworkTrouble as error:
-            raise _Refused("502 Bad Gateway", str(error)) from None
+            raise Turned("502 Bad Gateway", str(error)) from None
         if reason := self._judge(
             address, self._rules, reached_port=origin.port, is_own=upstream.is_own()
         ):
             upstream.writer().close()
-            raise _Refused("403 Forbidden", reason)
+            raise Turned("403 Forbidden", reason)
         return upstream
 
     async def _exchange(

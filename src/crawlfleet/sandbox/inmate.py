@@ -57,7 +57,7 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
     outside = int(Path("/proc/self").readlink().name)
     if Layer.MOUNT_NAMESPACE in spec.layers:
         world.build(spec, spec.base, own)
-    door = world.settle(spec)
+    doors = world.settle(spec)
     world.become_nobody(spec)
     if Layer.NO_NEW_PRIVILEGES in spec.layers:
         kernel.drop_capabilities()
@@ -67,7 +67,7 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
     works, told = os.pipe()
     work = os.fork()
     if work == 0:
-        for fd in (works, agent, door, own):
+        for fd in (works, agent, own, *doors):
             if fd is not None:
                 os.close(fd if isinstance(fd, int) else fd.detach())
         _work(spec, pipes, told)
@@ -78,10 +78,10 @@ def _begin(spec: CellSpec, agent: socket.socket, pipes: Sequence[int], own: int 
         agent.send(encode(Word(failed=trouble)))
         return
     pidfd = os.pidfd_open(os.getpid())
-    handed = [pidfd] if door is None else [pidfd, door.fileno()]
+    handed = [pidfd, *(door.fileno() for door in doors)]
     socket.send_fds(agent, [encode(Word(begun=outside))], handed)
     os.close(pidfd)
-    if door is not None:
+    for door in doors:
         door.close()
     Warden(agent, work, spec, held=held).watch()
 

@@ -24,6 +24,7 @@ from crawlfleet.sandbox.egress import EgressProxy, Judge
 from crawlfleet.sandbox.nest import HOST_MODULE, KEPT_VARIABLES, Nest
 from crawlfleet.sandbox.premises import Premises
 from crawlfleet.sandbox.probe import CELL_UID
+from crawlfleet.sandbox.raw_tcp import RawTcp
 from crawlfleet.telemetry import Component, logger
 
 PROXY_PORT: Final = 3128
@@ -93,8 +94,11 @@ class LocalSandbox:
                 pipes = self._nest.fork(theirs)
             ours.send(spec.encode(made))
             await cell.begin()
+            doors = [socket.socket(fileno=fd) for fd in cell.fds]
             if cell.proxy is not None:
-                await cell.proxy.open(way.door or socket.socket(fileno=cell.fds.pop()))
+                await cell.proxy.open(way.door or doors.pop(0))
+            if cell.raw_tcp is not None:
+                await cell.raw_tcp.open(doors)
             listener = make()
             ends, pipes = pipes, ()
             await cell.connect(cast("asyncio.SubprocessProtocol", listener), ends)
@@ -131,7 +135,13 @@ class LocalSandbox:
             return _WayOut()
         if Layer.NET_NAMESPACE in self._layers:
             cell.proxy = EgressProxy(order.egress, judge=self._judge)
+            if order.egress.raw_tcp:
+                cell.raw_tcp = RawTcp(cell.proxy)
             return _WayOut(PROXY_PORT, f"http://127.0.0.1:{PROXY_PORT}")
+        if order.egress.raw_tcp:
+            raise SandboxFailed(
+                "raw TCP is demanded, but cells have no network of their own at this level"
+            )
         password = secrets.token_hex(16)
         cell.proxy = EgressProxy(order.egress, judge=self._judge, password=password)
         door = socket.create_server(("127.0.0.1", 0))
@@ -157,6 +167,7 @@ class LocalSandbox:
             command=order.command,
             variables=self._variables(order, scratch, way),
             proxy_port=way.port,
+            raw_tcp=cell.raw_tcp is not None,
             scratch=scratch,
             folder=order.folder,
             measured=order.writable if has_root else (scratch, *order.writable),

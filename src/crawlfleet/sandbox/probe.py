@@ -62,7 +62,8 @@ def try_all() -> Isolation:
     for layer, check in _checks().items():
         if trouble := tried(check):
             missing[layer] = trouble
-    return Isolation(layers=tuple(each for each in Layer if each not in missing), missing=missing)
+    layers = tuple(each for each in Layer if each not in missing)
+    return Isolation(layers=layers, missing=missing, no_raw_tcp=tried(_redirect))
 
 
 def tried(check: Callable[[], None]) -> str:
@@ -158,6 +159,14 @@ def _leave(layer: Layer, uid: int | None) -> None:
     made = CellSpec(layers=(Layer.USER_NAMESPACE, layer), scratch="/", uid=uid)
     world.leave(made)
     _in_child(lambda: world.settle(made))
+
+
+def _redirect() -> None:
+    uid = None if tried(_become_another) else CELL_UID
+    layers = (Layer.USER_NAMESPACE, Layer.NET_NAMESPACE)
+    made = CellSpec(layers=layers, scratch="/", uid=uid, proxy_port=3128, raw_tcp=True)
+    world.leave(made)
+    world.settle(made)
 
 
 def _build(uid: int | None) -> None:

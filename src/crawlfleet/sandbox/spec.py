@@ -54,6 +54,8 @@ class CellSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     writable: tuple[str, ...] = ()
     proxy_port: int = 0
     """Where it finds the agent's proxy; nowhere when 0."""
+    raw_tcp: bool = False
+    """Whether its connections reach the agent without the proxy, too."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from crawlfleet.model.isolation import Layer
-from crawlfleet.sandbox import kernel
+from crawlfleet.sandbox import kernel, wires
 from crawlfleet.sandbox.spec import Bind, CellSpec
 
 _FLAGS: Final = {
@@ -96,22 +96,23 @@ def build(spec: CellSpec, base: str, own: int | None) -> None:
     kernel.pivot_root(base)
 
 
-def settle(spec: CellSpec) -> socket.socket | None:
-    """Name the machine, bring up its loopback, and open the door to the agent's proxy there."""
+def settle(spec: CellSpec) -> list[socket.socket]:
+    """Name the machine, bring up its loopback, and open the doors to the agent there: that of its
+    proxy first."""
     if Layer.UTS_NAMESPACE in spec.layers:
         socket.sethostname("cell")
     if Layer.NET_NAMESPACE not in spec.layers:
-        return None
+        return []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asked = struct.pack("16sh14x", b"lo", 0)
         _, flags = struct.unpack("16sh14x", fcntl.ioctl(asking, _SIOCGIFFLAGS, asked))
         fcntl.ioctl(asking, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
     if not spec.proxy_port:
-        return None
+        return []
     door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     door.bind(("127.0.0.1", spec.proxy_port))
     door.listen(128)
-    return door
+    return [door, *(wires.open_doors() if spec.raw_tcp else ())]
 
 
 def become_nobody(spec: CellSpec) -> None:

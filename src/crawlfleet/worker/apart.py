@@ -113,7 +113,7 @@ class Apart:
 
         kind, hello = (
             assignment.task_type,
-            pipe.Hello(takes=(pipe.SEGMENTS, pipe.FRONTIER), ahead=0),
+            pipe.Hello(takes=(pipe.SEGMENTS, pipe.FRONTIER, pipe.INQUIRIES), ahead=0),
         )
         order = await self._order(assignment, provide)
         if order is not None:

@@ -108,6 +108,7 @@ async def order_of(
             allow_private=settings.allow_private,
             closed=await masters.names(),
             closed_ports=masters.ports,
+            raw_tcp=assignment.raw_tcp,
         ),
     )
 

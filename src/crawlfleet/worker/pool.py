@@ -208,8 +208,13 @@ class ProcessPool:
             assignment.isolation,
             self._settings.sandbox,
             has_bundle=assignment.bundle is not None,
+            raw_tcp=assignment.raw_tcp,
         ):
             return None
+        if assignment.raw_tcp and not (self._sandbox and self._settings.sandbox.raw_tcp):
+            raise Unprovided(
+                "raw TCP is demanded, but this node does not allow it (`worker.sandbox.raw_tcp`)"
+            )
         if self._sandbox is None:
             if assignment.isolation is None:
                 return None  # what is handed over was refused before, if it must be

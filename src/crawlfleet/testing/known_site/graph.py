@@ -23,10 +23,12 @@ class Product(NamedTuple):
 
 
 class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All that determines the site. Its hosts are the loopback addresses from 127.0.0.1 on."""
+    """All that determines the site. Its hosts are the loopback addresses from 127.0.0.1 on, or
+    from `first_host` on."""
 
     pages: int = 20_000
     hosts: int = 24
+    first_host: int = 1
     links: int = 20
     page_bytes: int = 19_000
     seed: int = 1
@@ -50,7 +52,7 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def host(self, page: int) -> str:
         """Scheme, address and port of a page's host."""
-        return f"http://127.0.0.{1 + page % self.hosts}:{self.port}"
+        return f"http://127.0.0.{self.first_host + page % self.hosts}:{self.port}"
 
     def path(self, page: int) -> str:
         return f"/p/{page}.html"

@@ -22,6 +22,8 @@ NOT_FOUND: Final = (
 )
 BUSY: Final = b"HTTP/1.1 503 Busy\r\nContent-Type: text/html\r\n%sContent-Length: 4\r\n\r\nbusy"
 MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: %s%s\r\nContent-Length: 0\r\n\r\n"
+LAST: Final = b"\r\nConnection: close"
+"""Proxies ask for that, and use a connection once."""
 PAGE_PREFIX: Final = b"/p/"
 MOVED_PREFIX: Final = b"/m/"
 ROBOTS: Final = -1
@@ -108,7 +110,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._host = int(transport.get_extra_info("sockname")[0].rpartition(".")[2]) - 1
+        self._host = int(transport.get_extra_info("sockname")[0].rpartition(".")[2])
+        self._host -= self._site.spec.first_host
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -117,26 +120,30 @@ class Connection(asyncio.Protocol):
             path = request.split(b" ", 2)[1]
             self._site.under_way[self._host] += 1
             answer, delay_s = self._site.answer(path, self._host)
+            is_last = LAST in request
             if delay_s:
-                asyncio.get_running_loop().call_later(delay_s, self._write, answer)
+                asyncio.get_running_loop().call_later(delay_s, self._write, answer, is_last)
             else:
-                self._write(answer)
+                self._write(answer, is_last)
 
-    def _write(self, answer: bytes) -> None:
+    def _write(self, answer: bytes, is_last: bool) -> None:
         self._site.under_way[self._host] -= 1
         if not self._transport.is_closing():
             self._transport.write(answer)
+            if is_last:
+                self._transport.close()
 
 
 async def serve(spec: SiteSpec) -> None:
     """Listen on the address of every host, until killed."""
     loop = asyncio.get_running_loop()
-    first = socket.create_server(("127.0.0.1", spec.port), backlog=1024)
+    addresses = [f"127.0.0.{spec.first_host + host}" for host in range(spec.hosts)]
+    first = socket.create_server((addresses[0], spec.port), backlog=1024)
     port = first.getsockname()[1]
     site = Site(msgspec.structs.replace(spec, port=port))
     await loop.create_server(lambda: Connection(site), sock=first)
-    for host in range(1, spec.hosts):
-        await loop.create_server(lambda: Connection(site), f"127.0.0.{host + 1}", port)
+    for address in addresses[1:]:
+        await loop.create_server(lambda: Connection(site), address, port)
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
     # Whoever started this holds the other end: when that is gone, so is this.

@@ -9,7 +9,7 @@ from scrapy.exceptions import DropItem
 class Priced:
     """Drops what has no price, and notes who was here in a file of the project."""
 
-    def process_item(self, item):
+    def process_item(self, item, spider=None):
         adapter = ItemAdapter(item)
         if not adapter.get("price"):
             raise DropItem("it has no price")

@@ -43,7 +43,8 @@ def main(code: str | None = None) -> None:
     start = wire.next_order()
     if start is None:
         return
-    wire.execution_id = start["execution_id"]
+    wire.execution_id, wire.task_id = start["execution_id"], start.get("task_id", "")
+    wire.is_part = start.get("parent_id") is not None
     # Not among the variables that this process was started with, which others might read.
     os.environ.update(start.get("secrets") or {})
     if sys.prefix != sys.base_prefix:
@@ -67,7 +68,7 @@ def listen(wire: Wire, work: Work) -> None:
         kind = order["type"]
         if kind == "cancel":
             work.cancel()
-        elif kind in {"kept", "told"}:
+        elif kind in {"kept", "told", "found"}:
             work.hear(order)
         elif kind == "obey":
             is_done = order["name"] == "stop" and work.stop()

@@ -1,8 +1,10 @@
-"""A Scrapy scheduler whose requests wait at the master: a crawl that is killed goes on elsewhere.
+"""A Scrapy scheduler whose requests wait at the master: several workers share them, and a crawl
+that is killed goes on elsewhere.
 
 A request is done when its response was dealt with to the end. Then, in one step, what it led to
 waits, its items count, and it is never made again. Until then nothing of it counts, so that whoever
-makes it once more repeats nothing. Requests travel as Scrapy's own dictionaries, in JSON.
+makes it once more repeats nothing. Hosts are leased, each to one worker at a time, and asked when
+the fleet's ledger says so.
 """
 
 import hashlib
@@ -11,46 +13,65 @@ import logging
 import time
 from collections import deque
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from .frontier import Frontier, Page
+from .frontier import Frontier
+from .gate import Gate
+from .ledger import LONG_PAUSE_S, Ledger
+from .page import Page
+from .requests import KEY, host_of, read, written
 
-KEY: Final = "crawlfleet_page"
-"""Where a request carries which page it is; those that are made from it carry it on."""
 HOSTS: Final = 200
 EACH: Final = 16
 """Requests of one host that are leased at once: so many are made again when a worker dies."""
 COMMIT_EVERY_S: Final = 0.3
 """What was done since is done again when the worker dies."""
+LEASE_EVERY_S: Final = 1.0
+"""So often it is asked for more while there is enough for now."""
+FIRST_PATIENCE_S: Final = 0.25
+LONGEST_PATIENCE_S: Final = 2.0
+"""Between two questions for work, or for the end, when there was none."""
+PART: Final = "#"
+"""Between a host and the number of one of its parts."""
+ITEMS: Final = "items:"
+"""The queue of items that no page led to: each waits like a request, so that it counts once."""
 log = logging.getLogger("crawlfleet")
-
-
-class Unpackable(ValueError):
-    """Something in a request cannot be written down."""
 
 
 class Scheduler:
     """Implements `scrapy.core.scheduler.BaseScheduler`."""
 
     frontier: Frontier
+    ledger: Ledger
     """Set before a crawl begins: Scrapy makes its scheduler itself."""
+    parts = 1
+    """Of each host."""
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler
-        self._ready: deque[tuple[Page, Any]] = deque()
+        self._ready: dict[str, deque[tuple[Page, Any]]] = {}
+        """By queue; whose turn was last is last."""
         self._local: deque[Any] = deque()
         """What cannot be written down stays here."""
         self._making: dict[int, Page] = {}
-        """By id: what was handed to Scrapy and is not done."""
+        """By a number of its own: what was handed to Scrapy and is not done."""
+        self._made = 0
         self._done: list[Page] = []
+        self._returned: list[Page] = []
+        self._leaving: set[str] = set()
+        """Queues that others are to have, once what is being made of them is done."""
+        self._rests: dict[str, float] = {}
+        """Until when those of them are left alone whose host asked for that."""
         self._seeds: dict[int, list[Any]] = {}
-        self._loose: list[bytes] = []
         self._known: set[int] = set()
         self._ordinals: dict[bytes, int] = {}
         self._parents: dict[int, Page] = {}
         """By the identity of a request that a page has just led to."""
-        self._is_hooked = self._has_warned = False
-        self._committed_at = time.monotonic()
+        self._gate: Gate | None = None
+        self._slot: Any = None
+        self._has_warned = False
+        self._committed_at = self._leased_at = time.monotonic()
+        self._ask_at = 0.0
+        self._patience_s = FIRST_PATIENCE_S
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> "Scheduler":
@@ -59,57 +80,74 @@ class Scheduler:
 
     def open(self, spider: Any) -> None:
         self._spider = spider
+        self.ledger.open()
         self.frontier.open()
 
     def close(self, reason: str) -> None:
+        self._slot = None
         self._commit()
         self.frontier.close()
 
     def has_pending_requests(self) -> bool:
         return bool(
-            self._ready or self._local or self._done or self._seeds or self.frontier.waiting
+            self._ready
+            or self._local
+            or self._done
+            or self._returned
+            or self._seeds
+            or self.frontier.outstanding
         )
 
     def __len__(self) -> int:
-        return len(self._ready) + len(self._local) + self.frontier.waiting
+        return sum(map(len, self._ready.values())) + len(self._local) + self.frontier.waiting
 
     def enqueue_request(self, request: Any) -> bool:
         parent = self._parents.pop(id(request), None) or self._page_of(request)
         request.meta.pop(KEY, None)
+        if parent is not None and not self.frontier.has(parent):
+            return False  # whoever has that page now finds it, too
         key = self._id_of(request, parent)
         if key in self._known:
             self._crawler.stats.inc_value("dupefilter/filtered")
             return False
         self._known.add(key)
         try:
-            text = json.dumps(pack(request.to_dict(spider=self._spider)))
+            text = written(request, self._spider)
         except ValueError as error:
             self._stay(request, error)
             return True
         links = self._seeds if parent is None else parent.links
-        links[key] = [key, text, host_of(request.url), max(-128, min(request.priority, 127))]
+        queue = self._queue_of(host_of(request.url), key)
+        links[key] = [key, text, queue, max(-128, min(request.priority, 127))]
         self._crawler.stats.inc_value("scheduler/enqueued")
         return True
 
     def next_request(self) -> Any:
         self._hook()
-        if not self._ready and not self._local:
-            self._commit()
-            if self.frontier.waiting:
-                self._lease()
-        elif self._done and time.monotonic() - self._committed_at >= COMMIT_EVERY_S:
-            self._commit()
+        self._attend()
         if self._local:
             return self._local.popleft()
-        if not self._ready:
+        picked = self._pick()
+        if picked is None:
             return None
-        page, request = self._ready.popleft()
-        if (before := self._making.get(page.id)) is not None:
-            # Lost while it was made: what it led to so far is found anew.
-            self._known -= before.links.keys()
-        self._making[page.id] = page
+        page, request = picked
+        for before in (*self._making.values(), *self._done):
+            if before.id == page.id:
+                # Lost while it was made: what it led to so far is found anew.
+                self._known -= before.links.keys()
+        self._made += 1
+        self._making[self._made] = page
+        request.meta[KEY] = self._made
+        page.request = request
         self._crawler.stats.inc_value("scheduler/dequeued")
         return request
+
+    def tick(self) -> None:
+        """To be called a few times a second: what waits for a time, or for others, goes on."""
+        self.ledger.tick()
+        if self._slot is not None:
+            self._attend()
+            self._wake()
 
     def led_to(self, request: Any, response: Any) -> None:
         """A page's callback made a request, which is enqueued next."""
@@ -119,9 +157,13 @@ class Scheduler:
 
     def take_item(self, fields: Any, text: str, response: Any) -> None:
         """An item that has passed the pipelines; it counts with its page."""
-        line = self.frontier.items.line(fields, text)
         page = None if response is None else self._page_of(response.request)
-        (self._loose if page is None else page.lines).append(line)
+        if page is not None:
+            page.lines.append(self.frontier.items.line(fields, text))
+            return
+        mark = self._numbered(text.encode(), self._ordinals, "item")
+        id = int.from_bytes(mark[:8], "big", signed=True)
+        self._seeds[id] = [id, json.dumps([[*map(str, fields)], text]), ITEMS, 0]
 
     def note_status(self, response: Any, request: Any) -> None:
         page = self._page_of(request)
@@ -137,48 +179,174 @@ class Scheduler:
         mark: bytes = self._crawler.request_fingerprinter.fingerprint(request)
         if request.dont_filter:
             ordinals = self._ordinals if parent is None else parent.ordinals
-            ordinals[mark] = number = ordinals.get(mark, 0) + 1
             start = "start" if parent is None else str(parent.id)
-            mark = hashlib.blake2b(mark + f"{start} {number}".encode()).digest()
+            mark = self._numbered(mark, ordinals, start)
         return int.from_bytes(mark[:8], "big", signed=True)
 
-    def _lease(self) -> None:
-        from scrapy.utils.request import request_from_dict
+    def _numbered(self, mark: bytes, ordinals: dict[bytes, int], start: str) -> bytes:
+        """Another mark each time that the same one comes."""
+        ordinals[mark] = number = ordinals.get(mark, 0) + 1
+        return hashlib.blake2b(mark + f"{start} {number}".encode()).digest()
 
-        for page, text in self.frontier.lease(HOSTS, EACH):
-            request = request_from_dict(unpack(json.loads(text)), spider=self._spider)
-            request.meta[KEY] = page.id
+    def _queue_of(self, host: str, id: int) -> str:
+        return host if self.parts < 2 else f"{host}{PART}{id % self.parts}"
+
+    def _room(self, host: str, concurrency: int) -> int:
+        """Of what a host may be asked at once, the part of this worker; 0 where that is all."""
+        if self.parts < 2:
+            return 0
+        held = sum(queue.partition(PART)[0] == host for queue in self.frontier.held())
+        return max(-(-concurrency * held // self.parts), 1)
+
+    # What waits at the master
+
+    def _attend(self) -> None:
+        """Commit what is due, give back what others should have, and ask for more."""
+        now = time.monotonic()
+        is_idle = not self._ready and not self._local
+        is_due = is_idle or now >= self._committed_at + COMMIT_EVERY_S
+        if is_due and (self._done or self._returned or self._seeds):
+            self._commit()
+            self._ask_at = now
+        self._give_back()
+        if now < self._ask_at:
+            return
+        if self.frontier.waiting and (is_idle or self._is_short(now)):
+            self._lease(now)
+        elif is_idle and self.frontier.outstanding:
+            # Others have the rest: it may come here yet, or the end may.
+            self.frontier.look()
+            self._wait(now)
+
+    def _is_short(self, now: float) -> bool:
+        if now < self._leased_at + LEASE_EVERY_S:
+            return False
+        held = self.frontier.held()
+        return any(len(pages) <= EACH // 2 for pages in held.values()) or len(held) < HOSTS
+
+    def _lease(self, now: float) -> None:
+        self._leased_at = now
+        found = self.frontier.lease(HOSTS, EACH, self._leaving)
+        for page, text in found:
             self._known.add(page.id)
-            self._ready.append((page, request))
+            if page.host == ITEMS:
+                page.lines.append(self.frontier.items.line(*json.loads(text)))
+                self._done.append(page)
+                continue
+            request = read(text, self._spider)
+            self._ready.setdefault(page.host, deque()).append((page, request))
+        if found:
+            self._patience_s = FIRST_PATIENCE_S
+        else:
+            self._wait(now)
+
+    def _wait(self, now: float) -> None:
+        self._ask_at = now + self._patience_s
+        self._patience_s = min(2 * self._patience_s, LONGEST_PATIENCE_S)
 
     def _commit(self) -> None:
         if self._seeds:
             seeds, self._seeds = [*self._seeds.values()], {}
             self.frontier.add(seeds)
-        if self._done or self._loose:
-            (done, self._done), (loose, self._loose) = (self._done, []), (self._loose, [])
-            for page in self.frontier.commit(done, loose):
+        done, self._done = self._done, []
+        returned, self._returned = self._returned, []
+        if done or returned:
+            for page in (*self.frontier.commit(done, returned, self._rests), *returned):
                 # Whoever makes it once more, perhaps this process, is to find them anew.
                 self._known -= page.links.keys()
-            self._committed_at = time.monotonic()
+            held = self.frontier.held()
+            self._leaving &= held.keys()
+            self._rests = {queue: at for queue, at in self._rests.items() if queue in held}
+        self._committed_at = time.monotonic()
+
+    def _give_back(self) -> None:
+        """Let others have their share of the hosts, and leave those alone that asked for it."""
+        for queue in [*self._ready]:
+            name = queue.partition(PART)[0]
+            if (rest_s := self.ledger.rests_for_s(self.ledger.host(name))) > LONG_PAUSE_S:
+                self._rests[queue] = time.time() + rest_s
+                self._leave(queue)
+        # Those that are leaving count until they have left.
+        surplus, self.frontier.surplus = self.frontier.surplus - len(self._leaving), 0
+        if surplus > 0:
+            making = [page.host for page in self._making.values()]
+            held = [queue for queue in self.frontier.held() if queue not in self._leaving]
+            for queue in sorted(held, key=making.count)[:surplus]:
+                self._leave(queue)
+
+    def _leave(self, queue: str) -> None:
+        self._leaving.add(queue)
+        self._returned += [page for page, _ in self._ready.pop(queue, ())]
+
+    # What goes to Scrapy
+
+    def _pick(self) -> tuple[Page, Any] | None:
+        """A request whose host may be asked; hosts take turns."""
+        assert self._gate is not None, "it was made before"
+        for queue in [*self._ready]:
+            waiting = self._ready[queue]
+            while waiting and not self.frontier.has(waiting[0][0]):
+                waiting.popleft()  # it is somebody else's now
+            if not waiting:
+                del self._ready[queue]
+                continue
+            page, request = waiting[0]
+            host = self._gate.host(request)
+            if not self.ledger.may_hand_out(host):
+                continue
+            waiting.popleft()
+            del self._ready[queue]
+            if waiting:
+                self._ready[queue] = waiting
+            page.out = host
+            host.handed += 1
+            return page, request
+        return None
 
     def _hook(self) -> None:
         """Hear when Scrapy is done with a request: no signal tells that all of its items are
         through, but the engine's list of what is in progress does."""
-        if self._is_hooked:
+        if self._slot is not None:
             return
-        self._is_hooked = True
         engine = self._crawler.engine
-        slot = getattr(engine, "_slot", None) or engine.slot
+        self._slot = slot = getattr(engine, "_slot", None) or engine.slot
         remove = slot.remove_request
 
         def removed(request: Any) -> None:
-            if (page := self._page_of(request)) is not None:
-                del self._making[page.id]
-                self._done.append(page)
+            page = self._page_of(request)
+            # What was made from it may carry its mark, and is not the request itself.
+            if page is not None and page.request is request:
+                del self._making[request.meta[KEY]]
+                self._answered(page)
+                (self._returned if page.is_left else self._done).append(page)
             remove(request)
 
         slot.remove_request = removed
+        self._gate = Gate(
+            self._crawler,
+            self.ledger,
+            room=self._room,
+            answered=lambda request: self._answered(self._page_of(request)),
+            left_alone=self._left_alone,
+        )
+        self._gate.install(engine.downloader.handlers)
+        self.ledger.changed = self._wake
+
+    def _answered(self, page: Page | None) -> None:
+        """Its host may be asked for another one."""
+        if page is not None and page.out is not None:
+            page.out.handed -= 1
+            page.out = None
+
+    def _left_alone(self, request: Any) -> None:
+        page = self._page_of(request)
+        if page is not None and page.request is request:
+            page.is_left = True
+
+    def _wake(self) -> None:
+        """Have Scrapy ask for requests."""
+        if self._slot is not None and self._slot.closing is None:
+            self._slot.nextcall.schedule()
 
     def _stay(self, request: Any, error: ValueError) -> None:
         self._crawler.stats.inc_value("scheduler/unserializable")
@@ -220,45 +388,3 @@ class Parentage:
 
         if isinstance(found, Request):
             self._crawler.crawlfleet_scheduler.led_to(found, response)
-
-
-def host_of(url: str) -> str:
-    """What one queue is for."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
-
-
-def pack(value: Any) -> Any:
-    """A value as JSON has it, so that `unpack` gives the same again; raises `Unpackable`."""
-    if value is None or isinstance(value, bool | int | float | str):
-        if type(value) not in (type(None), bool, int, float, str):
-            raise Unpackable(f"{type(value).__name__} is not a plain value")
-        return value
-    if isinstance(value, bytes):
-        return {"$": "bytes", "is": value.decode("latin-1")}
-    if type(value) is list:
-        return [pack(each) for each in value]
-    if type(value) in (tuple, set, frozenset):
-        return {"$": type(value).__name__, "is": [pack(each) for each in value]}
-    if type(value) is dict:
-        if "$" not in value and all(type(key) is str for key in value):
-            return {key: pack(each) for key, each in value.items()}
-        return {"$": "dict", "is": [[pack(key), pack(each)] for key, each in value.items()]}
-    raise Unpackable(f"{type(value).__name__} is not a plain value")
-
-
-def unpack(value: Any) -> Any:
-    """What `pack` was given."""
-    if isinstance(value, list):
-        return [unpack(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if "$" not in value:
-        return {key: unpack(each) for key, each in value.items()}
-    held = value["is"]
-    if value["$"] == "bytes":
-        return held.encode("latin-1")
-    if value["$"] == "dict":
-        return {unpack(key): unpack(each) for key, each in held}
-    made = {"tuple": tuple, "set": set, "frozenset": frozenset}[value["$"]]
-    return made(unpack(each) for each in held)

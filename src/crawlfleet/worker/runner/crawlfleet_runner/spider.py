@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from .frontier import Frontier
+from .ledger import Ledger
 from .scheduler import Parentage, Scheduler
 from .wire import Failed, LogLines
 from .work import Work
 
 FIGURES_EVERY_S = 1.0
+TICK_S = 0.25
 
 
 class Spider(Work):
@@ -28,12 +30,14 @@ class Spider(Work):
     _process: Any = None
     _reactor: Any = None
     _frontier: Frontier | None = None
+    _ledger: Ledger | None = None
 
     def run(self) -> tuple[Any, dict[str, float]]:
         sys.path.insert(0, str(Path.cwd()))
         if module := self.parameters.get("settings_module"):
             os.environ["SCRAPY_SETTINGS_MODULE"] = module
         crawler, process = self._prepared()
+        self._troubles: list[Exception] = []
         troubles: list[Any] = []
         crawl = process.crawl(crawler, **(self.parameters.get("arguments") or {}))
         crawl.addErrback(troubles.append)
@@ -42,12 +46,16 @@ class Spider(Work):
 
         self._reactor = reactor
         task.LoopingCall(self._tell, crawler).start(FIGURES_EVERY_S)
+        if self._frontier is not None:
+            task.LoopingCall(self._tick, crawler).start(TICK_S, now=False)
         if self.is_cancelled.is_set():
             process.stop()
         if not troubles:
             process.start(install_signal_handlers=False)
-        if troubles:
-            raise troubles[0].value
+        if self._ledger is not None:
+            self._ledger.close()
+        if failures := [*self._troubles, *(each.value for each in troubles)]:
+            raise failures[0]
         self._tell(crawler, is_final=True)
         self.items.finish()
         return self._outcome(crawler)
@@ -93,19 +101,58 @@ class Spider(Work):
         return crawler, process
 
     def _share(self, settings: Any) -> None:
-        """Have requests wait at the master, in place of Scrapy's own queues and filter."""
+        """Have requests wait at the master, in place of Scrapy's own queues and filter, and for
+        the fleet's ledger."""
+
+        def post(call: Callable[[], None]) -> None:
+            from twisted.internet import reactor
+
+            reactor.callFromThread(call)
+
+        def later(seconds: float, call: Callable[[], None]) -> None:
+            from twisted.internet import reactor
+
+            reactor.callLater(seconds, call)
+
+        parts = self.parameters.get("split_hosts") or 1
+        Scheduler.parts = parts = parts if self.wire.is_part else 1
         self._frontier = Scheduler.frontier = Frontier(self.wire, self.takes)
+        self._ledger = Scheduler.ledger = Ledger(
+            self.wire,
+            self.takes,
+            post=post,
+            later=later,
+            is_needed=parts > 1,
+            longest_s=settings.getfloat("DOWNLOAD_TIMEOUT") or 180.0,
+        )
         settings.set("SCHEDULER", Scheduler, priority="cmdline")
         settings.set("DUPEFILTER_CLASS", "scrapy.dupefilters.BaseDupeFilter", priority="cmdline")
         middlewares = {**settings.getdict("SPIDER_MIDDLEWARES"), Parentage: -1_000_000}
         settings.set("SPIDER_MIDDLEWARES", middlewares, priority="cmdline")
 
+    def _tick(self, crawler: Any) -> None:
+        scheduler = getattr(crawler, "crawlfleet_scheduler", None)
+        if scheduler is None or self._troubles:
+            return
+        try:
+            scheduler.tick()
+        except Exception as error:  # such as that the master has given the task to another
+            self._troubles.append(error)
+            self._process.stop()
+
     @property
     def _count(self) -> int:
         return self.items.count if self._frontier is None else self._frontier.items.count
 
+    def _pages(self, stats: dict[str, Any]) -> Any:
+        if self._frontier is not None:
+            return self._frontier.items.pages
+        return stats.get("response_received_count", 0)
+
     def hear(self, order: dict[str, Any]) -> None:
-        if self._frontier is not None and order["type"] == "told":
+        if self._ledger is not None and order["type"] == "found":
+            self._ledger.hear(order)
+        elif self._frontier is not None and order["type"] == "told":
             self._frontier.hear(order)
         elif self._frontier is not None:
             self._frontier.items.hear(order)
@@ -116,7 +163,7 @@ class Spider(Work):
         stats = {key: plain(value) for key, value in sorted(counted(crawler).items())}
         metrics = {
             "items": self._count,
-            "pages_crawled": stats.get("response_received_count", 0),
+            "pages_crawled": self._pages(stats),
             "requests": stats.get("downloader/request_count", 0),
             "data_size": stats.get("downloader/response_bytes", 0),
             "errors": stats.get("log_count/ERROR", 0),
@@ -135,20 +182,24 @@ class Spider(Work):
             "at": time.time(),
             "is_final": is_final,
             "items": self._count,
-            "pages": stats.get("response_received_count", 0),
+            "pages": self._pages(stats),
             "bytes": stats.get("downloader/response_bytes", 0),
             "requests": stats.get("downloader/request_count", 0),
             "retries": stats.get("retry/count", 0),
             "failed": stats.get("downloader/exception_count", 0),
         }
+        if self._frontier is not None:
+            figures["waiting"] = self._frontier.waiting
         self.wire.say("figures", figures=figures)
 
     def _keep_log(self, settings: Any) -> None:
         if settings.getbool("LOG_ENABLED"):
             lines = LogLines(self.wire)
             lines.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
-            level = settings.get("LOG_LEVEL")
-            logging.root.setLevel(level if isinstance(level, int) else str(level).upper())
+            told = settings.get("LOG_LEVEL")
+            level = told if isinstance(told, int) else str(told).upper()
+            logging.root.setLevel(level)
+            lines.setLevel(level)  # Scrapy's own loggers let everything pass
             logging.root.addHandler(lines)
 
     def cancel(self) -> None:
@@ -158,6 +209,8 @@ class Spider(Work):
     def stop(self) -> bool:
         if self._reactor is None:
             return False
+        if self._ledger is not None:
+            self._reactor.callFromThread(self._ledger.give_up)
         self._reactor.callFromThread(self._process.stop)
         return True
 

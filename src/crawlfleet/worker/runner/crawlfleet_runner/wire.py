@@ -32,7 +32,9 @@ class Wire:
         self._replies_fd = replies_fd
         self._turn = threading.Lock()
         self._pid = os.getpid()
-        self.execution_id = ""
+        self.execution_id = self.task_id = ""
+        self.is_part = False
+        """Whether others work on the same thing at the same time."""
 
     def next_order(self) -> dict[str, Any] | None:
         """The next order, or nothing when the node is gone."""

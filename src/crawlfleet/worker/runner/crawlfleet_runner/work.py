@@ -32,7 +32,7 @@ class Work:
         raise NotImplementedError
 
     def hear(self, order: dict[str, Any]) -> None:
-        """An answer of the master, to a segment or to a question."""
+        """An answer of the master: to a segment, a question, or an inquiry."""
         if order["type"] == "kept":
             self.items.hear(order)
 

@@ -34,6 +34,29 @@ class ProductsSpider(scrapy.Spider):
         )
 
 
+class SiteSpider(scrapy.Spider):
+    """All pages of the known site, and their products."""
+
+    name = "site"
+
+    def __init__(self, url="", *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.start_urls = [url]
+
+    def parse(self, response):
+        for product in response.css("div.product"):
+            yield Product(
+                title=product.css("h2.title a::text").get(),
+                price=product.css("span.price::text").get(),
+                url=product.css("h2.title a::attr(href)").get(),
+                seen_by="site",
+            )
+        for link in response.css("a.link::attr(href)").getall():
+            # Where it begins it was already, and Scrapy does not know.
+            if response.urljoin(link).replace("/m/", "/p/") not in self.start_urls:
+                yield response.follow(link)
+
+
 class BrokenSpider(scrapy.Spider):
     """Cannot even begin."""
 

@@ -1,0 +1,284 @@
+"""When hosts may be asked, by the ledger that all crawls of the fleet share; by way of the node.
+
+Windows are asked for in batches, and again before they end, so that a page costs no message. What
+the ledger does not answer is not asked. All but `hear` happens in the thread of the reactor.
+"""
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, Final
+
+from .windows import HOST, Go, Host
+from .wire import Failed, Wire
+
+LONG_PAUSE_S: Final = 15.0
+"""A host that is left alone for longer is given back, and nobody waits for it."""
+SOON_S: Final = 0.02
+"""Wants that come within it travel together."""
+TROUBLE_S: Final = 1.0
+TELL_EVERY_S: Final = 60.0
+LAST_WORDS_S: Final = 2.0
+MOST_AT_ONCE: Final = 500
+"""Hosts in one message."""
+LONGEST_PAUSE_S: Final = 86_400.0
+SHARED: Final = (
+    "several workers ask one host (`split_hosts`), which only the fleet's ledger can keep within "
+    "its limits, and there is none: set `ledger` at the masters, or leave `split_hosts` out"
+)
+log = logging.getLogger("crawlfleet")
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def awake() -> float:
+    """Seconds on a clock that only goes forward, also while the machine sleeps."""
+    return time.clock_gettime(_CLOCK)
+
+
+class Ledger:
+    """Of one execution."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        takes: Collection[str],
+        *,
+        post: Callable[[Callable[[], None]], None],
+        later: Callable[[float, Callable[[], None]], Any],
+        is_needed: bool = False,
+        longest_s: float = 180.0,
+        clock: Callable[[], float] = awake,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`post` has something done in the reactor's thread, and `later` after so many seconds;
+        `longest_s` is how long a request may be under way; `is_needed` where nothing else keeps
+        several workers within the limits of a host."""
+        self._wire = wire
+        self._post = post
+        self._later = later
+        self._is_needed = is_needed
+        self._longest_s = longest_s
+        self._clock = clock
+        self._wall = wall
+        self._hosts: dict[str, Host] = {}
+        self._pauses: list[dict[str, Any]] = []
+        self._told: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._number = 0
+        self._asked: tuple[float, float, list[Host], int] | None = None
+        """What is under way: when by both clocks, what was given back with it, how many pauses."""
+        self._silent_until = self._complained_at = float("-inf")
+        self._is_due = self._is_shut = False
+        self.is_off = "inquiries" not in takes
+        """Whether the fleet has no ledger: then everybody sees to its own politeness."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when something may be begun that could not before."""
+
+    def open(self) -> None:
+        """Learn whether there is a ledger; waits for as long as nobody can say. Raises `Failed`
+        where it is needed and there is none."""
+        while not self.is_off:
+            self._say({})
+            finding = self._answer(None)
+            if finding is None or finding.get("ledger") is not None:
+                break
+            if not finding.get("is_passing"):
+                self.is_off = True
+            else:
+                self._complain(finding["refusal"])
+                time.sleep(TROUBLE_S)
+        if self.is_off and self._is_needed:
+            raise Failed(SHARED, "invalid")
+
+    def close(self) -> None:
+        """Give back all windows, so that nobody waits for their end; once nothing is under way,
+        and the reactor has stopped."""
+        self.give_up()
+        hosts = [*self._hosts.values()][:MOST_AT_ONCE]
+        if hosts and not self.is_off:
+            if self._asked is not None:
+                self._answer(LAST_WORDS_S)
+                self._asked = None
+            now = self._clock()
+            self._say({"returns": [host.back(now) for host in hosts]})
+            self._answer(LAST_WORDS_S)
+
+    def hear(self, order: dict[str, Any]) -> None:
+        """An answer; from another thread."""
+        self._told.put(order)
+        self._post(self._take)
+
+    def host(self, name: str) -> Host:
+        """What is known of a host; its terms may be changed."""
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = Host(name)
+            host.used_at = self._clock()
+        return host
+
+    def may_hand_out(self, host: Host) -> bool:
+        """Whether a request may be let go to Scrapy; if not, it is seen to that it may soon."""
+        if self.is_off or host.has_room(self._clock(), self._wall()):
+            return True
+        if not host.is_held and not host.is_wanted:
+            host.is_wanted = True
+            self._soon()
+        return False
+
+    def rests_for_s(self, host: Host) -> float:
+        """How long a host is left alone from now on."""
+        return max(host.paused_until - self._clock(), 0.0)
+
+    def enter(self, host: Host, go: Go, *, patiently: bool = False) -> None:
+        """Have `go` called when a request may start, in order; it counts as started then. Unless
+        it waits `patiently`, it is told when the host is left alone for long."""
+        if self._is_shut:
+            go("the spider is being stopped")
+            return
+        host.waiting.append((go, patiently))
+        self._advance(host)
+
+    def leave(self, host: Host) -> None:
+        """A request has ended."""
+        host.in_flight -= 1
+        host.used_at = self._clock()
+        self._advance(host)
+        if host.owes:
+            self._soon()
+        self.changed()
+
+    def pause(self, host: Host, seconds: float, why: str) -> None:
+        """A host is to be left alone, by everybody."""
+        seconds = min(seconds, LONGEST_PAUSE_S)
+        host.paused_until = max(host.paused_until, self._clock() + seconds)
+        self._pauses.append({"key": HOST + host.name, "for_s": seconds, "why": why})
+        self._soon()
+
+    def give_up(self) -> None:
+        """Nothing is to be begun any more; who waits is told so."""
+        self._is_shut = True
+        for host in self._hosts.values():
+            self._turn_away(host, "the spider is being stopped", everybody=True)
+
+    def tick(self) -> None:
+        """To be called a few times a second."""
+        for host in [*self._hosts.values()]:
+            self._advance(host)
+        self._exchange()
+        now = self._clock()
+        self._hosts = {name: host for name, host in self._hosts.items() if not host.is_idle(now)}
+
+    def _advance(self, host: Host) -> None:
+        """Let those start whose turn it is."""
+        if (rest_s := self.rests_for_s(host)) > LONG_PAUSE_S:
+            self._turn_away(host, f"{host.name} is left alone for {rest_s:.0f} s")
+        while host.waiting:
+            now = self._clock()
+            wait_s = 0.0 if self.is_off else host.wait_s(now, self._wall())
+            if wait_s is None:
+                self._soon()
+                return
+            if wait_s > 0.0:
+                if not host.has_timer:
+                    host.has_timer = True
+                    self._later(wait_s, partial(self._wake, host))
+                return
+            go, _ = host.waiting.popleft()
+            host.started(now)
+            go("")
+
+    def _wake(self, host: Host) -> None:
+        host.has_timer = False
+        self._advance(host)
+
+    def _turn_away(self, host: Host, why: str, *, everybody: bool = False) -> None:
+        waiting = [*host.waiting]
+        host.waiting.clear()
+        host.waiting.extend(each for each in waiting if each[1] and not everybody)
+        for go, patiently in waiting:
+            if everybody or not patiently:
+                go(why)
+
+    def _soon(self) -> None:
+        if not self._is_due and not self._is_shut:
+            self._is_due = True
+            self._later(SOON_S, self._exchange)
+
+    def _exchange(self) -> None:
+        """Say what there is to say, unless an answer is under way."""
+        self._is_due = False
+        now = self._clock()
+        if self.is_off or self._is_shut or self._asked is not None or now < self._silent_until:
+            return
+        hosts = [*self._hosts.values()]
+        over = [host for host in hosts if host.is_to_return(now)]
+        wants = [host for host in hosts if host.wants(now)][:MOST_AT_ONCE]
+        if not (over or wants or self._pauses):
+            return
+        message = {
+            "returns": [host.back(now) for host in over],
+            "wants": [host.want(now) for host in wants],
+            "pauses": [*self._pauses],
+            "longest_s": self._longest_s,
+        }
+        for host in over:
+            host.end()
+        self._asked = now, self._wall(), over, len(self._pauses)
+        self._say(message)
+
+    def _say(self, message: dict[str, Any]) -> None:
+        self._number += 1
+        self._wire.say("ask", number=self._number, inquiry={"ledger": message})
+
+    def _answer(self, within_s: float | None) -> dict[str, Any] | None:
+        """Wait for the answer to what was asked last; nothing when none came."""
+        try:
+            while (order := self._told.get(timeout=within_s))["number"] != self._number:
+                pass
+        except queue.Empty:
+            return None
+        finding: dict[str, Any] = order["finding"]
+        return finding
+
+    def _take(self) -> None:
+        while self._asked is not None and not self._told.empty():
+            order = self._told.get()
+            if order["number"] == self._number:
+                asked, self._asked = self._asked, None
+                self._use(order["finding"], *asked)
+
+    def _use(
+        self,
+        finding: dict[str, Any],
+        asked_at: float,
+        asked_wall: float,
+        over: list[Host],
+        pauses: int,
+    ) -> None:
+        now, told = self._clock(), finding.get("ledger")
+        if told is None:
+            if finding.get("is_passing") or self._is_needed:
+                for host in over:
+                    host.owes = True
+                self._silent_until = now + TROUBLE_S
+                self._complain(finding.get("refusal", ""))
+                return
+            log.warning("hosts are asked without a ledger: %s", finding.get("refusal", ""))
+            self.is_off = True
+            told = {}
+        del self._pauses[:pauses]
+        for window in told.get("windows", ()):
+            if (known := self._hosts.get(window["key"].removeprefix(HOST))) is not None:
+                known.begin(window, now=now, asked_at=asked_at, asked_wall=asked_wall)
+        for refusal in told.get("refusals", ()):
+            if (known := self._hosts.get(refusal["host"])) is not None:
+                known.refuse(refusal, now)
+        for host in [*self._hosts.values()]:
+            self._advance(host)
+        self.changed()
+
+    def _complain(self, why: str) -> None:
+        if self._clock() - self._complained_at >= TELL_EVERY_S:
+            self._complained_at = self._clock()
+            log.warning("hosts wait for the ledger: %s", why)
