@@ -32,7 +32,7 @@ export function Edit({ view, onClose }: { view: QuotaView; onClose: () => void }
         ...view.quotas.map((line) => ({
           name: line.name,
           label: word("quota", line.name),
-          hint: t("quotas.none.hint"),
+          hint: `${line.name.endsWith("_mb") ? "MB; " : ""}${t("quotas.none.hint")}`,
           type: "number" as const,
           value: line.limit === null ? "" : String(line.limit),
         })),
