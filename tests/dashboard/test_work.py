@@ -456,7 +456,7 @@ def test_quotas_are_shown_and_changed(page: Page, fleet: Ground) -> None:
 
 
 def test_a_viewer_sees_the_same_and_can_order_nothing(window: Window, fleet: Ground) -> None:
-    flow = fleet.api.save_workflow(FLOW)
+    run = fleet.api.submit_workflow(FLOW, {"function": "chatter:talk"})
     fleet.api.create_webhook("seen", "https://hooks.example/in", kinds=["none."])
     made = fleet.api.create_key("onlooker", "viewer")
     page = window.page
@@ -468,7 +468,8 @@ def test_a_viewer_sees_the_same_and_can_order_nothing(window: Window, fleet: Gro
     main = page.get_by_role("main")
     for path, seen in (
         ("/workflows", "stock"),
-        (f"/workflows/{flow.id}?tab=start", "stock"),
+        (f"/workflows/{run.workflow_id}?tab=start", "stock"),
+        (f"/runs/{run.id}?step=publish", "All tasks of the run"),
         ("/workflows?tab=runs", "Took"),
         ("/webhooks", "seen"),
         ("/alerts", "node-lost"),
