@@ -15,6 +15,32 @@ export default defineConfig({
     cssCodeSplit: false,
     sourcemap: false,
     reportCompressedSize: false,
+    rolldownOptions: {
+      output: {
+        // Views that people go to and fro between come together: many small files pack badly.
+        codeSplitting: {
+          groups: [
+            { name: "base", tags: ["$initial"], priority: 3 },
+            { name: "chart", test: /[\\/](uplot|ui[\\/]Chart\.tsx)/, priority: 2 },
+            { name: "virtual", test: /[\\/]@tanstack[\\/](react-)?virtual/, priority: 2 },
+            {
+              name: "parts",
+              test: /[\\/]src[\\/](ui[\\/](?!graph|LogView)|lib[\\/])/,
+              priority: 1,
+            },
+            {
+              name: "work",
+              test: /[\\/]src[\\/](ui[\\/]graph|pages[\\/](runs?|workflows?|schedules?|bundles?|submit))[\\/]/,
+            },
+            {
+              name: "desk",
+              test: /[\\/]src[\\/]pages[\\/](alerts|webhooks?|quotas|quality|settings|deadLetters|events)[\\/]/,
+            },
+            { name: "fleet", test: /[\\/]src[\\/]pages[\\/](tasks?|crawls?|nodes?)[\\/]/ },
+          ],
+        },
+      },
+    },
   },
   server: {
     // With a key in the environment the page is signed in by itself, as that key.

@@ -60,12 +60,17 @@ def test_a_run_can_be_followed_step_by_step(master: Master) -> None:
             break
         time.sleep(0.05)
     assert [each["status"] for each in steps] == ["completed", "running"]
-    assert steps[1]["count"] == 2
+    assert (steps[1]["count"], steps[1]["done"], steps[1]["undone"]) == (2, 0, 0)
+    running = master.get(f"/api/v1/runs/{run['id']}/steps?status=running")
+    assert [each["name"] for each in running["items"]] == ["b"]
+    master.call("GET", f"/api/v1/runs/{run['id']}/steps?status=lost").expect(422)
     assert steps[1]["depends_on"] == [{"step": "a", "on": "success"}]
     shown = master.get(f"/api/v1/runs/{run['id']}")
     assert (shown["status"], shown["counts"]) == ("running", {"completed": 1, "running": 1})
-    for _ in range(2):
-        node.report(node.take(), "succeeded")
+    node.report(node.take(), "succeeded")
+    halfway = master.get(f"/api/v1/runs/{run['id']}/steps?status=running")["items"]
+    assert [(each["done"], each["undone"]) for each in halfway] == [(1, 0)]
+    node.report(node.take(), "succeeded")
     ended = master.get(f"/api/v1/runs/{run['id']}?wait=30")
     assert (ended["status"], ended["counts"]) == ("completed", {"completed": 2})
     found = master.get(f"/api/v1/runs?workflow_id={run['workflow_id']}&status=completed")

@@ -53,6 +53,52 @@ def scrapy_project(number: int) -> bytes:
     )
 
 
+NAP: Final = {"task_type": "sleep", "parameters": {"seconds": "${parameters.pause}"}}
+FLOW: Final = {
+    "name": "stock",
+    "description": "Fetch the shelves, count what lies on them, tell the shop",
+    "parameters": {
+        "pause": {"type": "number", "default": 0.01, "description": "How long each task naps"},
+        "shelves": {"type": "list", "default": ["lamps", "kites", "clocks"]},
+        "save": {"type": "flag", "default": False},
+        "function": {"type": "text"},
+    },
+    "steps": {
+        "shelves": {**NAP, "for_each": "${parameters.shelves}"},
+        "count": {**NAP, "depends_on": ["shelves"]},
+        "photos": {
+            "task_type": "python",
+            "parameters": {"function": "chatter:missing"},
+            "max_retries": 0,
+            "depends_on": ["shelves"],
+            "optional": True,
+        },
+        "save": {**NAP, "depends_on": ["count"], "when": "parameters.save"},
+        "alarm": {**NAP, "depends_on": [{"step": "photos", "on": "failure"}]},
+        "tidy": {
+            **NAP,
+            "depends_on": [{"step": "save", "on": "always"}, {"step": "alarm", "on": "always"}],
+        },
+        "publish": {
+            "task_type": "python",
+            "parameters": {"function": "${parameters.function}", "kwargs": {"lines": 1}},
+            "max_retries": 0,
+            "depends_on": ["tidy"],
+        },
+    },
+}
+"""A workflow with all that a graph can show; `function` decides how it ends."""
+
+
+def wide_flow(name: str, branches: int) -> dict[str, Any]:
+    """One step that nobody can do, many that wait for it, and one that waits for all of them."""
+    first = {"task_type": "nobodys"}
+    steps: dict[str, Any] = {"start": first}
+    steps |= {f"branch_{n}": {**first, "depends_on": ["start"]} for n in range(branches)}
+    steps["end"] = {**first, "depends_on": [f"branch_{n}" for n in range(branches)]}
+    return {"name": name, "steps": steps}
+
+
 MAIN: Final = re.compile("^(Main|主)")
 """The landmark with the links to all pages, in either language."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.dashboard.browsing import PICTURES, Ground, Window, scrapy_project
+from tests.dashboard.browsing import FLOW, PICTURES, Ground, Window, scrapy_project
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,6 +34,16 @@ VIEWS: Final = {
     "schedules": "/schedules",
     "schedule": "/schedules/{schedule}",
     "schedule-new": "/schedules/new",
+    "workflows": "/workflows",
+    "workflow": "/workflows/{workflow}?tab=document&step=save",
+    "workflow-start": "/workflows/{workflow}?tab=start",
+    "runs": "/workflows?tab=runs",
+    "run": "/runs/{run}?step=publish",
+    "run-steps": "/runs/{run}?tab=steps",
+    "quotas": "/quotas",
+    "webhooks": "/webhooks",
+    "webhook": "/webhooks/{webhook}",
+    "alerts": "/alerts",
     "bundles": "/bundles",
     "bundle": "/bundles/default/quotes",
     "submit": "/submit?type=web_crawl",
@@ -74,7 +84,17 @@ def places(fleet: Ground) -> dict[str, str]:
         "nightly", nap, cron="30 2 * * *", time_zone="Asia/Shanghai"
     )
     fleet.api.run_schedule(schedule.id)
+    run = fleet.api.submit_workflow(FLOW, {"function": "chatter:gone"})
+    fleet.api.set_quotas("default", running=8, waiting=500, cpu_cores=2)
+    webhook = fleet.api.create_webhook(
+        "failures", "http://127.0.0.1:9/in", kinds=["run."], description="to the pager"
+    ).webhook
+    fleet.api.submit_workflow(FLOW, {"function": "chatter:talk", "save": True})
+    fleet.api.create_alert("done", "events", event="task.completed", above=0)
     names = {
+        "workflow": run.workflow_id,
+        "run": run.id,
+        "webhook": webhook.id,
         "node": fleet.node("ant-1").id,
         "crawl": fleet.crawl,
         "waiting": waiting.id,

@@ -217,6 +217,11 @@ def test_the_policy_lets_no_text_become_mark_up(window: Window, fleet: Ground) -
         "/events",
         "/events?tab=audit",
         "/crawls",
+        "/workflows",
+        "/workflows?tab=runs",
+        "/alerts",
+        "/webhooks",
+        "/quotas",
         "/settings/keys",
         "/settings/join-tokens",
         "/settings/projects",
@@ -248,6 +253,32 @@ def test_results_logs_and_errors_are_text(inert: Page, planted: Planted) -> None
                 expect(inert.get_by_role("log")).to_contain_text(text.strip())
             check(inert)
         look(inert, f"/tasks/{planted.tasks[at]}?tab=explain")
+
+
+def test_words_about_work_are_text(inert: Page, fleet: Ground) -> None:
+    said = " ".join(PAYLOADS[at] for at in (0, 4, 10, 16))
+    steps = {
+        "a": {"task_type": "nobodys", "description": said, "for_each": [*PAYLOADS[:8]]},
+        "b": {"task_type": "nobodys", "depends_on": ["a"], "when": f"parameters.said == {said!r}"},
+    }
+    parameters = {"said": {"type": "text", "default": said, "description": said}}
+    document = {"name": "said", "description": said, "parameters": parameters, "steps": steps}
+    run = fleet.api.submit_workflow(document, {"said": said})
+    hook = fleet.api.create_webhook("said", "https://hooks.example/in", description=said).webhook
+    rule = fleet.api.create_alert("said", "events", event="none.", above=0, description=said)
+    fleet.api.silence_alert(rule.id, 3600, reason=said)
+    for path in (
+        "/workflows",
+        f"/workflows/{run.workflow_id}?tab=document&step=a",
+        f"/workflows/{run.workflow_id}?tab=start",
+        f"/runs/{run.id}?step=b",
+        f"/webhooks/{hook.id}",
+        "/alerts",
+    ):
+        look(inert, path, "<script>window.pwned=1</script>")
+    inert.goto(f"/runs/{quote(PAYLOADS[4], safe='')}?{urlencode({'step': said, 'tab': said})}")
+    inert.get_by_role("main").wait_for()
+    fleet.api.cancel_run(run.id)
 
 
 def test_the_address_bar_is_text(inert: Page) -> None:

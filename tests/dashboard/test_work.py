@@ -1,13 +1,21 @@
 """Work that is begun, watched and looked after with the dashboard."""
 
 import json
+import os
 import re
 import time
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.browsing import PATIENCE_MS, Ground, Window, scrapy_project
+from tests.dashboard.browsing import (
+    FLOW,
+    PATIENCE_MS,
+    Ground,
+    Window,
+    scrapy_project,
+    wide_flow,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -269,3 +277,205 @@ def test_the_isolation_of_nodes_is_told(page: Page, fleet: Ground) -> None:
     expect(card.get_by_text(level, exact=True)).to_be_visible()
     expect(card.get_by_text("limits of each process")).to_be_visible()
     expect(card.get_by_text("What is missing, and why")).to_be_visible()
+
+
+def test_a_workflow_is_started_with_its_form_watched_and_run_again(
+    page: Page, fleet: Ground
+) -> None:
+    fleet.api.save_workflow(FLOW)
+    page.goto("/workflows")
+    main = page.get_by_role("main")
+    main.get_by_role("link", name="Start a run: stock").click()
+    main.get_by_label("shelves", exact=True).fill('["lamps", "kites"]')
+    main.get_by_label("function *", exact=True).fill("chatter:gone")
+    main.get_by_role("button", name="Start a run").click()
+    expect(page).to_have_url(re.compile(r"/runs/run-"))
+    run_id = page.url.rpartition("/")[2]
+    graph = main.get_by_role("group", name="Graph of stock")
+    for told in (
+        "shelves, Completed, 2 of 2 done",
+        "photos, Failed, optional",
+        "save, Skipped",
+        "publish, Failed",
+    ):
+        expect(graph.get_by_role("button", name=told, exact=True)).to_be_visible()
+    assert fleet.api.workflow_run(run_id).parameters == {
+        "shelves": ["lamps", "kites"],
+        "function": "chatter:gone",
+    }
+
+    # By the keys alone: from the first step to the one after it, whose panel opens.
+    graph.get_by_role("button", name=re.compile("^shelves")).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("step=(count|photos)"))
+    graph.get_by_role("button", name=re.compile("^publish")).click()
+    panel = main.get_by_role("region", name="publish")
+    expect(panel.get_by_role("list", name="Attempts")).to_contain_text("attempt 1")
+    expect(panel.get_by_role("link", name="Log")).to_be_visible()
+    graph.get_by_role("button", name=re.compile("^save")).click()
+    expect(main.get_by_role("region", name="save")).to_contain_text("parameters.save")
+
+    main.get_by_role("button", name="Run again from what failed").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert fleet.api.workflow_run(run_id, wait_s=30).attempt == 2
+    page.goto(f"/runs/{run_id}?tab=steps&status=failed&step=publish")
+    expect(main.get_by_role("table", name="Steps").get_by_role("row")).to_have_count(3)
+    main.get_by_role("button", name="Run again from here").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert fleet.api.workflow_run(run_id, wait_s=30).attempt == 3
+    page.goto("/workflows?tab=runs&status=failed")
+    expect(main.get_by_role("table", name="Runs")).to_contain_text("stock")
+
+
+def test_a_run_is_seen_at_work_and_cancelled(page: Page, fleet: Ground) -> None:
+    given = {"pause": 300, "shelves": ["lamps", "kites"], "function": "chatter:talk"}
+    run = fleet.api.submit_workflow(FLOW, given)
+    page.goto(f"/runs/{run.id}")
+    main = page.get_by_role("main")
+    running = main.get_by_role("button", name="shelves, Running, 0 of 2 done")
+    expect(running).to_be_visible()
+    main.get_by_role("button", name="Cancel the run").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
+    expect(main.get_by_role("button", name=re.compile("^shelves, Cancelled"))).to_be_visible()
+    expect(main.get_by_role("button", name=re.compile("^publish, Cancelled"))).to_be_visible()
+
+
+def test_a_graph_of_many_steps_is_folded_and_one_of_too_many_is_a_list(
+    page: Page, fleet: Ground
+) -> None:
+    many = fleet.api.submit_workflow(wide_flow("many", 300))
+    page.goto(f"/runs/{many.id}")
+    graph = page.get_by_role("group", name="Graph of many")
+    expect(graph.get_by_role("button")).to_have_count(3)
+    folded = graph.get_by_role("button", name=re.compile("^branch_0 and 299 like it"))
+    expect(folded).to_be_visible()
+    page.get_by_label("Equal steps as one").uncheck()
+    expect(graph.get_by_role("button")).to_have_count(302)
+    page.get_by_role("button", name="Show all").click()
+    graph.get_by_role("button", name=re.compile("^branch_299,")).click()
+    expect(page.get_by_role("region", name="branch_299")).to_contain_text("Waiting")
+    fleet.api.cancel_run(many.id)
+
+    most = 10_000 if os.environ.get("CRAWLFLEET_SOAK") else 600
+    endless = fleet.api.submit_workflow(wide_flow("endless", most - 2))
+    page.goto(f"/runs/{endless.id}")
+    table = page.get_by_role("table", name="Steps")
+    expect(table.get_by_role("row")).to_have_count(201)
+    page.get_by_role("button", name="Show more steps").click()
+    expect(table.get_by_role("row")).to_have_count(401)
+    page.get_by_label("State", exact=True).select_option("running")
+    expect(table.get_by_role("row")).to_have_count(2)
+    table.get_by_role("button", name="start").click()
+    expect(page.get_by_role("region", name="start")).to_contain_text("nobodys")
+    fleet.api.cancel_run(endless.id)
+
+
+def test_a_webhook_is_made_and_what_was_given_up_is_sent_again(page: Page, fleet: Ground) -> None:
+    page.goto("/webhooks")
+    main = page.get_by_role("main")
+    main.get_by_role("button", name="Make a webhook").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name", exact=True).fill("failures")
+    dialog.get_by_label("Address", exact=True).fill("http://127.0.0.1:9/in")
+    dialog.get_by_label("Kinds of events").fill("task.completed")
+    dialog.get_by_role("button", name="Make a webhook").click()
+    secret = dialog.locator(".command code")
+    expect(secret).to_have_text(re.compile("^[0-9a-f]{64}$"))
+    dialog.get_by_role("button", name="I have copied it").click()
+    expect(page).to_have_url(re.compile("/webhooks/hook-"))
+
+    fleet.api.submit("sleep", {"seconds": 0.01})
+    table = main.get_by_role("table", name="Deliveries")
+    # Loopback is refused by the guard, and so it is given up at once.
+    expect(table.get_by_text("Given up").first).to_be_visible()
+    main.get_by_role("button", name="Pause: failures").click()
+    expect(main.get_by_role("button", name="Resume: failures")).to_be_visible()
+    table.get_by_role("button", name=re.compile("^Send again")).last.click()
+    expect(table.get_by_text("Waiting").first).to_be_visible()
+    main.get_by_role("button", name="Resume: failures").click()
+    expect(table.get_by_text("Waiting")).to_have_count(0)
+    table.get_by_role("button", name="task.completed").first.click()
+    expect(dialog.get_by_role("group", name="What is sent")).to_contain_text('"failures"')
+    dialog.get_by_role("button", name="Close").click()
+    main.get_by_role("button", name="Remove").click()
+    dialog.get_by_role("button", name="Remove").click()
+    expect(page).to_have_url(re.compile("/webhooks$"))
+
+
+def test_rules_for_alerts_are_made_changed_and_silenced(page: Page, fleet: Ground) -> None:
+    page.goto("/alerts")
+    main = page.get_by_role("main")
+    dialog = page.get_by_role("dialog")
+    main.get_by_role("button", name="Make a rule").click()
+    dialog.get_by_label("Name", exact=True).fill("done")
+    dialog.get_by_label("What is watched").select_option("events")
+    dialog.get_by_label("Kind of events").fill("task.completed")
+    dialog.get_by_label("Limit", exact=True).fill("0")
+    dialog.get_by_role("button", name="Make a rule").click()
+    expect(main.get_by_role("row", name=re.compile("done"))).to_contain_text("more than 0")
+    fleet.api.submit("sleep", {"seconds": 0.01})
+    expect(main.get_by_role("list", name="Firing")).to_contain_text("done")
+
+    main.get_by_role("button", name="Silence: done").click()
+    dialog.get_by_label("Why").fill("it is meant to")
+    dialog.get_by_role("button", name="Silence").click()
+    row = main.get_by_role("row", name=re.compile("done"))
+    expect(row).to_contain_text("it is meant to")
+    main.get_by_role("button", name="Lift the silence: done").click()
+    expect(row).not_to_contain_text("it is meant to")
+
+    main.get_by_role("button", name="Change: queue-age").click()
+    dialog.get_by_label("Limit", exact=True).fill("1800")
+    dialog.get_by_role("button", name="Save").click()
+    changed = main.get_by_role("row", name=re.compile("queue-age"))
+    expect(changed).to_contain_text("more than 30 m")
+    main.get_by_role("button", name="Remove: done").click()
+    dialog.get_by_role("button", name="Remove").click()
+    expect(main.get_by_role("row", name=re.compile("done"))).to_have_count(0)
+
+
+def test_quotas_are_shown_and_changed(page: Page, fleet: Ground) -> None:
+    fleet.api.create_project("tight")
+    page.goto("/quotas")
+    card = page.get_by_role("region", name="tight")
+    expect(card).to_contain_text("no limit")
+    card.get_by_role("button", name="Change the quotas of tight").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Executions at work").fill("4")
+    dialog.get_by_label("Weight").fill("2.5")
+    dialog.get_by_label("Nodes for this project alone").fill("pool=tight")
+    dialog.get_by_role("button", name="Save").click()
+    expect(card).to_contain_text("0 / 4")
+    expect(card).to_contain_text("weight 2.5")
+    expect(card.get_by_role("meter", name="Executions at work")).to_be_visible()
+    view = fleet.api.project_quotas("tight")
+    assert (view.weight, view.nodes) == (2.5, {"pool": "tight"})
+
+
+def test_a_viewer_sees_the_same_and_can_order_nothing(window: Window, fleet: Ground) -> None:
+    run = fleet.api.submit_workflow(FLOW, {"function": "chatter:talk"})
+    fleet.api.create_webhook("seen", "https://hooks.example/in", kinds=["none."])
+    made = fleet.api.create_key("onlooker", "viewer")
+    page = window.page
+    page.goto("/")
+    page.get_by_label("API key").fill(made.secret)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("navigation", name="Main").wait_for()
+    verbs = re.compile("^(Start|Cancel the|Run again|Make|Change|Silence|Switch|Pause|Remove|Send)")
+    main = page.get_by_role("main")
+    for path, seen in (
+        ("/workflows", "stock"),
+        (f"/workflows/{run.workflow_id}?tab=start", "stock"),
+        (f"/runs/{run.id}?step=publish", "All tasks of the run"),
+        ("/workflows?tab=runs", "Took"),
+        ("/webhooks", "seen"),
+        ("/alerts", "node-lost"),
+        ("/quotas", "default"),
+    ):
+        page.goto(path)
+        expect(main.get_by_text(seen).first).to_be_visible()
+        expect(main.get_by_role("button", name=verbs)).to_have_count(0)
+        expect(main.get_by_role("link", name=verbs)).to_have_count(0)

@@ -1,5 +1,6 @@
 /** What views ask of the master, each under one name, so that news can renew it. */
 import { QueryClient, queryOptions } from "@tanstack/react-query";
+import { isLive } from "../lib/steps";
 import { throttle } from "../lib/throttle";
 import { call, Problem } from "./client";
 import { live } from "./live";
@@ -135,6 +136,72 @@ export const scheduleNext = (schedule_id: string, edition: number, count: number
     refetchInterval: 60_000,
   });
 
+export const workflows = queryOptions({
+  queryKey: ["workflows"],
+  queryFn: () => call("get", "/api/v1/workflows", { query: { limit: 1000 } }),
+  refetchInterval: 15_000,
+});
+
+export const workflow = (workflow_id: string) =>
+  queryOptions({
+    queryKey: ["workflows", workflow_id],
+    queryFn: () => call("get", "/api/v1/workflows/{workflow_id}", { path: { workflow_id } }),
+    refetchInterval: 15_000,
+  });
+
+/** A version of a document never changes. */
+export const workflowDocument = (workflow_id: string, version: number) =>
+  queryOptions({
+    queryKey: ["workflow-document", workflow_id, version],
+    queryFn: () =>
+      call("get", "/api/v1/workflows/{workflow_id}/document", {
+        path: { workflow_id },
+        query: { version },
+      }),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+export const run = (run_id: string) =>
+  queryOptions({
+    queryKey: ["runs", run_id],
+    queryFn: () => call("get", "/api/v1/runs/{run_id}", { path: { run_id } }),
+    refetchInterval: ({ state }) => (isLive(state.data?.status) ? 3000 : false),
+  });
+
+/** All steps of a run that is small enough to be drawn. */
+export const runSteps = (run_id: string, status: string) =>
+  queryOptions({
+    queryKey: ["runs", run_id, "steps"],
+    queryFn: () =>
+      call("get", "/api/v1/runs/{run_id}/steps", { path: { run_id }, query: { limit: 1000 } }),
+    refetchInterval: isLive(status) ? 2000 : false,
+  });
+
+export const quotas = queryOptions({
+  queryKey: ["quotas"],
+  queryFn: () => call("get", "/api/v1/quotas", { query: { limit: 1000 } }),
+  refetchInterval: 3000,
+});
+
+export const webhooks = queryOptions({
+  queryKey: ["webhooks"],
+  queryFn: () => call("get", "/api/v1/webhooks", { query: { limit: 1000 } }),
+  refetchInterval: 15_000,
+});
+
+export const webhook = (webhook_id: string) =>
+  queryOptions({
+    queryKey: ["webhooks", webhook_id],
+    queryFn: () => call("get", "/api/v1/webhooks/{webhook_id}", { path: { webhook_id } }),
+    refetchInterval: FRESH_MS,
+  });
+
+export const alerts = queryOptions({
+  queryKey: ["alerts"],
+  queryFn: () => call("get", "/api/v1/alerts"),
+  refetchInterval: FRESH_MS,
+});
+
 export const task = (task_id: string) =>
   queryOptions({
     queryKey: ["task", task_id],
@@ -189,13 +256,26 @@ export function renewByNews(): () => void {
   const numbers = renew(["statistics"], 1000);
   const attentionList = renew(["attention"], 3000);
   const fleet = renew(["nodes"], 1000);
+  const tenants = renew(["projects"], 2000);
+  const allowances = renew(["quotas"], 2000);
+  const runs = renew(["runs"], 1000);
+  const hooks = renew(["webhooks"], 1000);
   const byFamily: Record<string, () => void> = {
     node: fleet,
-    project: renew(["projects"], 2000),
+    project: () => {
+      tenants();
+      allowances();
+    },
     cluster: renew(["clusters"], 2000),
     key: renew(["keys"], 2000),
     bundle: renew(["bundles"], 2000),
     schedule: renew(["schedules"], 1000),
+    workflow: renew(["workflows"], 2000),
+    run: runs,
+    step: runs,
+    webhook: hooks,
+    delivery: hooks,
+    alert: renew(["alerts"], 1000),
   };
   const stopReturning = live.hearReturn(() => void queryClient.invalidateQueries());
   const stopHearing = live.hear((news) => {

@@ -32,6 +32,10 @@ function useChoices(text: string): Choice[] {
       const to = `/tasks/${encodeURIComponent(typed)}`;
       choices.push({ name: typed, group: t("palette.task"), icon: "tasks", act: go(to) });
     }
+    if (/^run-[0-9a-z]{10,}$/.test(typed)) {
+      const to = `/runs/${encodeURIComponent(typed)}`;
+      choices.push({ name: typed, group: t("palette.run"), icon: "workflows", act: go(to) });
+    }
     for (const item of NAV) {
       if (item.shown && !item.shown(visitor)) continue;
       const name = t(item.title);

@@ -13,6 +13,7 @@ import { NAV, ROUTES } from "./routes";
 import { useVisitor } from "./session";
 
 function isCurrent(to: string, path: string): boolean {
+  if (to === "/workflows" && path.startsWith("/runs/")) return true;
   return to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`);
 }
 

@@ -6322,6 +6322,11 @@ export interface components {
             /** @description How many instances were begun. */
             count: number;
             depends_on: components["schemas"]["Dependency"][];
+            /**
+             * @description How many of them completed; `null` where there are too many to look at.
+             * @default null
+             */
+            done?: number | null;
             ended_at: string | null;
             /** @description Whether it has an instance for each element of a list. */
             for_each: boolean;
@@ -6338,6 +6343,11 @@ export interface components {
             /** @description Of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all of a run. */
             task_id: string | null;
             task_type: string;
+            /**
+             * @description How many of them ended otherwise.
+             * @default null
+             */
+            undone?: number | null;
         };
         /**
          * RunView
@@ -13715,6 +13725,8 @@ export interface operations {
                 cursor?: string;
                 /** @description How many at most. */
                 limit?: number;
+                /** @description Only those in this state. */
+                status?: string;
             };
             header?: never;
             path: {
@@ -13748,6 +13760,8 @@ export interface operations {
                      *           "optional": false,
                      *           "attempt": 1,
                      *           "count": 3,
+                     *           "done": 3,
+                     *           "undone": 0,
                      *           "task_id": "task-1m7g4xv0c4r7s8y2m9k0c3w6qt",
                      *           "started_at": "2026-11-16T01:30:00.410300Z",
                      *           "ended_at": "2026-11-16T01:30:02.118500Z",

@@ -14,6 +14,8 @@ type Shape =
   | "slash"
   | "drop"
   | "mark"
+  | "hop"
+  | "bell"
   | "disc";
 
 const TASK: Record<string, [Tone, Shape]> = {
@@ -65,7 +67,46 @@ const FIRING: Record<string, [Tone, Shape]> = {
   missed: ["bad", "clock"],
   refused: ["bad", "cross"],
 };
-const FAMILIES = { task: TASK, node: NODE, health: HEALTH, firing: FIRING, other: OTHER };
+const STEP: Record<string, [Tone, Shape]> = {
+  planned: ["quiet", "ring"],
+  waiting: ["quiet", "dots"],
+  running: ["busy", "half"],
+  held: ["warn", "bars"],
+  completed: ["ok", "tick"],
+  failed: ["bad", "cross"],
+  skipped: ["quiet", "hop"],
+  cancelled: ["warn", "slash"],
+};
+const RUN: Record<string, [Tone, Shape]> = {
+  running: ["busy", "half"],
+  cancelling: ["warn", "half"],
+  completed: ["ok", "tick"],
+  failed: ["bad", "cross"],
+  cancelled: ["quiet", "slash"],
+};
+const DELIVERY: Record<string, [Tone, Shape]> = {
+  waiting: ["busy", "clock"],
+  delivered: ["ok", "tick"],
+  dead: ["bad", "cross"],
+};
+const ALERT: Record<string, [Tone, Shape]> = {
+  firing: ["bad", "mark"],
+  silenced: ["warn", "bell"],
+  quiet: ["ok", "tick"],
+  resolved: ["ok", "tick"],
+  off: ["quiet", "slash"],
+};
+const FAMILIES = {
+  task: TASK,
+  node: NODE,
+  health: HEALTH,
+  firing: FIRING,
+  step: STEP,
+  run: RUN,
+  delivery: DELIVERY,
+  alert: ALERT,
+  other: OTHER,
+};
 export type Family = keyof typeof FAMILIES;
 
 export function toneOf(family: Family, name: string): Tone {
@@ -101,6 +142,20 @@ function drawn(shape: Shape) {
         <>
           {ring}
           <path d="M8 2.4a5.6 5.6 0 0 1 0 11.2z" fill="currentColor" stroke="none" />
+        </>
+      );
+    case "hop":
+      return (
+        <>
+          {ring}
+          <path d="M5.6 5.8L7.8 8l-2.2 2.2M8.8 5.8L11 8l-2.2 2.2" />
+        </>
+      );
+    case "bell":
+      return (
+        <>
+          <path d="M3.4 11.4h9.2M4.8 11.2V7.4a3.2 3.2 0 0 1 6.4 0v3.8M7 13.4h2" />
+          <path d="M2.6 13.6L13.4 2.4" />
         </>
       );
     case "disc":
@@ -150,7 +205,15 @@ function drawn(shape: Shape) {
 export function Mark({ family, name }: { family: Family; name: string }) {
   const [tone, shape] = FAMILIES[family][name] ?? ["quiet", "ring"];
   return (
-    <svg className={`icon tone-${tone}`} viewBox="0 0 16 16" aria-hidden="true" data-state={name}>
+    // With its size, since within a drawing the style of icons gives it none.
+    <svg
+      className={`icon tone-${tone}`}
+      width="16"
+      height="16"
+      viewBox="0 0 16 16"
+      aria-hidden="true"
+      data-state={name}
+    >
       {drawn(shape)}
     </svg>
   );

@@ -3,28 +3,34 @@ import { shortId } from "../lib/format";
 import { Link } from "../lib/router";
 import { type Family, Mark } from "./State";
 
+const FAMILIES: readonly Family[] = ["task", "node", "run", "step", "delivery", "alert"];
+/** What has a page of its own, by how its ids begin. */
+const PAGES: Record<string, string> = {
+  "task-": "/tasks/",
+  "node-": "/nodes/",
+  "run-": "/runs/",
+  "flow-": "/workflows/",
+  "hook-": "/webhooks/",
+  "sched-": "/schedules/",
+};
+
 function familyOf(event: EventView): Family {
-  if (event.kind.startsWith("task")) return "task";
-  return event.kind.startsWith("node") ? "node" : "other";
+  return FAMILIES.find((family) => event.kind.startsWith(`${family}.`)) ?? "other";
 }
 
 export function EventMark({ event }: { event: EventView }) {
-  return <Mark family={familyOf(event)} name={event.to_state ?? ""} />;
+  const state = event.to_state ?? (event.kind.startsWith("step.") ? event.kind.slice(5) : "");
+  return <Mark family={familyOf(event)} name={state} />;
 }
 
 /** The thing that an event is about, as a link where it has a page. */
 export function SubjectLink({ event }: { event: Pick<EventView, "subject"> }) {
   const { subject } = event;
   const short = <span className="mono">{shortId(subject)}</span>;
-  if (subject.startsWith("task-"))
+  const page = Object.entries(PAGES).find(([prefix]) => subject.startsWith(prefix))?.[1];
+  if (page)
     return (
-      <Link to={`/tasks/${encodeURIComponent(subject)}`} title={subject}>
-        {short}
-      </Link>
-    );
-  if (subject.startsWith("node-"))
-    return (
-      <Link to={`/nodes/${encodeURIComponent(subject)}`} title={subject}>
+      <Link to={`${page}${encodeURIComponent(subject)}`} title={subject}>
         {short}
       </Link>
     );

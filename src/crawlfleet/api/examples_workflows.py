@@ -91,6 +91,8 @@ STEP_PAGE: Final[dict[str, Any]] = {
             "optional": False,
             "attempt": 1,
             "count": 3,
+            "done": 3,
+            "undone": 0,
             "task_id": _TASK,
             "started_at": "2026-11-16T01:30:00.410300Z",
             "ended_at": "2026-11-16T01:30:02.118500Z",

@@ -73,14 +73,17 @@ def present_run(run: Run, counts: Mapping[str, int] | None = None) -> RunView:
 
 def counted(run: Run, plan: Plan, rows: Mapping[int, RunStep]) -> dict[str, int]:
     """How many steps of a run are in which state."""
-    return dict(Counter(_status(run, rows.get(step.place)) for step in plan.steps))
+    return dict(Counter(status_in(run, rows.get(step.place)) for step in plan.steps))
 
 
-def present_step(run: Run, step: PlannedStep, row: RunStep | None) -> RunStepView:
+def present_step(
+    run: Run, step: PlannedStep, row: RunStep | None, tally: tuple[int, int] | None
+) -> RunStepView:
     ids = [] if row is None else instance_ids(run, msgspec.structs.replace(row, count=1))
+    done, undone = (0, 0) if row is None else tally or (None, None)
     return RunStepView(
         name=step.name,
-        status=_status(run, row),
+        status=status_in(run, row),
         task_type=step.step.task_type,
         depends_on=[
             Dependency(step=each) if isinstance(each, str) else each
@@ -90,6 +93,8 @@ def present_step(run: Run, step: PlannedStep, row: RunStep | None) -> RunStepVie
         optional=step.step.optional,
         attempt=row.attempt if row else 1,
         count=row.count if row else 0,
+        done=done,
+        undone=undone,
         task_id=ids[0] if row and row.count else None,
         started_at=instant(row.started_at) if row else None,
         ended_at=instant(row.ended_at) if row else None,
@@ -97,8 +102,9 @@ def present_step(run: Run, step: PlannedStep, row: RunStep | None) -> RunStepVie
     )
 
 
-def _status(run: Run, row: RunStep | None) -> str:
-    """One that was never begun in a run that was cancelled was cancelled with it."""
+def status_in(run: Run, row: RunStep | None) -> str:
+    """The state of a step. One that was never begun in a run that was cancelled was cancelled,
+    too."""
     status = StepStatus.WAITING if row is None else row.status
     if status is StepStatus.WAITING and run.status not in LIVE_RUN:
         assert run.status is RunStatus.CANCELLED

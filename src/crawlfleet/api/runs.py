@@ -6,10 +6,10 @@ import msgspec
 
 from crawlfleet.api import examples_workflows as examples
 from crawlfleet.api.etags import tagged, wanted_version
-from crawlfleet.api.presenting_workflows import counted, present_run, present_step
+from crawlfleet.api.presenting_workflows import counted, present_run, present_step, status_in
 from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Reply, Route, Scope
 from crawlfleet.api.selecting import PageSize, check_id, check_name_cursor, invalid
-from crawlfleet.model.workflow import LIVE_RUN, Run, RunStatus
+from crawlfleet.model.workflow import LIVE_RUN, Run, RunStatus, StepStatus
 from crawlfleet.model.workflow_views import (
     MOST_WAIT_S,
     RerunRequest,
@@ -41,6 +41,8 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class StepsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: str | None = None
+    """Only those in this state."""
     cursor: str | None = None
     """The `next_cursor` of the page before."""
     limit: PageSize = 100
@@ -90,11 +92,28 @@ async def steps(call: Call) -> RunStepPage:
                 "cursor", "is not a cursor", "send the next_cursor of the page before", query.cursor
             )
         first = plan.places[query.cursor] + 1
-    page = plan.steps[first : first + query.limit]
-    is_last = first + len(page) >= len(plan.steps)
+    wanted = _step_state(query.status)
+    found = [
+        step
+        for step in plan.steps[first:]
+        if wanted is None or status_in(run, rows.get(step.place)) == wanted
+    ]
+    page = found[: query.limit]
+    shown = [rows[step.place] for step in page if step.place in rows]
+    tallies = await call.control.workflows.tallies(run, shown)
     return RunStepPage(
-        items=[present_step(run, step, rows.get(step.place)) for step in page],
-        next_cursor=None if is_last else page[-1].name,
+        items=[
+            present_step(run, step, rows.get(step.place), tallies.get(step.name)) for step in page
+        ],
+        next_cursor=page[-1].name if len(found) > len(page) else None,
+    )
+
+
+def _step_state(text: str | None) -> str | None:
+    if text is None or text in {*StepStatus}:
+        return text
+    raise invalid(
+        "status", "is not a state of steps", f"use one of {', '.join(StepStatus)}", text[:40]
     )
 
 

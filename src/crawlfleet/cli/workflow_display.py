@@ -117,7 +117,7 @@ def draw_steps(steps: Iterable[RunStepView]) -> Table:
                 state(each.status),
                 cell(each.task_type),
                 cell(", ".join(_after(each))),
-                cell(each.task_id if each.count == 1 else each.count),
+                cell(each.task_id if each.count == 1 else _instances(each)),
                 moment(each.started_at),
                 moment(each.ended_at),
                 cell(each.reason),
@@ -126,6 +126,13 @@ def draw_steps(steps: Iterable[RunStepView]) -> Table:
         ),
         flexible=("reason",),
     )
+
+
+def _instances(step: RunStepView) -> str:
+    """`40`, or `12 of 40` while they are at work."""
+    if step.status != "running" or step.done is None:
+        return str(step.count)
+    return f"{step.done + (step.undone or 0)} of {step.count}"
 
 
 def _after(step: RunStepView) -> list[str]:

@@ -121,9 +121,12 @@ class WorkflowCalls(Calls):
             if run.status not in LIVE:
                 return run
 
-    def run_steps(self, run_id: str, limit: int | None = None) -> AsyncIterator[RunStepView]:
-        """The steps of a run in the order of its document."""
-        return self._pages(f"{_run(run_id)}/steps", RunStepPage, {}, limit=limit)
+    def run_steps(
+        self, run_id: str, limit: int | None = None, *, status: str | None = None
+    ) -> AsyncIterator[RunStepView]:
+        """The steps of a run in the order of its document, or those of them in one state."""
+        query = {"status": status}
+        return self._pages(f"{_run(run_id)}/steps", RunStepPage, query, limit=limit)
 
     async def cancel_run(self, run_id: str, *, if_version: int | None = None) -> RunView:
         """Begin no more of its steps, and stop those at work."""

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from crawlfleet.control.advancing import Advancing
 from crawlfleet.control.callbacks import carriers
+from crawlfleet.control.instances import Tally, tallies
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.plans import LARGE_BYTES, Plans
 from crawlfleet.control.state import FleetState
@@ -242,6 +243,10 @@ class Workflows:
             raise NotFound("version", f"{run.workflow_id} version {run.number}")
         rows = await self._store.run_steps(run.id)
         return plan, {plan.places[row.step]: row for row in rows}
+
+    async def tallies(self, run: Run, rows: Iterable[RunStep]) -> dict[str, Tally]:
+        """By step, how many of its instances have ended; not for steps with too many."""
+        return await tallies(self._store, run, rows)
 
     async def cancel(self, run_id: str, *, by: str, if_version: int | None = None) -> Run:
         """Begin no more steps of a run, and stop those at work; one that has ended is left."""

@@ -162,6 +162,10 @@ class RunStepView(msgspec.Struct, frozen=True, kw_only=True):
     """Grows when it is done anew."""
     count: int
     """How many instances were begun."""
+    done: int | None = None
+    """How many of them completed; `null` where there are too many to look at."""
+    undone: int | None = None
+    """How many of them ended otherwise."""
     task_id: str | None
     """Of the first instance; `GET /api/v1/tasks?workflow_id=RUN` lists all of a run."""
     started_at: datetime | None

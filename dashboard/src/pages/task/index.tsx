@@ -36,6 +36,12 @@ function Duration({ task }: { task: TaskView }) {
   return <>{span(Math.max(0, end - Date.parse(task.started_at)) / 1000)}</>;
 }
 
+/** The run that a task is a step of; a workflow elsewhere is known by its tasks alone. */
+function workflowOf(id: string, step: string | undefined): string {
+  if (step === undefined) return `/tasks?workflow=${encodeURIComponent(id)}`;
+  return `/runs/${encodeURIComponent(id)}?step=${encodeURIComponent(step)}`;
+}
+
 function Facts({ task }: { task: TaskView }) {
   const t = useT();
   const { seesFleet } = useVisitor();
@@ -67,9 +73,10 @@ function Facts({ task }: { task: TaskView }) {
         <>
           <dt>{t("tasks.workflow")}</dt>
           <dd>
-            <Link to={`/tasks?workflow=${encodeURIComponent(task.workflow_id)}`}>
-              {task.workflow_id}
-            </Link>
+            <Link to={workflowOf(task.workflow_id, task.step?.step)}>{task.workflow_id}</Link>
+            {task.step && (
+              <span className="muted"> · {t("flow.stepNamed", { name: task.step.step })}</span>
+            )}
           </dd>
         </>
       )}

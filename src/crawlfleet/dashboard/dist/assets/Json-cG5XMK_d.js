@@ -1,1 +1,0 @@
-import{Zt as e,p as t}from"./index-DeoZV8Qk.js";var n=e(),r=2e5;function i({value:e,label:i}){let a=JSON.stringify(e,null,2)??`null`;return(0,n.jsxs)(`div`,{className:`stack tight`,children:[(0,n.jsx)(`pre`,{className:`code`,tabIndex:0,role:`group`,"aria-label":i,children:a.length>r?`${a.slice(0,r)}\n…`:a}),(0,n.jsx)(`div`,{children:(0,n.jsx)(t,{text:a})})]})}export{i as t};

@@ -1,1 +1,0 @@
-import{A as e,F as t,N as n,Zt as r}from"./index-DeoZV8Qk.js";var i=r();function a({label:r,tabs:a,current:o}){let{path:s,search:c}=n();return(0,i.jsx)(`nav`,{className:`tabs`,"aria-label":r,children:a.map(([n,r],a)=>(0,i.jsx)(e,{to:`${s}${t(c,{tab:a===0?null:n})}`,"aria-current":n===o?`page`:void 0,children:r},n))})}export{a as t};

@@ -1,1 +1,0 @@
-import{$t as e,Qt as t}from"./index-DeoZV8Qk.js";var n=e(t(),1),r=350;function i(e){let[t,i]=(0,n.useState)(e);return(0,n.useEffect)(()=>{let t=setTimeout(()=>i(e),r);return()=>clearTimeout(t)},[e]),t}export{i as t};
