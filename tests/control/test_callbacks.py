@@ -187,6 +187,28 @@ def test_a_receiver_that_is_away_holds_up_nobody_elses_call_backs() -> None:
     run_simulated(scene())
 
 
+def test_receivers_that_hang_leave_room_for_other_webhooks() -> None:
+    async def scene() -> None:
+        class Hanging(Receiver):
+            async def send(self, parcel: Parcel) -> Sent:
+                if "hangs" in parcel.url:
+                    await asyncio.sleep(3600)
+                return await super().send(parcel)
+
+        receiver = Hanging()
+        async with stage(courier=receiver) as on:
+            await carrier(on)
+            await hook(on, kinds=["task.pending"], project_id="other")
+            for number in range(100):
+                await on.submit(callback_url=f"https://hangs{number}.example/cb")
+            await asyncio.sleep(1)
+            await on.submit(project_id="other")
+            await asyncio.sleep(1)
+            assert receiver.kinds() == ["task.pending"]
+
+    run_simulated(scene())
+
+
 def test_a_task_that_is_split_is_told_of_as_a_whole() -> None:
     async def scene() -> None:
         receiver = Receiver()

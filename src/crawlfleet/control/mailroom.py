@@ -136,7 +136,8 @@ class Mailroom:
 
     def drop(self, delivery: Delivery) -> None:
         """One that was overtaken is settled."""
-        if self.shelf(receiver_of(delivery)).drop(delivery.subject, delivery.id):
+        shelf = self._shelves.get(receiver_of(delivery))
+        if shelf is not None and shelf.drop(delivery.subject, delivery.id):
             self._ids.discard(delivery.id)
             self._waiting[delivery.webhook_id] -= 1
 

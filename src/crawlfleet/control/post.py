@@ -35,7 +35,8 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.MASTER)
 AT_ONCE: Final = 32
 PER_RECEIVER: Final = 8
-"""One that is slow leaves room for the others."""
+PER_WEBHOOK: Final = 16
+"""One that is slow leaves room for the others; so do many of one webhook's call-backs."""
 PORTION: Final = 200
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 LOOK_AGAIN_S: Final = 300.0
@@ -155,7 +156,13 @@ class Post:
     def _has_room(self, receiver: str) -> bool:
         """Whether one more may go to a receiver; one that fails and fails gets a single one."""
         failing = deliveries.rest_s(self._mailroom.shelf(receiver).failures)
-        return self._out[receiver] < (1 if failing else PER_RECEIVER)
+        if self._out[receiver] >= (1 if failing else PER_RECEIVER):
+            return False
+        webhook_id = webhook_of(receiver)
+        if webhook_id == receiver:
+            return True
+        out = sum(each for to, each in self._out.items() if webhook_of(to) == webhook_id)
+        return out < PER_WEBHOOK
 
     def _webhook(self, receiver: str) -> Webhook | None:
         return (self._unfolding.webhooks or {}).get(webhook_of(receiver))
