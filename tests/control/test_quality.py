@@ -180,6 +180,30 @@ def test_stored_output_is_what_is_measured_and_not_the_result() -> None:
     run_simulated(scene())
 
 
+class Garbled(Kept):
+    async def read(self, *names: Any, **options: Any) -> AsyncIterator[bytes]:
+        yield self.lines[0]
+
+
+def test_items_that_nobody_can_read_keep_no_task_from_its_end() -> None:
+    async def scene(lines: bytes) -> None:
+        kept: Any = Garbled(lines)
+        async with stage(output=kept) as on:
+            task = await do(on, await on.node(), GOOD, expectations=PRICES)
+            assert task.status is TaskStatus.COMPLETED
+            assert quality(task)["verdict"] == "unmeasured"
+
+    for lines in (
+        b"{}\n",
+        b"[1]\n",
+        b'["items"',
+        b"\xff\n",
+        b'["items",{"\xff":1}]\n',
+        b"[" * 9999,
+    ):
+        run_simulated(scene(lines))
+
+
 def test_output_that_cannot_be_read_is_told_and_spoils_no_task() -> None:
     async def scene() -> None:
         kept: Any = Kept(*GOOD, trouble="the disk is gone")
@@ -437,6 +461,32 @@ def test_what_is_rejected_has_failed_and_is_done_anew_when_the_run_is() -> None:
             await on.control.workflows.rerun(run.id, by="people")
             tasks = await crawled(on, node, run, GOOD)
             assert len(tasks) == 2
+            assert (await states(on, run))["crawl"] == "completed"
+
+    run_simulated(scene())
+
+
+def test_a_split_step_that_failed_by_its_items_is_done_anew_when_the_run_is() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=9)
+            urls = [f"https://h{number}.example/" for number in range(8)]
+            parameters = {"urls": urls, "shards": 2}
+            document = flow("fail", task_type="http_fetch", parameters=parameters)
+            del document["steps"]["alarm"]
+            run = await start(on, document)
+
+            async def fetched(count: int) -> None:
+                await asyncio.sleep(0.1)
+                for work in await node.take_all():
+                    pages = [{"url": url, "status": 200} for url in urls[:count]]
+                    await finish(node, work, {"pages": pages, "errors": []})
+                await asyncio.sleep(0.1)
+
+            await fetched(1)
+            assert (await on.control.workflows.run(run.id)).status is RunStatus.FAILED
+            await on.control.workflows.rerun(run.id, by="people")
+            await fetched(4)
             assert (await states(on, run))["crawl"] == "completed"
 
     run_simulated(scene())
