@@ -315,8 +315,8 @@ is root, the others by one that is a plain user. Made by `python -m tests.sandbo
 root, on {machine}.
 
 L4 could not be run there: it has no controllers of cgroup version 2. Its limits were seen to hold \
-on a kernel of its own ([what was seen](../guides/sandbox.md#what-was-seen-and-what-was-not)); these \
-attempts were not run on it.
+on a kernel of its own ([what was seen](../guides/sandbox.md#what-was-seen-and-what-was-not)); \
+these attempts were not run on it.
 
 """
 
