@@ -30,6 +30,7 @@ from crawlfleet.testing.cells import (
     Run,
     cpu_shares,
     download,
+    left_since,
     look_around,
     memory_at_death,
     offer_of,
@@ -151,7 +152,7 @@ def test_what_is_left_is_seen(tmp_path: Path, best: Isolation) -> None:
         cell, _ = await sandbox.start(script("import time; time.sleep(100)"), Ear)
         during = look_around(folder, key)
         await cell.clear()
-        return {*during.beyond(before)}, {*look_around(folder, key).beyond(before)}
+        return {*during.beyond(before)}, {*await left_since(folder, key, before)}
 
     during, after = with_sandbox(tmp_path, best, scenario)
     assert {"groups", "namespaces", "processes", "descriptors"} <= during

@@ -324,6 +324,17 @@ def look_around(folder: Path, key: str) -> Leavings:
     )
 
 
+async def left_since(folder: Path, key: str, before: Leavings) -> dict[str, list[str]]:
+    """What is there beyond that, when all that ends by itself has had time to."""
+    left = look_around(folder, key).beyond(before)
+    for _ in range(50):
+        if not left:
+            break
+        await asyncio.sleep(0.1)
+        left = look_around(folder, key).beyond(before)
+    return left
+
+
 def _mounts(family: Sequence[psutil.Process]) -> Iterator[str]:
     for each in family:
         with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.sandbox import Sandbox
-from crawlfleet.testing.cells import Leavings, look_around, sandbox_in
+from crawlfleet.testing.cells import left_since, look_around, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
@@ -54,15 +54,5 @@ async def measure_residue(folder: Path, offer: Isolation, executions: int) -> Re
         began = time.monotonic()
         await asyncio.gather(run(executions // 2), run(executions - executions // 2))
         seconds = time.monotonic() - began
-        left = await _settled(folder, key, before)
+        left = await left_since(folder, key, before)
     return Residue(executions=executions, seconds=seconds, left=left)
-
-
-async def _settled(folder: Path, key: str, before: Leavings) -> dict[str, list[str]]:
-    """What is left when all that ends by itself has ended."""
-    for _ in range(20):
-        left = look_around(folder, key).beyond(before)
-        if not left:
-            break
-        await asyncio.sleep(0.1)
-    return left
