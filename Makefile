@@ -50,6 +50,7 @@ bench: $(READY) ## Measure speed, with peers and limits beside it
 	$(BIN)/python -m bench $(ARGS)
 
 .PHONY: soak
+soak: SERVER_PACKAGES += user-mode-linux
 soak: $(READY) servers $(PAGE_READY) ## Run the slow tests for long
 	CRAWLFLEET_SOAK=1 $(BIN)/pytest -m slow $(ARGS)
 

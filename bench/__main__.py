@@ -19,6 +19,7 @@ PARTS = (
     "crawl",
     "spread",
     "page",
+    "sandbox",
 )
 
 

@@ -298,26 +298,24 @@ async def run_worker(
     from crawlfleet.client.transport import Transport
 
     masters = Masters((master_url or "").split(","))
-    pool = ProcessPool(
-        settings.worker,
-        sandbox=await open_sandbox(
-            settings.worker.sandbox.level,
-            choose=choose,
-            judge=refused_by_lists,
-            folder=identity.with_suffix(".cells"),
-            hidden=(str(config.data_dir(settings)), str(identity)),
-            raw_tcp=settings.worker.sandbox.raw_tcp,
-        ),
-        workshop=workshop_of(
-            settings.worker,
-            config.code_dir(settings),
-            install=UvInstall(
-                uv=find_uv(), timeout_s=settings.worker.install_timeout_s, leash=command_line
-            ),
-            remove=remove,
-        ),
-        masters=masters,
+    sandbox = await open_sandbox(
+        settings.worker.sandbox.level,
+        choose=choose,
+        judge=refused_by_lists,
+        folder=identity.with_suffix(".cells"),
+        hidden=(str(config.data_dir(settings)), str(identity)),
+        raw_tcp=settings.worker.sandbox.raw_tcp,
     )
+    workshop = workshop_of(
+        settings.worker,
+        config.code_dir(settings),
+        install=UvInstall(
+            uv=find_uv(), timeout_s=settings.worker.install_timeout_s, leash=command_line
+        ),
+        remove=remove,
+        sandbox=sandbox,
+    )
+    pool = ProcessPool(settings.worker, sandbox=sandbox, workshop=workshop, masters=masters)
     secret, pin = without_pin(join_token)
     kept = IdentityFile(identity, master_pin=pin)
     known = kept.load()
@@ -351,6 +349,7 @@ async def run_worker(
                 most_bytes=int(settings.worker.report_buffer_mb * 1e6),
             ),
             log_bytes=int(settings.worker.execution_log_mb * 1e6),
+            environments=None if workshop is None else workshop.environments,
         )
         try:
             with on_stop_signal(agent.stop):

@@ -26,12 +26,13 @@ from typing import Any, Final, NamedTuple
 import psutil
 
 from crawlfleet.core.egress import refused_by_lists
-from crawlfleet.core.isolation import at_level, level_of
+from crawlfleet.core.isolation import level_of
 from crawlfleet.model.isolation import Egress, Isolation, Layer, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import kernel, probe
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.sandbox.premises import Premises
+from crawlfleet.testing.cells import offer_of, run_in_cell
 from tests.sandbox import attempts
 
 PROGRAM: Final = str(Path(attempts.__file__).resolve())
@@ -53,53 +54,6 @@ class Outcome(NamedTuple):
     by: str
     """The layer that stopped it."""
     told: str
-
-
-class Ear(asyncio.SubprocessProtocol):
-    """Keeps what a cell prints."""
-
-    def __init__(self) -> None:
-        self.output = {1: b"", 2: b""}
-        self.exited = asyncio.Event()
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.output[fd] += data
-
-    def process_exited(self) -> None:
-        self.exited.set()
-
-
-class Run(NamedTuple):
-    lines: list[dict[str, Any]]
-    reason: str
-    code: int | None
-    errors: str
-    figures: dict[str, float]
-
-
-async def run_in_cell(sandbox: LocalSandbox, order: CellOrder, wait_s: float = PATIENCE_S) -> Run:
-    """Run a command to its end in a cell; what it printed, and what ended it."""
-    cell, ear = await sandbox.start(order, Ear)
-    try:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await ear.exited.wait()
-                await asyncio.sleep(0.05)  # what it wrote last is in the pipe
-        code, reason, figures = cell.get_returncode(), cell.reason(), cell.figures()
-    finally:
-        await cell.clear()
-    lines = []
-    for line in ear.output[1].decode(errors="replace").splitlines():
-        with contextlib.suppress(ValueError):
-            lines.append(json.loads(line))
-    return Run(lines, reason, code, ear.output[2].decode(errors="replace"), figures)
-
-
-def offer_of(level: Level) -> Isolation:
-    """What this machine, as this user, offers at a level."""
-    offer, lacking = at_level(level, probe.look())
-    assert not lacking, f"{level} lacks {lacking}"
-    return offer
 
 
 @contextlib.contextmanager
@@ -360,8 +314,9 @@ judged by what the kernel answered; several may have stood behind it. L3 was run
 is root, the others by one that is a plain user. Made by `python -m tests.sandbox.escapes` as \
 root, on {machine}.
 
-L4 could not be run there: it has no controllers of cgroup version 2. What L4 writes is tested \
-against folders that look like those of the kernel; that the kernel obeys was not seen.
+L4 could not be run there: it has no controllers of cgroup version 2. Its limits were seen to hold \
+on a kernel of its own ([what was seen](../guides/sandbox.md#what-was-seen-and-what-was-not)); \
+these attempts were not run on it.
 
 """
 

@@ -3505,12 +3505,16 @@ export interface components {
         };
         /**
          * BundleCall
-         * @description A node asks for the code of an execution that it holds.
+         * @description A node asks for the code of an execution that it holds, or (`digest` alone) for some that it
+         *         was told to make ready.
          */
         BundleCall: {
-            execution_id: string;
+            digest?: string;
+            /** @default  */
+            execution_id?: string;
             session_id: string;
-            token: number;
+            /** @default 0 */
+            token?: number;
         };
         /** BundlePage */
         BundlePage: {
@@ -3584,8 +3588,8 @@ export interface components {
             kind: string;
             note: string;
             /**
-             * @description The ids of nodes on which it has run lately, and which have its environment; empty for a
-             *     key that is bound to a project.
+             * @description The ids of nodes that have its environment: they say so, or it has run there lately. Empty
+             *     for a key that is bound to a project.
              * @default []
              */
             ready_on?: string[];
@@ -4814,6 +4818,11 @@ export interface components {
              * @default null
              */
             configuration_version?: number | null;
+            /**
+             * @description The digests of the bundles whose environments the node has, when they have changed or were
+             *     not told for a while; all of them, each time.
+             */
+            environments?: string[];
             /** @default 0 */
             load?: number;
             /**
@@ -5173,6 +5182,12 @@ export interface components {
             session_lost?: boolean;
             /** @default [] */
             stop?: components["schemas"]["StopOrder"][];
+            /**
+             * @description Make the environments of these bundles ready, when there is time; what cannot be made is
+             *     nobody's loss. Each is said once.
+             * @default []
+             */
+            warm?: components["schemas"]["BundleRef"][];
         };
         /**
          * LeaseRequest
@@ -11456,7 +11471,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {

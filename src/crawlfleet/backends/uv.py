@@ -2,7 +2,8 @@
 
 Only wheels are installed, and the environment's Python is not started once a package is in it: a
 package may bring lines that run whenever that Python starts (`.pth`), and outside of a cell they
-would run with the agent's rights. So nothing is compiled ahead either, as uv has that Python do it.
+would run with the agent's rights. So uv compiles nothing ahead either, as it has that Python do it:
+a cell does, later.
 uv is given the list of packages and nothing else of the bundle, so that no option in it can point
 elsewhere; where packages come from is what the machine is set up for.
 """

@@ -1,7 +1,8 @@
 """Bundles: handed over, rolled back, removed, and given to the nodes that run them.
 
 An archive is durable before the store knows of its version, and is swept away some time after no
-version names it any more. A node gets the archive of a task that it holds, and no other.
+version names it any more. A node gets the archive of a task that it holds, or that this
+master asked it to make ready, and no other.
 """
 
 import asyncio
@@ -9,10 +10,13 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec import UNSET
+
 from crawlfleet.control.holding import Holding
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.control.warming import Warming
 from crawlfleet.core import archives, bundles
 from crawlfleet.core.archives import BadArchive, Contents
 from crawlfleet.core.placement import readiness
@@ -63,7 +67,9 @@ class Bundles:
         projects: Projects,
         settings: TaskSettings,
         archives: BundleStore | None,
+        warming: Warming | None = None,
     ) -> None:
+        """With `warming`, nodes are asked to make what was deployed ready."""
         self._store = store
         self._state = state
         self._system = system
@@ -71,6 +77,7 @@ class Bundles:
         self._projects = projects
         self._settings = settings
         self._archives = archives
+        self.warming = warming or Warming(state=state, system=system)
 
     async def get(self, project_id: str, name: str) -> Bundle:
         """The bundle, or `NotFound`; also for one of which nothing is kept."""
@@ -196,20 +203,27 @@ class Bundles:
         return found
 
     async def give(self, node_id: str, call: BundleCall) -> BundleReply:
-        """The code of an execution that the node holds."""
+        """The code of an execution that the node holds, or of what it was asked to make ready."""
+        if call.digest is not UNSET:
+            if not self.warming.is_asked(node_id, call.digest):
+                return BundleReply(refusal=f"{node_id} was not asked for {call.digest}")
+            return await self._archive(call.digest, call.digest)
         lease = await self._holding.lease(node_id, call)
         if lease is None:
             return BundleReply(refusal=f"{call.execution_id} is not held by {node_id}")
         wanted = lease.task.bundle
         if wanted is None:
             return BundleReply(refusal=f"{lease.task.id} names no bundle")
-        archive = await self._kept.get(wanted.digest)
+        return await self._archive(wanted.digest, str(wanted))
+
+    async def _archive(self, digest: str, name: str) -> BundleReply:
+        archive = await self._kept.get(digest)
         if archive is None:
             return BundleReply(
-                refusal=f"the archive of {wanted} is not here any more; deploy it again. Several "
+                refusal=f"the archive of {name} is not here any more; deploy it again. Several "
                 "masters need one `output_dir` that they share"
             )
-        return BundleReply(digest=wanted.digest, archive=archive)
+        return BundleReply(digest=digest, archive=archive)
 
     async def run(self) -> None:
         """Sweep away what no version names, for as long as this master leads."""
@@ -268,5 +282,6 @@ class Bundles:
             expect_version(name, before.version if before else 0, if_version)
             (refusal,) = await self._state.commit([change])
             if refusal is None:
+                self.warming.for_bundle(change.bundles[0])
                 return change.bundles[0], True
         raise has_changed(name)

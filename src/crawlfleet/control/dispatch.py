@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from crawlfleet.control.leases import demand_lead
+from crawlfleet.control.leases import Leases, demand_lead
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import attempts
 from crawlfleet.core.fleet import Fleet
@@ -28,6 +28,8 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.SCHED)
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 PAUSE_AFTER_NOTHING_S: Final = 0.02
+LATER_S: Final = 0.005
+"""So that a time is over, and not just about to be, when it is looked at again."""
 
 
 class Dispatch:
@@ -40,8 +42,11 @@ class Dispatch:
         system: System,
         rules: Rules,
         settings: DispatchSettings,
+        leases: Leases,
     ) -> None:
         self._state = state
+        self._warming = leases.warming
+        self._again: asyncio.TimerHandle | None = None
         self._system = system
         self._rules = rules
         self._settings = settings
@@ -83,7 +88,13 @@ class Dispatch:
             seed=int.from_bytes(self._system.entropy(4), "big"),
             limit=self._settings.batch,
             tenancy=self._state.tenancy,
+            making=self._warming.making,
+            patience_s=self._settings.warm_patience_s,
         )
+        self._warming.held = proposal.held
+        if proposal.held:
+            self._look_again(min(proposal.held.values()))
+            await self._warming.for_work(proposal.held, self._rules)
         for strategy, fault in proposal.faults.items():
             log.error(
                 "a strategy failed, the default was used", strategy=strategy, error=str(fault)
@@ -120,6 +131,14 @@ class Dispatch:
             await self._state.refresh(behind)
         log.debug("assigned", tasks=len(made), refused=len(behind))
         return len(nodes), len(made) + len(held)
+
+    def _look_again(self, at: float) -> None:
+        """Plan anew when the patience of somebody is over, if nothing else happens before."""
+        if self._again is not None:
+            self._again.cancel()
+        wait_s = max(at - self._system.now(), 0.0) + LATER_S
+        wake = self._state.signals.dispatch.set
+        self._again = asyncio.get_running_loop().call_later(wait_s, wake)
 
     def _assignment(self, task: Task, node_id: str, rooms: "Rooms", now: float) -> Change | None:
         node = self._state.nodes.get(node_id)

@@ -13,6 +13,7 @@ import msgspec
 from crawlfleet.control.errands import Errands
 from crawlfleet.control.measuring import Measuring
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.warming import Warming
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.isolation import demanded, demands_raw_tcp
@@ -73,6 +74,8 @@ class Leases:
         self._measuring = measuring
         self._state = state
         self._errands = errands or Errands(state=state)
+        self.warming = Warming(state=state, system=system)
+        """What nodes are asked to make ready, which they hear with their leases."""
         self._system = system
         self._settings = settings
 
@@ -95,7 +98,7 @@ class Leases:
                 if self._session(node_id, request.session_id) is not None:
                     continue  # resumed meanwhile
                 return msgspec.structs.replace(reply, session_lost=True)
-            if reply.assignments or reply.stop or reply.orders:
+            if reply.assignments or reply.stop or reply.orders or reply.warm:
                 return reply
             try:
                 async with asyncio.timeout_at(deadline):
@@ -242,6 +245,7 @@ class Leases:
             stop=tuple(stop),
             orders=self._errands.due(session.id),
             draining=node.status is NodeStatus.DRAINING,
+            warm=self.warming.due(node.id),
         )
 
     def _decide(

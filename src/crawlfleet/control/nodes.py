@@ -176,6 +176,8 @@ class Nodes:
                 session_lost=True,
                 lost_tasks=heartbeat.active_tasks,
             )
+        if heartbeat.environments is not msgspec.UNSET:
+            self._leases.warming.told(node_id, heartbeat.environments)
         if self._lost(named, heartbeat):
             # So it seems here; another master may have assigned them a moment ago.
             await self._state.renewal.tasks(self._lost(named, heartbeat))

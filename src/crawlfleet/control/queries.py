@@ -1,7 +1,7 @@
 """Answers to questions: lists, counts, histories, and why a task is where it is."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from crawlfleet.core.placement import requirement_of
 from crawlfleet.core.quality.holding import in_words as in_words_of
 from crawlfleet.core.rules import Rules
 from crawlfleet.core.shards import waits_for
+from crawlfleet.core.warming import readiness
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.quota_views import QuotaHold
 from crawlfleet.model.statistics import Statistics, Throughput
@@ -25,6 +26,7 @@ from crawlfleet.ports.store import Store, TaskFilter
 from crawlfleet.ports.system import System
 
 HOUR_S: Final = 3600.0
+MOST_NAMED: Final = 3
 WINDOWS_S: Final = {"minute": 60.0, "five_minutes": 300.0, "hour": HOUR_S}
 
 
@@ -54,6 +56,7 @@ class Queries:
         self._tasks = tasks
         self._rules = rules
         self._quotas = tasks.quotas
+        self._warming = tasks.bundles.warming
 
     async def find_tasks(
         self, filter: TaskFilter, *, after: str | None, limit: int, with_results: bool = True
@@ -153,6 +156,18 @@ class Queries:
             health=dict(Counter(str(node.health) for node in nodes)),
         )
 
+    def _waits_for_environment(self, task: Task) -> str:
+        """Whose environment a task waits for, and where; empty when it waits for something else."""
+        if task.bundle is None or task.id not in self._state.queue:
+            return ""
+        asked = requirement_of(task)
+        nodes = self._warming.waits(asked, task.project_id, self._rules)
+        if not nodes:
+            return ""
+        ready = {*self._state.fleet.experienced(readiness(task.bundle.digest))}
+        how = "is busy" if any(node.id in ready for node in nodes) else "is being made"
+        return f"waits for the environment of {task.bundle} on {_named(nodes)}, which {how}"
+
     async def explain(self, task_id: str) -> TaskExplanation:
         """Why the task is (not) running; `NotFound` for an unknown task."""
         task = await self._tasks.get(task_id)
@@ -198,10 +213,11 @@ class Queries:
                 ready_at=ready_at,
             )
         held = self._quotas.holds(task)
+        summary = self._waits_for_environment(task) or placement.summary
         return TaskExplanation(
             task_id=task.id,
             status=str(task.status),
-            summary=in_words(task.project_id, held) if held else placement.summary,
+            summary=in_words(task.project_id, held) if held else summary,
             placement=placement,
             ready_tasks=len(self._state.queue),
             quotas=tuple(
@@ -214,6 +230,12 @@ class Queries:
         """What its items came to, and who is waited for, to follow other words."""
         found = await self._store.measured_runs_of([task_id])
         return f"; {in_words_of(found[-1])}" if found else ""
+
+
+def _named(nodes: Sequence[Node]) -> str:
+    names = [node.name for node in nodes[:MOST_NAMED]]
+    others = len(nodes) - len(names)
+    return ", ".join(names) + (f" and {others} more" if others else "")
 
 
 def _throughput(tally: Tally, seconds: float, now: float, project_id: str | None) -> Throughput:

@@ -184,6 +184,7 @@ class ControlPlane(Authenticating):
             projects=self.projects,
             settings=settings.tasks,
             archives=archives,
+            warming=self.leases.warming,
         )
         self.vault = Vault(
             store=store,
@@ -250,7 +251,7 @@ class ControlPlane(Authenticating):
             state=state, system=system, rules=rules, tasks=self.tasks, nodes=self.nodes
         )
         self._dispatch = Dispatch(
-            state=state, system=system, rules=rules, settings=settings.dispatch
+            state=state, system=system, rules=rules, settings=settings.dispatch, leases=self.leases
         )
         self._timers = Timers(
             store=store,

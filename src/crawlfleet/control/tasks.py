@@ -74,7 +74,7 @@ class Tasks:
         self._system = system
         self._rules = rules
         self._settings = settings
-        self._bundles = bundles
+        self.bundles = bundles
         self._vault = vault
         self.quotas = quotas
 
@@ -340,7 +340,7 @@ class Tasks:
             for each in requests
             if each.bundle is not None and bundles.WANTED.match(each.bundle)
         ]
-        return await self._bundles.pins(wanted) if wanted else {}
+        return await self.bundles.pins(wanted) if wanted else {}
 
     async def _secrets(self, requests: Sequence[TaskRequest]) -> Known:
         """Which secrets there are in the projects of requests that declare some."""

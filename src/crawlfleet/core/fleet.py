@@ -6,7 +6,7 @@ fleet is. Rows move when a node is dropped, so nothing outside may hold on to a 
 belong to the node's id: they survive a drop, and may be made before the node is known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -211,6 +211,29 @@ class Fleet:
             self._experience[feature] = done
         while len(self._experience) > REMEMBERED_FEATURES:
             del self._experience[next(iter(self._experience))]
+
+    def forget_success(self, node_id: str, feature: tuple[str, Any]) -> None:
+        """The node is not good at this any more."""
+        row, done = self._row.get(node_id), self._experience.get(feature)
+        if row is not None and done is not None:
+            done[row] = False
+
+    def promising(
+        self,
+        ids: Iterable[str],
+        requirement: Requirement,
+        filters: Filters,
+        project_id: str = "",
+    ) -> list[str]:
+        """Those of the nodes that could take such a task, if they have or will have room."""
+        lasting = self.lasting_verdicts(requirement, filters, project_id)
+        is_open = (self.verdicts(requirement, filters, project_id) == OPEN) & (lasting == OPEN)
+        rows = ((id, self._row.get(id)) for id in ids)
+        return [id for id, row in rows if row is not None and is_open[row]]
+
+    def ids(self) -> list[str]:
+        """Of all nodes."""
+        return list(self._row)
 
     def experienced(self, feature: tuple[str, Any]) -> list[str]:
         """The ids of the nodes that have finished work with this feature, as far as remembered."""

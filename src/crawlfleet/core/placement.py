@@ -9,6 +9,7 @@ needs a whole node waits until a node is that empty when its turn comes: age ord
 """
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from crawlfleet.core.rules import Rules, default_rules
 from crawlfleet.core.strategies import Ranking, least_loaded
 from crawlfleet.core.tenancy import Tenancy
 from crawlfleet.core.turns import Turns
+from crawlfleet.core.warming import Making, hopeful, readiness
 from crawlfleet.model.bundle import CAPABILITY as BUNDLES
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.messages import SHARING_PROTOCOL
@@ -47,11 +49,6 @@ __all__ = [
     "readiness",
     "requirement_of",
 ]
-
-
-def readiness(digest: str) -> tuple[str, Any]:
-    """What a node has done before that has this code ready."""
-    return ("bundle", digest)
 
 
 def experience_of(task: Task) -> Pairs:
@@ -83,6 +80,8 @@ class Plan:
     """What no node had room for, and why; without what was beyond the limit or a quota."""
     faults: dict[str, str] = field(default_factory=dict)
     """Strategies that failed, and how; another was used in their place."""
+    held: dict[Requirement, float] = field(default_factory=dict)
+    """What waits for a node that has its environment, and until when; it is not in `unplaced`."""
 
 
 def requirement_of(task: Task) -> Requirement:
@@ -118,12 +117,16 @@ def plan(
     seed: int,
     limit: int,
     tenancy: Tenancy | None = None,
+    making: Making | None = None,
+    patience_s: float = 0.0,
 ) -> Plan:
     """Place at most `limit` tasks. Changes nothing that it is given; the same seed and the same
     history give the same plan. A strategy that is not known counts as the default. Without a
-    tenancy all projects are alike.
+    tenancy all projects are alike. For the nodes that have its environment, or are `making` it, a
+    task waits as long as the patience lasts.
     """
     drawing = _Drawing(fleet, rules, seed)
+    drawing.hold(queue, making or {}, now=now, patience_s=patience_s)
     made = drawing.plan
     left_over: dict[Requirement, str] = {}
     turns = Turns(queue, tenancy or Tenancy(), ageing_s=rules.ageing_s, totals=fleet.totals)
@@ -140,6 +143,9 @@ def plan(
             left_over[requirement] = turn.project_id
         turns.put_back(turn)
     for requirement, project_id in left_over.items():
+        if until := drawing.held_until(requirement, project_id):
+            made.held[requirement] = until
+            continue
         made.unplaced[requirement] = Rejections(
             counts=drawing.rejections(requirement, project_id),
             tasks=queue.waiting_for(requirement) - drawing.placed[requirement],
@@ -160,6 +166,30 @@ class _Drawing:
         self._draft = fleet.draft()
         self._candidates: dict[tuple[Requirement, bool, str], Rows] = {}
         self._census: tuple[Rows, Rows] | None = None
+        self._held_until: Callable[[Requirement, str], float] = lambda *_: 0.0
+        self._known_holds: dict[tuple[Requirement, str], float] = {}
+
+    def hold(self, queue: Lines, making: Making, *, now: float, patience_s: float) -> None:
+        """Let what needs an environment wait for the nodes that have it, for a while."""
+
+        def until(requirement: Requirement, project_id: str) -> float:
+            end = (queue.oldest(requirement) or 0.0) + patience_s
+            if end <= now:
+                return 0.0
+            ids = hopeful(requirement, self._fleet, self._rules, making, project_id=project_id)
+            return end if ids else 0.0
+
+        self._held_until = until
+
+    def held_until(self, requirement: Requirement, project_id: str) -> float:
+        """Until when such tasks wait for nodes that have their environment; 0 when they do not."""
+        if not requirement.bundle:
+            return 0.0
+        key = requirement, project_id if self._fleet.has_reservations else ""
+        known = self._known_holds.get(key)
+        if known is None:
+            known = self._known_holds[key] = self._held_until(*key)
+        return known
 
     def fill(self, requirement: Requirement, wanted: int, project_id: str) -> list[str]:
         """The nodes for the next tasks of a project that ask for this; fewer than wanted when all
@@ -186,11 +216,15 @@ class _Drawing:
         if len(rows):
             rows = self._draft.fitting(rows, demand, ahead=ahead)
         self._candidates[requirement, ahead, project_id] = rows
+        warm = None
+        if requirement.bundle:
+            warm = NodeColumns(self._draft, rows).has_done(readiness(requirement.bundle))
+            if self.held_until(requirement, project_id):
+                rows, warm = rows[warm], warm[warm]
         if not len(rows):
             return []
         score, step = self._ranking(rows, requirement)
-        if requirement.bundle:
-            warm = NodeColumns(self._draft, rows).has_done(readiness(requirement.bundle))
+        if warm is not None:
             score = score - WARM * warm
         best = _best(score, wanted)
         chosen = rows[best]

@@ -4,7 +4,8 @@ The guard looks at the very address that a socket is about to connect to, so tha
 spellings, DNS answers and redirects are all the same to it, and an answer that changes between
 check and use has no effect: there is no second look-up. Through a proxy it can look at the
 address of the proxy, and at those that this machine knows for the target's name; what the proxy
-makes of the name is the proxy's matter.
+makes of the name is the proxy's matter. In a cell of the sandbox there are no names and no network
+but the agent's door, where the same guard stands.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from functools import lru_cache
 from typing import ClassVar, Final, TypeVar
 
 from crawlfleet.core import egress
-from crawlfleet.crawl.names import Names, NameUnknown
+from crawlfleet.crawl.door import Closed, Unreached, door_of_cell
+from crawlfleet.crawl.names import Names, NameUnknown, is_literal
 from crawlfleet.crawl.proxy import HIDDEN_NAMES, BadProxy, Proxy, ProxyRefused, Tunnel
 from crawlfleet.crawl.request import Origin
 from crawlfleet.errors import CrawlfleetError
@@ -79,6 +81,19 @@ class Dialler:
         self._own_tls = tls
         self._verify_tls = verify_tls
         self._http2 = http2
+        self._door = door_of_cell()
+
+    def for_public_addresses(self) -> "Dialler":
+        """One that knows the same names, and connects to public addresses only; it need not be
+        closed."""
+        return Dialler(
+            allow_private=False,
+            connect_s=self._connect_s,
+            names=self._names,
+            tls=self._own_tls,
+            verify_tls=self._verify_tls,
+            http2=self._http2,
+        )
 
     async def open(
         self, origin: Origin, proxy: Proxy | None, make: Callable[[], P]
@@ -101,6 +116,8 @@ class Dialler:
                 addresses = await self.allowed(proxy.host)
                 stage = "connect through the proxy"
                 if proxy.scheme.startswith("socks5"):
+                    if self._door is not None:
+                        raise BadProxy("a cell reaches no SOCKS proxy; name an http:// one")
                     address = addresses[0]
                     sock = await self._through_socks(address, proxy, origin)
                     return await self._begin(sock, origin, make), address
@@ -112,6 +129,10 @@ class Dialler:
             raise NoConnection(outcome, reason, address) from None
         except NameUnknown as error:
             raise NoConnection(Outcome.DNS, str(error)) from None
+        except Closed as error:
+            raise AddressRefused(str(error)) from None
+        except Unreached as error:
+            raise NoConnection(error.outcome, str(error), address) from None
         except ssl.SSLError as error:
             raise NoConnection(Outcome.TLS, _tls_reason(error), address) from None
         except (ProxyRefused, BadProxy) as error:
@@ -131,6 +152,8 @@ class Dialler:
     async def address_of(self, host: str) -> str | None:
         """The first address of a host, which is the first that is tried; `None`: it has none, or
         nobody says in time."""
+        if self._door is not None:
+            return None
         try:
             async with asyncio.timeout(self._connect_s):
                 return (await self._names.addresses(host))[0]
@@ -143,8 +166,11 @@ class Dialler:
             await self._names.close()
 
     async def allowed(self, host: str) -> Sequence[str]:
-        """The addresses of a host without the forbidden ones, of which one at least is left.
-        Raises `AddressRefused` and `NameUnknown`."""
+        """The addresses of a host without the forbidden ones, of which one at least is left. In a
+        cell a name stands for itself: the agent looks it up, and judges what it finds. Raises
+        `AddressRefused` and `NameUnknown`."""
+        if self._door is not None and not is_literal(host):
+            return (host,)
         known = await self._names.addresses(host)
         reasons = [egress.refusal(each, allow_private=self._allow_private) for each in known]
         allowed = [each for each, reason in zip(known, reasons, strict=True) if not reason]
@@ -159,6 +185,8 @@ class Dialler:
             raise AddressRefused(f"{host} is a cloud's metadata service")
         if not self._allow_private and f".{name}".endswith(".localhost"):
             raise AddressRefused(f"{host} is the proxy's own machine")
+        if self._door is not None and not is_literal(host):
+            return  # nobody here knows it
         try:
             known = await self._names.addresses(host)
         except NameUnknown:
@@ -169,6 +197,8 @@ class Dialler:
 
     async def _connect(self, addresses: Sequence[str], port: int) -> tuple[socket.socket, str]:
         """A socket to the first address that answers; each gets its share of the time."""
+        if self._door is not None:
+            return await self._door.connect(addresses[0], port, public_only=not self._allow_private)
         loop = asyncio.get_running_loop()
         ends = time.monotonic() + self._connect_s
         tried = addresses[:MAX_ADDRESSES]

@@ -85,7 +85,7 @@ class Names:
 
     async def addresses(self, host: str) -> Sequence[str]:
         """The addresses of a host; a literal is its own. Raises `NameUnknown`."""
-        if _is_literal(host):
+        if is_literal(host):
             return (host,)
         while True:
             if known := self._known.get(host):
@@ -124,7 +124,8 @@ class Names:
             await self._directory.close()
 
 
-def _is_literal(host: str) -> bool:
+def is_literal(host: str) -> bool:
+    """Whether it is an address rather than a name."""
     # A name's last letter cannot be a digit, nor can a name have a colon: most are told so.
     if not (host[-1:].isdigit() or ":" in host):
         return False

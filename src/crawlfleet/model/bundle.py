@@ -14,6 +14,8 @@ MOST_ARCHIVE_BYTES: Final = 10_000_000
 """Of an archive as it is handed over; in base64 it still fits into a request."""
 MOST_VERSIONS: Final = 100
 """Of one bundle that are kept at the same time."""
+MOST_TOLD: Final = 64
+"""Environments that a node speaks of: those that it used last."""
 CAPABILITY: Final = "bundles"
 """What a node must have to be given code of a bundle."""
 
@@ -122,8 +124,8 @@ class BundleVersionView(msgspec.Struct, frozen=True, kw_only=True):
     spiders: list[str] = []
     """The names of its spiders, as far as they can be read from the code without running it."""
     ready_on: list[str] = []
-    """The ids of nodes on which it has run lately, and which have its environment; empty for a
-    key that is bound to a project."""
+    """The ids of nodes that have its environment: they say so, or it has run there lately. Empty
+    for a key that is bound to a project."""
 
 
 class BundleView(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,11 +149,13 @@ class BundlePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BundleCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node asks for the code of an execution that it holds."""
+    """A node asks for the code of an execution that it holds, or (`digest` alone) for some that it
+    was told to make ready."""
 
     session_id: str
-    execution_id: str
-    token: int
+    execution_id: str = ""
+    token: int = 0
+    digest: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class BundleReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from crawlfleet.model.bundle import BundleRef
+from crawlfleet.model.bundle import MOST_TOLD, BundleRef
 from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.isolation import Level
 from crawlfleet.model.log import LogPart, Progress
@@ -25,6 +25,7 @@ SHARING_PROTOCOL: Final = 2
 """From which on a node can work on a shard."""
 OLDEST_PROTOCOL: Final = 1
 """The oldest that a master still understands."""
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +79,11 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     speak of another time-out, renews nothing."""
     sent_at: float | None = None
     """What the node's clock said when it sent this, in seconds since 1970."""
+    environments: (
+        Annotated[tuple[Digest, ...], msgspec.Meta(max_length=MOST_TOLD)] | msgspec.UnsetType
+    ) = msgspec.UNSET
+    """The digests of the bundles whose environments the node has, when they have changed or were
+    not told for a while; all of them, each time."""
 
 
 class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +178,9 @@ class LeaseReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     orders: tuple[ExecutionOrder, ...] = ()
     draining: bool = False
     session_lost: bool = False
+    warm: tuple[BundleRef, ...] = ()
+    """Make the environments of these bundles ready, when there is time; what cannot be made is
+    nobody's loss. Each is said once."""
 
 
 class ReportKind(StrEnum):

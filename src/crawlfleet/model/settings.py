@@ -148,6 +148,14 @@ class DispatchSettings(Section, frozen=True, kw_only=True):
         Meta(description="Waiting so long is worth one step of priority, so that nothing starves."),
     ] = 600.0
     batch: Annotated[Count, Meta(description="At most so many assignments in one commit.")] = 1000
+    warm_patience_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="How long a task with code of a bundle waits for a node that has its "
+            "environment, or makes it, before any other will do; 0: not at all.",
+        ),
+    ] = 3.0
 
 
 class WorkerSettings(Section, frozen=True, kw_only=True):

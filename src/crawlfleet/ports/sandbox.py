@@ -6,7 +6,7 @@ well as the level allows.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -14,6 +14,16 @@ from crawlfleet.model.isolation import Egress, Isolation, Limits
 from crawlfleet.model.messages import Assignment
 
 P = TypeVar("P")
+
+WAY_OUT: Final = "CELL_WAY_OUT"
+"""The variable in which a cell finds the address of the agent's proxy, as a URL. Beside those that
+every HTTP library knows: what fetches pages by its own rules goes by this one alone."""
+PUBLIC_HEADER: Final = "Crawlfleet-Public-Only"
+"""Of a request to that proxy: no private address, whatever the node allows."""
+ADDRESS_HEADER: Final = "Crawlfleet-Address"
+"""Of its answer: the address that it has connected to."""
+OUTCOME_HEADER: Final = "Crawlfleet-Outcome"
+"""Of its refusal: what it means for a visit, such as `dns`."""
 
 
 class CellOrder(msgspec.Struct, frozen=True, kw_only=True):

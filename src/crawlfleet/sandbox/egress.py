@@ -15,10 +15,11 @@ import time
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
-from crawlfleet.crawl.dial import AddressRefused, Dialler, NetworkTrouble
+from crawlfleet.crawl.dial import AddressRefused, Dialler, NoConnection
 from crawlfleet.crawl.names import NameUnknown
 from crawlfleet.crawl.request import Origin, read_target
 from crawlfleet.model.isolation import Egress
+from crawlfleet.ports.sandbox import ADDRESS_HEADER, OUTCOME_HEADER, PUBLIC_HEADER
 from crawlfleet.sandbox.naming import Trouble
 
 HEAD_BYTES: Final = 32_768
@@ -49,14 +50,16 @@ class Pace:
 
     def __init__(self, mbps: float | None) -> None:
         self._rate = mbps * BITS_OF_A_MEGABIT / 8 if mbps else None
-        self._free_at = 0.0
+        self._free_at: float | None = None
 
     async def take(self, size: int) -> None:
         """Wait until so many bytes more may have gone."""
         if self._rate is None:
             return
         now = time.monotonic()
-        self._free_at = max(self._free_at, now - BURST_S) + size / self._rate
+        # Who was kept waiting makes up for it; who has only begun has nothing to make up for.
+        since = now if self._free_at is None else max(self._free_at, now - BURST_S)
+        self._free_at = since + size / self._rate
         if self._free_at > now:
             await asyncio.sleep(self._free_at - now)
 
@@ -89,9 +92,10 @@ class _Upstream(asyncio.StreamReaderProtocol):
 class Turned(Exception):
     """Somebody is turned away; `status` is what HTTP says of it."""
 
-    def __init__(self, status: str, reason: str) -> None:
+    def __init__(self, status: str, reason: str, outcome: str = "") -> None:
         super().__init__(reason)
         self.status = status
+        self.outcome = outcome
 
 
 class EgressProxy:
@@ -104,6 +108,9 @@ class EgressProxy:
         self._judge = judge
         self._asked = base64.b64encode(f"cell:{password}".encode()) if password else b""
         self._dialler = dialler or Dialler(allow_private=rules.allow_private, connect_s=CONNECT_S)
+        self._for_public = self._dialler
+        if rules.allow_private:
+            self._for_public = self._dialler.for_public_addresses()
         self._pace = Pace(rules.bandwidth_mbps)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -151,7 +158,8 @@ class EgressProxy:
         try:
             if len(self._connections) > MOST_CONNECTIONS:
                 raise Turned("503 Service Unavailable", "too many connections at once")
-            out = (upstream := await self._dial(origin, known_as)).writer()
+            upstream, _ = await self._dial(origin, known_as=known_as)
+            out = upstream.writer()
             try:
                 await self._exchange(reader, writer, upstream.reader, out)
             finally:
@@ -192,7 +200,7 @@ class EgressProxy:
             await self._forward(head, reader, writer)
         except Turned as refusal:
             self.refused += 1
-            writer.write(_answer(refusal.status, str(refusal)))
+            writer.write(_answer(refusal))
             with contextlib.suppress(OSError):
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -215,11 +223,13 @@ class EgressProxy:
         )
         if target is None or (not is_tunnel and target.origin.tls):
             raise Turned("400 Bad Request", "use CONNECT, or the whole URL of a plain request")
-        upstream = await self._dial(target.origin)
+        public_only = bool(_header(lines, PUBLIC_HEADER))
+        upstream, address = await self._dial(target.origin, public_only=public_only)
         out = upstream.writer()
         try:
             if is_tunnel:
-                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                told = f"{ADDRESS_HEADER}: {address}\r\n\r\n".encode()
+                writer.write(b"HTTP/1.1 200 Connection established\r\n" + told)
             else:
                 kept = [each for each in lines if not each.lower().startswith(_HOP_HEADERS)]
                 request = b" ".join((method, target.path.encode(), version))
@@ -233,33 +243,32 @@ class EgressProxy:
     def _check_password(self, lines: list[bytes]) -> None:
         if not self._asked:
             return
-        for line in lines:
-            name, _, value = line.partition(b":")
-            if name.strip().lower() == b"proxy-authorization":
-                shown = value.strip().partition(b" ")[2].strip()
-                if hmac.compare_digest(shown, self._asked):
-                    return
+        shown = _header(lines, "proxy-authorization").partition(b" ")[2].strip()
+        if hmac.compare_digest(shown, self._asked):
+            return
         raise Turned("407 Proxy Authentication Required", "this is somebody else's proxy")
 
-    async def _dial(self, origin: Origin, known_as: Sequence[str] = ()) -> _Upstream:
+    async def _dial(
+        self, origin: Origin, *, known_as: Sequence[str] = (), public_only: bool = False
+    ) -> tuple[_Upstream, str]:
+        """A connection, and the address that it leads to."""
         reasons = [self._judge(name, self._rules) for name in (*known_as, origin.host)]
         if None not in reasons and reasons[-1] is not None:
             raise Turned("403 Forbidden", reasons[-1])
+        dialler = self._for_public if public_only else self._dialler
         try:
             # Never with TLS: what is in the tunnel is between the cell and the other side.
-            upstream, address = await self._dialler.open(
-                origin._replace(tls=False), None, _Upstream
-            )
+            upstream, address = await dialler.open(origin._replace(tls=False), None, _Upstream)
         except AddressRefused as error:
             raise Turned("403 Forbidden", error.reason) from None
-        except NetworkTrouble as error:
-            raise Turned("502 Bad Gateway", str(error)) from None
+        except NoConnection as error:
+            raise Turned("502 Bad Gateway", str(error), str(error.outcome)) from None
         if reason := self._judge(
             address, self._rules, reached_port=origin.port, is_own=upstream.is_own()
         ):
             upstream.writer().close()
             raise Turned("403 Forbidden", reason)
-        return upstream
+        return upstream, address
 
     async def _exchange(
         self,
@@ -296,9 +305,19 @@ class EgressProxy:
                 writer.write_eof()
 
 
-def _answer(status: str, reason: str) -> bytes:
-    body = f"crawlfleet: {reason}\n".encode()
+def _answer(refusal: Turned) -> bytes:
+    body = f"crawlfleet: {refusal}\n".encode()
+    told = f"{OUTCOME_HEADER}: {refusal.outcome}\r\n" if refusal.outcome else ""
     return (
-        f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"HTTP/1.1 {refusal.status}\r\nContent-Type: text/plain; charset=utf-8\r\n{told}"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     ).encode() + body
+
+
+def _header(lines: list[bytes], name: str) -> bytes:
+    """The value of a header; empty when there is none."""
+    for line in lines:
+        found, _, value = line.partition(b":")
+        if found.strip().lower() == name.lower().encode():
+            return value.strip()
+    return b""

@@ -40,7 +40,8 @@ def become(agent: socket.socket, pipes: Sequence[int], *, own: int | None) -> No
             Path(group).write_text("0")
         world.leave(spec)
         # Who makes a namespace of processes stays outside; its next child is the first within.
-        if Layer.PID_NAMESPACE not in spec.layers or os.fork() == 0:
+        has_to_fork = Layer.PID_NAMESPACE in spec.layers and not world.is_first()
+        if not has_to_fork or os.fork() == 0:
             _begin(spec, agent, pipes, own)
     except BaseException as error:
         with contextlib.suppress(OSError):

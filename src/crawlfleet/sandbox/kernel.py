@@ -122,6 +122,11 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
+def enter(namespace: int, kind: int) -> None:
+    """Join a namespace of that kind, by a descriptor of it."""
+    _check(_libc.setns(namespace, kind), "setns")
+
+
 def mount(kind: str, target: str, flags: int, options: str = "") -> None:
     """A new file system of a kind at a place."""
     done = _libc.mount(

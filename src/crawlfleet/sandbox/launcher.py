@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer, Limits
-from crawlfleet.ports.sandbox import CellOrder
+from crawlfleet.ports.sandbox import WAY_OUT, CellOrder
 from crawlfleet.sandbox import sights, spec, world
 from crawlfleet.sandbox.cell import LocalCell
 from crawlfleet.sandbox.cgroups import Groups, GroupsV1, GroupsV2
@@ -62,7 +62,8 @@ class LocalSandbox:
         self._judge = judge
         self._kept = {name: environ[name] for name in KEPT_VARIABLES if name in environ}
         self._uid = CELL_UID if Layer.OTHER_USER in self._layers else None
-        self._nest = Nest(self._kept, uid=self._uid)
+        is_first = self._uid is not None and Layer.PID_NAMESPACE in self._layers
+        self._nest = Nest(self._kept, uid=self._uid, is_first=is_first)
         self._groups = _groups(self._layers, place.key)
         self._hidden = tuple({str(Path(each).resolve()) for each in (*hidden, str(place.folder))})
         self._seen = (
@@ -89,9 +90,10 @@ class LocalSandbox:
         pipes: tuple[int, ...] = ()
         try:
             with theirs:
-                way = self._way_out(order, cell)
-                made = self._specify(id, order, cell, way)
                 pipes = self._nest.fork(theirs)
+            # It is forked while this goes on, and waits for it.
+            way = self._way_out(order, cell)
+            made = self._specify(id, order, cell, way)
             ours.send(spec.encode(made))
             await cell.begin()
             doors = [socket.socket(fileno=fd) for fd in cell.fds]
@@ -231,7 +233,7 @@ class LocalSandbox:
         usual = {"PATH": os.defpath, "LANG": "C.UTF-8"}
         own = {"HOME": scratch, "TMPDIR": scratch}
         if way.url:
-            own |= dict.fromkeys(PROXY_VARIABLES, way.url)
+            own |= dict.fromkeys((*PROXY_VARIABLES, WAY_OUT), way.url)
             own |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
         return usual | self._kept | own | order.variables
 

@@ -25,7 +25,12 @@ WAIT_S: Final = 3.0
 class Nest:
     """Starts the nursery when it is first needed, and again when it is gone."""
 
-    def __init__(self, variables: Mapping[str, str], *, uid: int | None) -> None:
+    def __init__(
+        self, variables: Mapping[str, str], *, uid: int | None, is_first: bool = False
+    ) -> None:
+        """`is_first`: each cell is forked into a namespace of processes of its own. Only root may
+        have that done for it."""
+        self._first = "first" if is_first else "-"
         self._variables = {"PATH": os.defpath, "LANG": "C.UTF-8", **variables}
         self._uid = uid
         self._nursery: subprocess.Popen[bytes] | None = None
@@ -39,7 +44,15 @@ class Nest:
             uid = "-" if self._uid is None else str(self._uid)
             with theirs:
                 self._nursery = subprocess.Popen(  # noqa: S603 (our own program)
-                    [sys.executable, "-m", NURSERY, uid, HOST_MODULE, *EXECUTOR_MODULES],
+                    [
+                        sys.executable,
+                        "-m",
+                        NURSERY,
+                        uid,
+                        self._first,
+                        HOST_MODULE,
+                        *EXECUTOR_MODULES,
+                    ],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     env=self._variables,

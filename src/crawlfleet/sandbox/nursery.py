@@ -1,9 +1,11 @@
-"""The program that cells are forked from: `python -m crawlfleet.sandbox.nursery UID MODULE…`.
+"""The program that cells are forked from: `python -m crawlfleet.sandbox.nursery UID FIRST MODULE…`.
 
 It has imported what the executors need and knows nothing else: no settings, no keys, no other
 cell's orders. So a cell begins in the time of a fork, and finds nothing in its memory. It is told
 by a message with four file descriptors on its stdin: the way to the agent, and the pipes that
-become stdin, stdout and stderr. It ends with the agent. UID is whom cells become, or `-`.
+become stdin, stdout and stderr. It ends with the agent. UID is whom cells become, or `-`. FIRST is
+`first` if each is to be the first process of a new namespace, which saves it a fork; else it sees
+to that itself.
 """
 
 import contextlib
@@ -19,19 +21,36 @@ from crawlfleet import plugins
 from crawlfleet.sandbox import inmate, kernel
 
 FDS_OF_A_CELL = 4
+FIRST = "first"
 
 
-def serve(orders: socket.socket, own: int | None) -> None:
-    """Fork cells until the agent is gone."""
+def serve(orders: socket.socket, own: int | None, home: int | None) -> None:
+    """Fork cells until the agent is gone; with a `home`, the namespace of processes that this is
+    in, each in one of its own."""
     while True:
         data, fds, _, _ = socket.recv_fds(orders, 16, FDS_OF_A_CELL)
         if not data:
             return
-        if len(fds) == FDS_OF_A_CELL and os.fork() == 0:
+        if len(fds) == FDS_OF_A_CELL and _fork(home) == 0:
             orders.close()
             inmate.become(socket.socket(fileno=fds[0]), fds[1:], own=own)
         for fd in fds:
             os.close(fd)
+
+
+def _fork(home: int | None) -> int:
+    if home is None:
+        return os.fork()
+    with contextlib.suppress(OSError):  # then the cell tries it itself, and says why not
+        kernel.unshare(kernel.CLONE_NEWPID)
+    try:
+        pid = os.fork()
+    except BaseException:
+        kernel.enter(home, kernel.CLONE_NEWPID)
+        raise
+    if pid:
+        kernel.enter(home, kernel.CLONE_NEWPID)
+    return pid
 
 
 def main() -> None:
@@ -44,7 +63,7 @@ def main() -> None:
     kernel.adopt_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uid, *modules = sys.argv[1:]
+    uid, first, *modules = sys.argv[1:]
     own = mapped_to(int(uid)) if uid != "-" else None
     for module in modules:
         with contextlib.suppress(ImportError):
@@ -52,7 +71,10 @@ def main() -> None:
     plugins.remember(plugins.EXECUTORS)
     gc.collect()
     gc.freeze()
-    serve(orders, own)
+    home = None
+    if first == FIRST:
+        home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    serve(orders, own, home)
 
 
 def mapped_to(uid: int) -> int | None:

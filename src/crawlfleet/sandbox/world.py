@@ -42,9 +42,16 @@ _SKELETON_BYTES: Final = 1 << 20
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
+def is_first() -> bool:
+    """Whether this process is the first of its namespace of processes already."""
+    return os.getpid() == 1
+
+
 def leave(spec: CellSpec) -> None:
     """Leave the namespaces of the machine; processes forked from now on are in the new ones."""
     flags = sum(flag for layer, flag in _FLAGS.items() if layer in spec.layers)
+    if is_first():
+        flags &= ~kernel.CLONE_NEWPID
     if flags:
         flags |= kernel.CLONE_NEWCGROUP
     if not _is_mighty(spec) and Layer.USER_NAMESPACE in spec.layers:

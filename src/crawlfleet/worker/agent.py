@@ -22,11 +22,14 @@ from crawlfleet.ports.execution import (
 )
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.environments import Environments
 from crawlfleet.worker.handing_in import HandingIn
 from crawlfleet.worker.health_endpoint import Nameplate
 from crawlfleet.worker.notes import LOG_BYTES
 from crawlfleet.worker.pauses import Pauses
-from crawlfleet.worker.session import Measure, SessionEnd, WorkSession
+from crawlfleet.worker.session import Measure, WorkSession
+from crawlfleet.worker.session_end import SessionEnd
+from crawlfleet.worker.warming import Warming
 
 log = logger(Component.WORKER)
 FIRST_PAUSE_S: Final = 0.2
@@ -57,8 +60,11 @@ class Agent:
         log_bytes: int = LOG_BYTES,
         leave_grace_s: float = 0.0,
         nameplate: Nameplate | None = None,
+        environments: Environments | None = None,
     ) -> None:
+        """With `environments`, the node makes some ahead of their work, as the master asks."""
         self._link = link
+        self._environments = environments
         self._pool = pool
         self._identity = identity
         self._system = system
@@ -121,6 +127,7 @@ class Agent:
                 stopping=self._stopping,
                 keeper=self._keeper,
                 log_bytes=self._log_bytes,
+                warming=Warming(self._environments),
             )
             self._nameplate.node_id, self._nameplate.session = registered.node_id, True
             leaving = asyncio.create_task(self._drain_when_told(registered), name="leaving")

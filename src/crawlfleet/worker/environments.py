@@ -39,6 +39,8 @@ Fetch = Callable[[], Awaitable[bytes]]
 """Brings the archive."""
 Tell = Callable[[str], None]
 """Takes a line for the log of whoever waits."""
+Compile = Callable[[Path], Awaitable[bool]]
+"""Makes the bytecode of an environment, if it can be made; raises nothing but `OSError`."""
 
 
 class CannotMake(Exception):
@@ -77,9 +79,12 @@ class _Made(msgspec.Struct, frozen=True, kw_only=True):
 class Environments:
     """The cache of one machine; several agents may share its folder."""
 
-    def __init__(self, folder: Path, *, install: Install, most_bytes: int) -> None:
+    def __init__(
+        self, folder: Path, *, install: Install, most_bytes: int, compile: Compile | None = None
+    ) -> None:
         self._folder = folder
         self._install = install
+        self._compile = compile
         self._most_bytes = most_bytes
         self._turns: dict[str, asyncio.Lock] = {}
         self._failed: dict[str, tuple[float, CannotMake]] = {}
@@ -142,6 +147,7 @@ class Environments:
             contents = await asyncio.to_thread(_unpack, archive, place)
             await self._install(contents.requirements, str(place / "venv"), tell)
             await asyncio.to_thread(self._finish, ref, contents, place)
+            await self._add_bytecode(ref.digest)
         except NoCode as error:
             # Perhaps only for this execution, which may be over: another one asks anew.
             raise CannotMake(f"there is no code of {ref}: {error}", ErrorClass.INVALID) from None
@@ -167,6 +173,12 @@ class Environments:
         if error_class is ErrorClass.INVALID:
             self._failed[ref.digest] = time.monotonic(), failure
         return failure
+
+    async def _add_bytecode(self, digest: str) -> None:
+        """To what is whole and has its name already: bytecode knows the paths of its sources."""
+        folder = self._folder / digest
+        if self._compile is not None and await self._compile(folder):
+            await asyncio.to_thread(_measure_again, folder)
 
     def _finish(self, ref: BundleRef, contents: Contents, place: Path) -> None:
         made = _Made(contents=contents, bytes=_opened(place), name=str(ref))
@@ -269,6 +281,16 @@ def _read(folder: Path) -> _Made | None:
         return msgspec.json.decode((folder / MADE).read_bytes(), type=_Made)
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None
+
+
+def _measure_again(folder: Path) -> None:
+    """Something was added to an environment that is whole."""
+    made = _read(folder)
+    if made is not None:
+        told = msgspec.structs.replace(made, bytes=_opened(folder))
+        new = folder / f"{MADE}.new"
+        new.write_bytes(msgspec.json.encode(told))
+        new.rename(folder / MADE)
 
 
 def _opened(folder: Path) -> int:

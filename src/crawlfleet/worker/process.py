@@ -247,7 +247,15 @@ class Child(asyncio.SubprocessProtocol):
         return manner, self._output.tail
 
     async def retire(self, grace_s: float) -> None:
-        """Let it go by closing its stdin; by force after the grace."""
+        """Let it go by closing its stdin; by force after the grace. A cell whose work is done is
+        ended at once: nothing of it is used again."""
+        if self._cell is not None and not self.under_way:
+            self.kill()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_S):
+                    await self._silent.wait()
+            await self.end()
+            return
         if stdin := self._transport.get_pipe_transport(0):
             stdin.close()
         try:

@@ -9,7 +9,6 @@ is kept for the next session to hand in; those that say the same again do no har
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -36,6 +35,8 @@ from crawlfleet.worker.notes import LOG_BYTES, Notes
 from crawlfleet.worker.pace import Pace
 from crawlfleet.worker.pauses import Pauses, chance_of
 from crawlfleet.worker.reports import Reports
+from crawlfleet.worker.session_end import SessionEnd
+from crawlfleet.worker.warming import Warming
 
 log = logger(Component.WORKER)
 RETRY_PAUSE_S: Final = 0.2
@@ -56,12 +57,6 @@ Measure = Callable[[], Awaitable[Usage]]
 """What the node measures of itself now."""
 
 
-class SessionEnd(StrEnum):
-    LOST = "lost"
-    DRAINED = "drained"
-    STOPPED = "stopped"
-
-
 class WorkSession:
     """Runs what is assigned to the node from registration until the session ends."""
 
@@ -80,11 +75,14 @@ class WorkSession:
         stopping: asyncio.Event,
         keeper: ReportKeeper,
         log_bytes: int = LOG_BYTES,
+        warming: Warming | None = None,
     ) -> None:
         self._link = link
+        self._warming = warming or Warming(None)
         self._keeper = keeper
         self._pool = pool
         self._system = system
+        self._registered = registered
         self._node_id = registered.node_id
         self._session_id = registered.session_id
         self._interval_s = registered.heartbeat_interval_s
@@ -156,7 +154,7 @@ class WorkSession:
         finally:
             await _cancel(loops)
             await self._stop_executors()
-            await _cancel(aside)
+            await _cancel([*aside, *self._warming.under_way()])
         if end is SessionEnd.STOPPED:
             await self._send_last_reports()
         await self._reports.keep()
@@ -189,6 +187,7 @@ class WorkSession:
             else:
                 if reply.session_lost:
                     return SessionEnd.LOST
+                self._warming.said(heartbeat.environments)
                 self._valid_until = max(self._valid_until, sent + self._valid_s)
                 if reply.terms is not None:
                     self._work_by(reply.terms, sent)
@@ -218,6 +217,7 @@ class WorkSession:
             session_timeout_s=self._timeout_s,
             number=self._beats,
             sent_at=self._system.now(),
+            environments=self._warming.news(),
         )
 
     def _work_by(self, terms: NodeTerms, heard_at: float) -> None:
@@ -264,6 +264,7 @@ class WorkSession:
                 return SessionEnd.DRAINED if lease.draining else SessionEnd.LOST
             self._obey(lease.stop)
             self._talk.pass_on(lease.orders)
+            self._warming.obey(lease.warm, self._link, self._registered, self._beat_soon.set)
             for assignment in lease.assignments:
                 self._begin(assignment)
             self._run_next()

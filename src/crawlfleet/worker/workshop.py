@@ -23,7 +23,9 @@ from crawlfleet.model.messages import Assignment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.ports.execution import Observer
 from crawlfleet.ports.installing import Install
+from crawlfleet.ports.sandbox import Sandbox
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.compiling import Bytecode
 from crawlfleet.worker.environments import Environment, Environments
 
 log = logger(Component.WORKER)
@@ -64,6 +66,11 @@ class Workshop:
         self._folder = folder
         self._environments = environments
         self._remove = remove
+
+    @property
+    def environments(self) -> Environments:
+        """Those that are kept here."""
+        return self._environments
 
     async def open(self) -> None:
         """Clear away what dead agents left."""
@@ -112,7 +119,12 @@ class Workshop:
 
 
 def workshop_of(
-    settings: WorkerSettings, folder: Path, *, install: Install, remove: Remove
+    settings: WorkerSettings,
+    folder: Path,
+    *,
+    install: Install,
+    remove: Remove,
+    sandbox: Sandbox | None = None,
 ) -> Workshop | None:
     """The workshop of a node with these settings; `None` where it runs no code of others. Raises
     `ConfigError` where nothing would hold it."""
@@ -124,6 +136,7 @@ def workshop_of(
         folder / "environments",
         install=install,
         most_bytes=int(settings.environments_mb * 1e6),
+        compile=None if sandbox is None else Bytecode(sandbox),
     )
     return Workshop(folder / "scratch", environments=environments, remove=remove)
 

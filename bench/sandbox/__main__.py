@@ -1,0 +1,5 @@
+"""`python -m bench.sandbox`."""
+
+from bench.sandbox.run import main
+
+main()

@@ -1,0 +1,144 @@
+"""Environments ahead of the work, at the master: who is asked, who may fetch, who waits."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from crawlfleet.backends.bundle_folder import BundleFolder
+from crawlfleet.model.bundle import BundleCall, BundleRequest
+from crawlfleet.model.messages import Heartbeat, ReportKind
+from crawlfleet.model.settings import DispatchSettings
+from tests.code_archives import packed
+from tests.control.stage import PlayedNode, Stage, stage
+
+ONE, TWO = (packed({"tool.py": f"print({number})"}) for number in (1, 2))
+OFFERS = {"capabilities": {"bundles": True}, "task_types": ("command",)}
+WORK = {"task_type": "command", "project_id": "shop", "bundle": "tools"}
+
+
+def run(tmp_path: Path, scenario: Any, **dispatch: float) -> None:
+    async def play() -> None:
+        settings = DispatchSettings(**dispatch)
+        async with stage(archives=BundleFolder(tmp_path), dispatch=settings) as at:
+            async with asyncio.timeout(30):
+                await scenario(at)
+
+    asyncio.run(play())
+
+
+def digest_of(archive: bytes) -> str:
+    return hashlib.sha256(archive).hexdigest()
+
+
+async def deploy(at: Stage, archive: bytes) -> None:
+    request = BundleRequest(name="tools", archive=archive)
+    await at.control.bundles.deploy("shop", request, by="ann")
+
+
+async def submit(at: Stage) -> Any:
+    return await at.submit(**WORK)
+
+
+async def tell(at: Stage, node: PlayedNode, *archives: bytes) -> None:
+    told = Heartbeat(session_id=node.session_id, environments=tuple(map(digest_of, archives)))
+    await at.control.nodes.heartbeat(node.id, told)
+
+
+def test_who_is_asked_to_make_an_environment_may_fetch_its_code_and_no_other(
+    tmp_path: Path,
+) -> None:
+    async def scenario(at: Stage) -> None:
+        node = await at.node(**OFFERS)
+        polling = asyncio.create_task(node.lease(wait_s=20))
+        await deploy(at, ONE)
+        (ref,) = (await polling).warm
+        assert (ref.name, ref.number, ref.digest) == ("tools", 1, digest_of(ONE))
+        assert (await node.lease(wait_s=0)).warm == ()
+        give = at.control.bundles.give
+        call = BundleCall(session_id=node.session_id, digest=ref.digest)
+        assert (await give(node.id, call)).archive == ONE
+        await at.control.bundles._kept.put(digest_of(TWO), TWO)
+        other = BundleCall(session_id=node.session_id, digest=digest_of(TWO))
+        assert "was not asked" in (await give(node.id, other)).refusal
+
+    run(tmp_path, scenario)
+
+
+def test_what_nodes_tell_is_known_until_they_tell_otherwise(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        node = await at.node(**OFFERS)
+        await deploy(at, ONE)
+        version = (await at.control.bundles.get("shop", "tools")).versions[0]
+        await tell(at, node, ONE)
+        assert at.control.bundles.ready_on(version) == [node.id]
+        await node.beat()
+        assert at.control.bundles.ready_on(version) == [node.id]
+        await tell(at, node)
+        assert at.control.bundles.ready_on(version) == []
+
+    run(tmp_path, scenario)
+
+
+def test_work_waits_for_the_environment_and_explain_says_where(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        node = await at.node("maker", **OFFERS)
+        await at.node("idler", **OFFERS)
+        await deploy(at, ONE)
+        (making,) = at.control.bundles.warming.making[digest_of(ONE)]
+        asked = at.control.nodes.get(making)
+        task = await submit(at)
+        while not at.control.bundles.warming.held:
+            await asyncio.sleep(0)
+        told = (await at.control.queries.explain(task.id)).summary
+        assert told == (
+            f"waits for the environment of tools@1 on {asked.name}, which is being made"
+        )
+        other = PlayedNode(at.control, _Who(making, asked.session_id))  # type: ignore[arg-type]
+        await tell(at, other, ONE)
+        assignment = await other.take()
+        assert assignment.task_id == task.id
+        assert node.id in at.control.state.nodes
+
+    run(tmp_path, scenario, warm_patience_s=600.0)
+
+
+class _Who:
+    def __init__(self, node_id: str, session_id: str | None) -> None:
+        self.node_id, self.session_id = node_id, session_id
+
+
+def test_work_that_waited_long_enough_begins_elsewhere(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        node = await at.node(**OFFERS)
+        await deploy(at, ONE)
+        task = await submit(at)
+        # Nobody says that the environment was made: the patience alone ends.
+        while not (reply := await node.lease(wait_s=20)).assignments:
+            assert reply.warm
+        assert reply.assignments[0].task_id == task.id
+
+    run(tmp_path, scenario, warm_patience_s=0.2)
+
+
+def test_more_nodes_are_asked_when_more_work_waits(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        first = await at.node(slots=1, **OFFERS)
+        await deploy(at, ONE)
+        await tell(at, first, ONE)
+        running = await submit(at)
+        assignment = await first.take()
+        await first.report(assignment, ReportKind.STARTED)
+        second = await at.node("second", slots=1, **OFFERS)
+        polling = asyncio.create_task(second.lease(wait_s=20))
+        waiting = await submit(at)
+        reply = await polling
+        assert [str(ref) for ref in reply.warm] == ["tools@1"]
+        assert reply.assignments == ()
+        told = (await at.control.queries.explain(waiting.id)).summary
+        assert told.startswith("waits for the environment of tools@1 on ")
+        await tell(at, second, ONE)
+        assert (await second.take()).task_id == waiting.id
+        assert running.id != waiting.id
+
+    run(tmp_path, scenario, warm_patience_s=600.0)
