@@ -171,7 +171,7 @@ def distribution(master: Master, name: str) -> Request:
 def task_order(master: Master, verb: str, kind: str) -> Request:
     if verb in {"accept", "reject"}:
         id, _ = measured_task(master)
-        return f"/api/v1/tasks/{id}:{verb}", {"reason": "so it is"}, set(), None
+        return f"/api/v1/tasks/{id}:{verb}", {"reason": "so it is"}, {id}, None
     id = task(master)
     if verb in {"resume", "retry"}:
         master.order(id, {"resume": "pause", "retry": "cancel"}[verb]).expect(200)

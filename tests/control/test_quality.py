@@ -180,6 +180,30 @@ def test_stored_output_is_what_is_measured_and_not_the_result() -> None:
     run_simulated(scene())
 
 
+class Garbled(Kept):
+    async def read(self, *names: Any, **options: Any) -> AsyncIterator[bytes]:
+        yield self.lines[0]
+
+
+def test_items_that_nobody_can_read_keep_no_task_from_its_end() -> None:
+    async def scene(lines: bytes) -> None:
+        kept: Any = Garbled(lines)
+        async with stage(output=kept) as on:
+            task = await do(on, await on.node(), GOOD, expectations=PRICES)
+            assert task.status is TaskStatus.COMPLETED
+            assert quality(task)["verdict"] == "unmeasured"
+
+    for lines in (
+        b"{}\n",
+        b"[1]\n",
+        b'["items"',
+        b"\xff\n",
+        b'["items",{"\xff":1}]\n',
+        b"[" * 9999,
+    ):
+        run_simulated(scene(lines))
+
+
 def test_output_that_cannot_be_read_is_told_and_spoils_no_task() -> None:
     async def scene() -> None:
         kept: Any = Kept(*GOOD, trouble="the disk is gone")

@@ -17,7 +17,7 @@ from crawlfleet.core.quality import figures
 from crawlfleet.core.quality.fold import Fold, items_of_lines, items_of_result
 from crawlfleet.core.quality.judging import Baseline, baseline, judge
 from crawlfleet.core.quality.recording import Judged
-from crawlfleet.errors import OutputUnavailable, StoreUnavailable
+from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.ids import MEASURED, make_id
 from crawlfleet.model.messages import Report, ReportKind
 from crawlfleet.model.quality import Expectations, Profile, series_key
@@ -143,8 +143,11 @@ class Measuring:
             elif not await self._fold_results(task, fold, results):
                 return figures.unseen(expected, metrics)
             return fold.profile(pages=pages, errors=errors)
-        except (OutputUnavailable, msgspec.DecodeError, RecursionError) as error:
-            log.warning("items are not measured", task_id=task.id, error=str(error))
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            # Items come from nodes, and may be anything: a task ends whatever they are.
+            log.warning("items are not measured", task_id=task.id, error=repr(error))
             return Profile(pages=pages, errors=errors, trouble=f"they cannot be read: {error}")
 
     async def _has_output(self, task_id: str) -> bool:

@@ -103,14 +103,13 @@ class Signed:
             change.webhooks,
             change.alert_rules,
             change.deliveries,
-            change.measured_runs,
         ):
             if rows:
                 found[2][0] += len(rows)
                 if len(found[1]) < MOST_SUBJECTS:
                     found[1].extend(row.id for row in rows)
                 return
-        # What no row tells: something was ordered of what runs elsewhere.
+        # What no row tells: something was ordered of what runs elsewhere, or said of a task.
         found[2][0] += len(change.events)
         if len(found[1]) < MOST_SUBJECTS:
             found[1].extend(event.subject for event in change.events)

@@ -24,8 +24,10 @@ from crawlfleet.model.quality import (
 
 LONGEST_NAME: Final = 200
 _NUMBER: Final = re.compile(
-    r"\s*[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?\s*"
+    r"\s*[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?\s*", re.ASCII
 )
+_BEGINS_NUMBERS: Final = frozenset("0123456789+-. \t\n\r\x0b\x0c")
+"""Characters that a text begins with which may be a number."""
 _KINDS: Final[Mapping[type, ValueKind]] = {
     str: ValueKind.TEXT,
     int: ValueKind.NUMBER,
@@ -34,12 +36,12 @@ _KINDS: Final[Mapping[type, ValueKind]] = {
     list: ValueKind.LIST,
     dict: ValueKind.OBJECT,
 }
-_lines: Final = msgspec.json.Decoder()
+_lines: Final = msgspec.json.Decoder(tuple[str, Any])
 
 
 def items_of_lines(lines: bytes) -> list[tuple[str, Any]]:
-    """Kinds and fields of items as a crawl's output keeps them."""
-    return [(line[0], line[1]) for line in _lines.decode_lines(lines)]
+    """Kinds and fields of items as a crawl's output keeps them; raises `msgspec.DecodeError`."""
+    return _lines.decode_lines(lines)
 
 
 def items_of_result(data: Any) -> list[tuple[str, Any]]:
@@ -125,7 +127,12 @@ class _Column:
         self._filled += len(filled)
         for kind, count in Counter(map(type, filled)).items():
             self._kinds[str(_KINDS.get(kind, ValueKind.OBJECT))] += count
-        numbers = [number for value in filled if (number := number_in(value)) is not None]
+        numbers = [
+            number
+            for value in filled
+            if (type(value) is not str or value[0] in _BEGINS_NUMBERS)
+            and (number := number_in(value)) is not None
+        ]
         if numbers:
             self._numbers += len(numbers)
             self._sum += math.fsum(numbers)
@@ -209,7 +216,7 @@ def _is_of_kind(value: Any, kind: ValueKind) -> bool:
 
 def _is_blank(value: Any) -> bool:
     if isinstance(value, str):
-        return not value.strip()
+        return not value or value.isspace()
     return isinstance(value, list | dict) and not value
 
 

@@ -8,7 +8,7 @@ a count is off by a tenth, and a share by some hundredths.
 
 import base64
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -38,21 +38,23 @@ class Sketch:
         self._below = _RANGE
         """Only lower numbers are of interest."""
 
-    def take(self, values: Iterable[Any]) -> None:
-        below, numbers = self._below, self._numbers
-        for value in values:
-            number = number_of(value)
-            if number < below:
-                numbers.add(number)
-                if len(numbers) >= 4 * KEPT:
-                    below = self._trim()
-                    numbers = self._numbers
+    def take(self, values: Sequence[Any]) -> None:
+        try:
+            numbers = map(xxh3_64_intdigest, values)
+            self._keep(numbers)  # all of them texts, as nearly all are
+        except (TypeError, ValueError):
+            self._keep(map(number_of, values))
 
-    def _trim(self) -> int:
+    def _keep(self, numbers: Iterable[int]) -> None:
+        below = self._below
+        self._numbers |= {number for number in numbers if number < below}
+        if len(self._numbers) > 4 * KEPT:
+            self._trim()
+
+    def _trim(self) -> None:
         if len(self._numbers) > KEPT:
             lowest = sorted(self._numbers)[:KEPT]
             self._numbers, self._below = {*lowest}, lowest[-1]
-        return self._below
 
     def text(self) -> str:
         """What is kept of it."""
