@@ -466,6 +466,32 @@ def test_what_is_rejected_has_failed_and_is_done_anew_when_the_run_is() -> None:
     run_simulated(scene())
 
 
+def test_a_split_step_that_failed_by_its_items_is_done_anew_when_the_run_is() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=9)
+            urls = [f"https://h{number}.example/" for number in range(8)]
+            parameters = {"urls": urls, "shards": 2}
+            document = flow("fail", task_type="http_fetch", parameters=parameters)
+            del document["steps"]["alarm"]
+            run = await start(on, document)
+
+            async def fetched(count: int) -> None:
+                await asyncio.sleep(0.1)
+                for work in await node.take_all():
+                    pages = [{"url": url, "status": 200} for url in urls[:count]]
+                    await finish(node, work, {"pages": pages, "errors": []})
+                await asyncio.sleep(0.1)
+
+            await fetched(1)
+            assert (await on.control.workflows.run(run.id)).status is RunStatus.FAILED
+            await on.control.workflows.rerun(run.id, by="people")
+            await fetched(4)
+            assert (await states(on, run))["crawl"] == "completed"
+
+    run_simulated(scene())
+
+
 def test_what_is_good_or_only_marked_holds_nothing_and_what_fails_does() -> None:
     async def scene() -> None:
         async with stage() as on:

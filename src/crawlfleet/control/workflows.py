@@ -22,6 +22,7 @@ from crawlfleet.core.graph import runs, validation
 from crawlfleet.core.graph.plan import Plan
 from crawlfleet.core.graph.requests import request_of
 from crawlfleet.core.orders import Order, Verb
+from crawlfleet.core.quality.recording import failed_by_items
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import RUN, WORKFLOW, make_id
@@ -286,12 +287,15 @@ class Workflows:
         return change.runs[0]
 
     async def _is_rejected(self, plan: Plan, place: int, ids: list[str]) -> bool:
-        """Whether a step failed by what somebody said of it: its tasks completed, and would fail
-        it again."""
+        """Whether a step failed by what it found, and has nothing that could be tried again: the
+        tasks completed, or all shards of one did, and would fail it once more."""
         if plan.steps[place].step.expectations is None:
             return False
         newest = {each.task_id: each for each in await self._store.measured_runs_of(ids)}
-        return any(each.decision is Decision.REJECTED for each in newest.values())
+        if any(each.decision is Decision.REJECTED for each in newest.values()):
+            return True
+        tasks = await self._store.tasks([*newest])
+        return any(task.is_parent and failed_by_items(task) for task in tasks)
 
     async def _with_tasks(
         self, run: Run, plan: Plan, rows: dict[int, RunStep], what: runs.Again

@@ -8,7 +8,7 @@ that it has stopped, or is lost; the task itself is free at once.
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,13 @@ from crawlfleet.core.lifecycle import (
     move_execution,
     move_task,
 )
-from crawlfleet.core.quality.recording import Judged, Quality, in_result, signed
+from crawlfleet.core.quality.recording import (
+    NOT_AS_EXPECTED,
+    Judged,
+    Quality,
+    in_result,
+    signed,
+)
 from crawlfleet.core.recovery import GiveUp, after_failure, first_failure
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
@@ -33,8 +39,6 @@ from crawlfleet.model.task import (
     Task,
     TaskError,
 )
-
-NOT_AS_EXPECTED: Final = "its items are not as expected"
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -190,7 +194,8 @@ def succeed(
     change = _both(
         lease,
         task,
-        ExecutionTrigger.SUCCEEDED,
+        # Without an error of its own: the node has done nothing wrong.
+        ExecutionTrigger.FAILED if failed else ExecutionTrigger.SUCCEEDED,
         under,
         running_at=running_at,
         end_time=now,

@@ -19,11 +19,23 @@ from crawlfleet.model.quality import (
     series_key,
     series_name,
 )
-from crawlfleet.model.task import ErrorClass, TaskError
+from crawlfleet.model.task import ErrorClass, Task, TaskError, TaskStatus
 
 NO_SERIES: Final = "-"
 """The series of all tasks that are compared with nothing."""
 LONGEST_WORDS: Final = 1_500
+NOT_AS_EXPECTED: Final = "its items are not as expected"
+
+
+def failed_by_items(task: Task) -> bool:
+    """Whether a task has failed by what it found, and not by what it did."""
+    error = task.error
+    return (
+        task.status is TaskStatus.FAILED
+        and task.expectations is not None
+        and error is not None
+        and error.message.startswith(NOT_AS_EXPECTED)
+    )
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +59,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         """Why it has failed."""
         return TaskError(
             error_class=ErrorClass.ERROR,
-            message=f"its items are not as expected: {told(self.judgement)}",
+            message=f"{NOT_AS_EXPECTED}: {told(self.judgement)}",
         )
 
 

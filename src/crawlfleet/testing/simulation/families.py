@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from crawlfleet.core.quality.recording import failed_by_items
 from crawlfleet.model.change import Change
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 
@@ -63,7 +64,7 @@ class FamilyInvariants:
         """The end of a parent that was gathered, and not cancelled."""
         states = {child.status for child in children}
         wanted = TaskStatus.COMPLETED
-        if states & FAILED:
+        if states & FAILED or failed_by_items(parent):
             wanted = TaskStatus.FAILED
         elif TaskStatus.CANCELLED in states:
             wanted = TaskStatus.CANCELLED

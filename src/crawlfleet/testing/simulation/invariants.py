@@ -27,6 +27,7 @@ from crawlfleet.model.task import (
     TaskStatus,
 )
 from crawlfleet.testing.simulation.families import FamilyInvariants
+from crawlfleet.testing.simulation.measured import QualityInvariants
 from crawlfleet.testing.simulation.schedules import ScheduleInvariants
 from crawlfleet.testing.simulation.tenants import TenantInvariants
 from crawlfleet.testing.simulation.workflows import WorkflowInvariants
@@ -61,6 +62,7 @@ class Invariants:
         self.timetable = ScheduleInvariants()
         self.tenants = TenantInvariants(self.tasks, allowances or {})
         self.runs = WorkflowInvariants(self.tasks)
+        self.quality = QualityInvariants()
         self.acting: set[str] = set()
         """Executions whose executor is at work right now, whatever the master believes."""
 
@@ -89,6 +91,7 @@ class Invariants:
             self.family.observe(change)
             self.timetable.observe(change)
             self.runs.observe(change)
+            self.quality.observe(change)
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
 

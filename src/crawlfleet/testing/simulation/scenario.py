@@ -61,6 +61,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """How many schedules submit tasks, too, by intervals of seconds."""
     workflows: int = 0
     """How many workflows are submitted, too, some of which are cancelled and run again."""
+    expecting: float = 0.0
+    """Which share of the tasks expects something of its items."""
     audit_every_s: float = 5.0
     """At most, between two looks at the masters' bookkeeping, which is long in a large fleet."""
     session: SessionSettings = SessionSettings()

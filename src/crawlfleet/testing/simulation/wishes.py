@@ -10,6 +10,7 @@ from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.testing.simulation.faults import Work
+from crawlfleet.testing.simulation.measured import expected
 from crawlfleet.testing.simulation.scenario import Scenario
 
 STRATEGIES: Final = ("least_loaded", "round_robin", "random", "bin_pack", None)
@@ -38,4 +39,7 @@ def wanted(scenario: Scenario, chance: random.Random, projects: Sequence[str]) -
         else None,
         dedup_window=30.0,
         target=chance.choice(scenario.targets) if scenario.targets else None,
+        expectations=expected(chance)
+        if scenario.expecting and chance.random() < scenario.expecting
+        else None,
     )
