@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 import typer
 
-from crawlfleet.cli.arguments import parse_amounts, parse_pairs, parse_parameters
+from crawlfleet.cli.arguments import (
+    parse_amounts,
+    parse_expectations,
+    parse_pairs,
+    parse_parameters,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +62,15 @@ def test_pairs_go_over_the_object_they_are_given_with(tmp_path: Path) -> None:
 def test_parameters_that_are_no_object_are_a_usage_error(source: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_parameters(source, None)
+
+
+def test_expectations_are_json_or_a_file_of_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "expected.yaml"
+    file.write_text("items: {min: 3}\non_drift: hold\n")
+    assert parse_expectations(None) is None
+    assert parse_expectations('{"items": {"min": 3}}') == {"items": {"min": 3}}
+    assert parse_expectations(f"@{file}") == {"items": {"min": 3}, "on_drift": "hold"}
+    file.write_text("- 1")
+    for wrong in ("[1]", f"@{file}", f"@{tmp_path}/none.yaml"):
+        with pytest.raises(typer.BadParameter):
+            parse_expectations(wrong)

@@ -1,5 +1,6 @@
 """What is measured of items, what it comes to, and what may be expected at all."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -7,12 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawlfleet.cli.workflow_file import read_yaml
+from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.graph import document, validation
 from crawlfleet.core.quality import figures, rules, sketch
 from crawlfleet.core.quality.fold import Fold, items_of_lines, items_of_result, number_in
 from crawlfleet.core.quality.holding import Held, Rejected, held_by, in_words
 from crawlfleet.core.quality.judging import Baseline, baseline, judge
 from crawlfleet.core.quality.recording import Judged, decided, in_result, signed, undecidable
 from crawlfleet.model.change import Change
+from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.quality import (
     MOST_FIELDS,
     Check,
@@ -29,6 +34,7 @@ from crawlfleet.model.quality import (
 from crawlfleet.testing.store_suite.quality_samples import make_measured
 from crawlfleet.testing.store_suite.samples import make_task
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 quick = settings(max_examples=25, deadline=None)
 VALUES = st.one_of(
     st.none(),
@@ -409,6 +415,16 @@ def test_what_may_be_expected(expected: dict[str, Any], field: str | None) -> No
     found = [*rules.problems_of(expect(**expected))]
     assert [each.field for each in found] == ([] if field is None else [field])
     assert all(each.remedy for each in found)
+
+
+def test_the_examples_may_be_expected() -> None:
+    shop = read_yaml(str(EXAMPLES / "quality" / "shop.yaml"))
+    assert [*rules.problems_of(expect(**shop))] == []
+    raw = read_yaml(str(EXAMPLES / "workflows" / "prices.yaml"))
+    read, problems = document.read(msgspec.json.encode(raw))
+    assert read is not None, problems
+    admission = AdmissionRules(strategies=(), parameter_types={"web_crawl": CrawlParameters})
+    assert validation.problems_of(read, admission) == []
 
 
 @pytest.mark.parametrize(
