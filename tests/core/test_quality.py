@@ -199,7 +199,7 @@ class TestSketches:
     @pytest.mark.parametrize("count", [127, 1_000, 50_000])
     def test_many_are_estimated_within_a_quarter_in_a_kilobyte(self, count: int) -> None:
         taken = sketch.Sketch()
-        taken.take(f"value {number}" for number in range(count))
+        taken.take([f"value {number}" for number in range(count)])
         text = taken.text()
         assert len(text) <= 1_400
         assert sketch.distinct(text) == pytest.approx(count, rel=0.25)
