@@ -30,6 +30,7 @@ from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.quality import Decision as Said
+from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.model.workflow import LIVE_RUN, RunStatus, StepStatus
@@ -43,12 +44,15 @@ ENOUGH: Final = 2_000
 """Rows in one commit; a single step may have more."""
 RUNS_AT_ONCE: Final = 100
 STATES_AT_ONCE: Final = 5_000
+MEASURED_AT_ONCE: Final = 100
+"""Runs: each has a profile of some kilobytes."""
 KEPT: Final = 200
 """Runs in memory."""
 TRIES: Final = 8
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 BREATHE_EVERY: Final = 200
 _STEERED: Final = frozenset({f"run.{status}" for status in LIVE_RUN})
+_OPEN: Final = frozenset({Said.HELD, Said.REJECTED})
 _DECIDED: Final = frozenset({f"task.{Said.ACCEPTED}", f"task.{Said.REJECTED}"})
 """What somebody said of a task that was held."""
 
@@ -210,11 +214,9 @@ class Advancing:
         measured = [place for place in places if live.is_measured(place)]
         if not measured or live.run.status is RunStatus.CANCELLING:
             return set()
-        ids = [id for place in measured for id in live.ids(place)]
-        newest = {each.task_id: each for each in await self._store.measured_runs_of(ids)}
         concerned: set[int] = set()
         for place in measured:
-            standing = held_by(newest[id] for id in live.ids(place) if id in newest)
+            standing = held_by(await self._undecided(live.ids(place)))
             if isinstance(standing, Rejected):
                 live.reject(place, standing.reason, now)
             elif isinstance(standing, Held):
@@ -223,6 +225,15 @@ class Advancing:
                 continue
             concerned.add(place)
         return concerned
+
+    async def _undecided(self, ids: Sequence[str]) -> list[MeasuredRun]:
+        """Of the tasks of a step, the newest runs that are not simply good, or were accepted."""
+        found: list[MeasuredRun] = []
+        for first in range(0, len(ids), MEASURED_AT_ONCE):
+            portion = ids[first : first + MEASURED_AT_ONCE]
+            newest = {each.task_id: each for each in await self._store.measured_runs_of(portion)}
+            found += [each for each in newest.values() if each.decision in _OPEN]
+        return found
 
     async def _go_on(self, live: LiveRun, intake: Intake) -> None:
         """Decide on all steps that nothing holds up any more, and begin them."""
