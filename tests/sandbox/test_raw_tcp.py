@@ -25,7 +25,7 @@ from crawlfleet.sandbox import launcher, naming, probe
 from crawlfleet.sandbox.egress import EgressProxy, Judge, Turned
 from crawlfleet.sandbox.naming import Trouble
 from crawlfleet.sandbox.premises import Premises
-from tests.sandbox.escapes import Run, run_in_cell
+from crawlfleet.testing.cells import Run, run_in_cell
 
 in_cells = [
     pytest.mark.slow,
