@@ -98,6 +98,37 @@ def test_a_plain_request_is_passed_on_in_the_form_for_servers() -> None:
     assert b"Proxy" not in answer
 
 
+def test_a_connection_that_a_server_leaves_open_is_not_used_for_another_request() -> None:
+    """Its server was asked to close it: else a request for another host would come to this one."""
+    asked: list[bytes] = []
+
+    async def stubborn(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.read(65536):
+            asked.append(head)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async def scenario(proxy: EgressProxy, port: int, _: int) -> list[bytes]:
+        server = await asyncio.start_server(stubborn, "127.0.0.1", 0)
+        own = server.sockets[0].getsockname()[1]
+        answers = []
+        for method, body in ((b"GET", b""), (b"POST", b"12345")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = b"%s http://127.0.0.1:%d/ HTTP/1.1\r\nContent-Length: %d\r\n\r\n"
+            writer.write(head % (method, own, len(body)))
+            await writer.drain()
+            writer.write(body)
+            await reader.readuntil(b"ok")
+            writer.write(b"GET http://other.example/ HTTP/1.1\r\n\r\n")
+            answers.append(await reader.read())
+            writer.close()
+        server.close()
+        return answers
+
+    assert with_proxy(scenario, OPEN) == [b"", b""]
+    assert b"other.example" not in b"".join(asked)
+    assert b"12345" in b"".join(asked)
+
+
 def test_a_tunnel_carries_bytes_both_ways_and_they_are_counted() -> None:
     async def scenario(proxy: EgressProxy, port: int, server: int) -> dict[str, float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import os
 import socket
 import struct
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,11 +104,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "EgressProxy", proxy)
 
 
-def tried(
-    offer: Isolation, folder: Path, rules: Egress, wishes: Callable[[int], list[Any]]
-) -> tuple[list[dict[str, Any]], Run]:
-    """What came of what a program in a cell wished for; `wishes` is told the port of a server that
-    says everything again."""
+Wishes = Callable[[int], list[Any]]
+"""What a program in a cell tries; it is told the port of a server that says everything again."""
+
+
+def tried(offer: Isolation, folder: Path, *plays: tuple[Egress, Wishes]) -> list[Run]:
+    """What came of it, in a cell for each; where ports are closed, it is that of the server."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
@@ -113,30 +117,30 @@ def tried(
             await writer.drain()
         writer.close()
 
-    async def main() -> Run:
+    async def main() -> list[Run]:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        if rules.closed_ports:
-            order_rules = msgspec.structs.replace(rules, closed_ports=(port,))
-        else:
-            order_rules = rules
         sandbox = launcher.LocalSandbox(
             isolation=offer, place=Premises(folder / "sandbox"), judge=refused_by_lists
         )
-        order = CellOrder(
-            command=(sys.executable, "-I", "-c", PROGRAM, json.dumps(wishes(port))),
-            limits=LIMITS,
-            egress=order_rules,
-        )
+        runs = []
         try:
-            return await run_in_cell(sandbox, order)
+            for rules, wishes in plays:
+                closed = (port,) if rules.closed_ports else ()
+                order = CellOrder(
+                    command=(sys.executable, "-I", "-c", PROGRAM, json.dumps(wishes(port))),
+                    limits=LIMITS,
+                    egress=msgspec.structs.replace(rules, closed_ports=closed),
+                )
+                runs.append(await run_in_cell(sandbox, order))
+            return runs
         finally:
             await sandbox.close()
             server.close()
 
-    run = asyncio.run(main())
-    assert run.code == 0, run.errors
-    return run.lines, run
+    runs = asyncio.run(main())
+    assert [run.code for run in runs] == [0] * len(plays), [run.errors for run in runs]
+    return runs
 
 
 def reached(said: list[dict[str, Any]]) -> list[bool]:
@@ -153,19 +157,14 @@ class TestInCells:
     def test_a_connection_goes_where_it_wants_and_is_counted_and_slowed_down(
         self, offer: Isolation, tmp_path: Path
     ) -> None:
+        def wishes(port: int) -> list[Any]:
+            return [["reach", "10.1.2.3", port, 400_000], ["reach", "fd12::1", port, 100_000]]
+
         rules = Egress(raw_tcp=True, allow_private=True, bandwidth_mbps=8)
-        said, run = tried(
-            offer,
-            tmp_path,
-            rules,
-            lambda port: [
-                ["reach", "10.1.2.3", port, 400_000],
-                ["reach", "fd12::1", port, 100_000],
-            ],
-        )
-        assert [each["got"] for each in said] == [400_000, 100_000]
+        (run,) = tried(offer, tmp_path, (rules, wishes))
+        assert [each["got"] for each in run.lines] == [400_000, 100_000]
         # A megabyte both ways together, at one a second.
-        assert sum(each["took_s"] for each in said) > 0.8
+        assert sum(each["took_s"] for each in run.lines) > 0.8
         assert run.figures["egress_sent_bytes"] == 500_000
         assert run.figures["egress_received_bytes"] == 500_000
 
@@ -173,34 +172,29 @@ class TestInCells:
         self, offer: Isolation, tmp_path: Path
     ) -> None:
         hosts = (*LOOPBACK, *METADATA, *PRIVATE)
-        said, run = tried(
-            offer,
-            tmp_path,
-            Egress(raw_tcp=True),
-            lambda port: [["reach", host, port, 5] for host in hosts],
-        )
-        assert reached(said) == [False] * len(hosts), said
+
+        def wishes(port: int) -> list[Any]:
+            return [["reach", host, port, 5] for host in hosts]
+
+        (run,) = tried(offer, tmp_path, (Egress(raw_tcp=True), wishes))
+        assert reached(run.lines) == [False] * len(hosts), run.lines
         # What is the cell's own loopback never comes to the agent, and fe80:: needs a wire.
         assert run.figures["egress_refused"] == len(hosts) - OWN_LOOPBACK - 1
 
     def test_metadata_and_the_master_stay_closed_where_private_addresses_are_open(
         self, offer: Isolation, tmp_path: Path
     ) -> None:
-        denied = Egress(raw_tcp=True, allow_private=True, deny=("10.1.2.3",))
         hosts = (*METADATA, "10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::a01:203")
-        said, _ = tried(
-            offer,
-            tmp_path / "a",
-            denied,
-            lambda port: [["reach", host, port, 5] for host in (*hosts, "10.1.2.4")],
-        )
-        assert reached(said) == [False] * len(hosts) + [True], said
+
+        def wishes(port: int) -> list[Any]:
+            return [["reach", host, port, 5] for host in (*hosts, "10.1.2.4")]
+
+        denied = msgspec.structs.replace(OPEN, deny=("10.1.2.3",))
         # The port of a master, on whatever address of this machine.
-        closed = Egress(raw_tcp=True, allow_private=True, closed_ports=(1,))
-        said, _ = tried(
-            offer, tmp_path / "b", closed, lambda port: [["reach", "10.1.2.4", port, 5]]
-        )
-        assert reached(said) == [False]
+        closed = msgspec.structs.replace(OPEN, closed_ports=(1,))
+        by_address, by_port = tried(offer, tmp_path, (denied, wishes), (closed, wishes))
+        assert reached(by_address.lines) == [False] * len(hosts) + [True], by_address.lines
+        assert not any(reached(by_port.lines))
 
     def test_names_are_answered_by_the_agent_and_lists_decide(
         self, offer: Isolation, tmp_path: Path
@@ -208,13 +202,13 @@ class TestInCells:
         def wishes(_: int) -> list[Any]:
             return [["ask", "localhost", server] for server in ("192.0.2.53", "127.0.0.1")]
 
-        said, _ = tried(offer, tmp_path / "a", OPEN, wishes)
-        assert said == [{"code": 0, "address": "127.0.0.1"}] * 2
-        said, _ = tried(offer, tmp_path / "b", Egress(raw_tcp=True), wishes)
-        assert said == [{"code": 5, "address": ""}] * 2, "it leads to a private address"
-        denied = Egress(raw_tcp=True, allow_private=True, deny=("localhost",))
-        said, _ = tried(offer, tmp_path / "c", denied, wishes)
-        assert said == [{"code": 5, "address": ""}] * 2
+        denied = msgspec.structs.replace(OPEN, deny=("localhost",))
+        allowed, private, listed = tried(
+            offer, tmp_path, (OPEN, wishes), (Egress(raw_tcp=True), wishes), (denied, wishes)
+        )
+        assert allowed.lines == [{"code": 0, "address": "127.0.0.1"}] * 2
+        for run in (private, listed):
+            assert run.lines == [{"code": 5, "address": ""}] * 2
 
     def test_without_it_there_is_the_proxy_and_nothing_else(
         self, offer: Isolation, tmp_path: Path
@@ -222,8 +216,47 @@ class TestInCells:
         def wishes(port: int) -> list[Any]:
             return [["reach", "10.1.2.3", port, 5], ["ask", "localhost", "192.0.2.53"]]
 
-        said, _ = tried(offer, tmp_path, Egress(allow_private=True), wishes)
-        assert all("error" in each for each in said), said
+        (run,) = tried(offer, tmp_path, (Egress(allow_private=True), wishes))
+        assert all("error" in each for each in run.lines), run.lines
+
+    @pytest.mark.skipif(not os.environ.get("CRAWLFLEET_SOAK"), reason="CRAWLFLEET_SOAK=1")
+    def test_nothing_is_left_of_it_when_the_agent_is_killed(self, tmp_path: Path) -> None:
+        before = network_of_the_machine()
+        agent = subprocess.Popen(
+            [sys.executable, "-c", AGENT, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert agent.stdout is not None
+        warden = psutil.Process(int(agent.stdout.readline()))
+        theirs, ours = (Path(f"/proc/{each}/ns/net").readlink() for each in (warden.pid, "self"))
+        assert theirs != ours
+        assert network_of_the_machine() == before, "nothing is made outside of the cell"
+        agent.kill()
+        agent.wait()
+        warden.wait(20)
+        assert network_of_the_machine() == before
+
+
+AGENT = """
+import asyncio, pathlib, sys
+from tests.sandbox.test_raw_tcp import *
+from tests.sandbox.escapes import Ear
+async def main():
+    found = probe.look()
+    offer, _ = at_level(level_of(frozenset(found.layers)), found)
+    place = Premises(pathlib.Path(sys.argv[1]) / "sandbox")
+    sandbox = launcher.LocalSandbox(isolation=offer, place=place, judge=refused_by_lists)
+    order = CellOrder(command=("sleep", "60"), limits=LIMITS, egress=OPEN)
+    cell, _ = await sandbox.start(order, Ear)
+    print(cell.get_pid(), flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+def network_of_the_machine() -> str:
+    """Its interfaces, routes and rules."""
+    told = "ip -o link; ip route show table all; ip -6 route show table all; nft list ruleset"
+    return subprocess.run(["sh", "-c", told], capture_output=True, text=True, check=True).stdout
 
 
 class Book:

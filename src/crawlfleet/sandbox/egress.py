@@ -236,7 +236,8 @@ class EgressProxy:
                 plain = b"\r\n".join((request, *kept, b"Connection: close", b"", b""))
                 out.write(plain)
                 self.sent += len(plain)
-            await self._exchange(reader, writer, upstream.reader, out)
+            size = None if is_tunnel else _body_bytes(lines)
+            await self._exchange(reader, writer, upstream.reader, out, size)
         finally:
             out.close()
 
@@ -276,13 +277,17 @@ class EgressProxy:
         writer: asyncio.StreamWriter,
         from_out: asyncio.StreamReader,
         out: asyncio.StreamWriter,
+        size: int | None = None,
     ) -> None:
-        """Carry bytes both ways until the other side has ended, or for a while after this one."""
-        going = asyncio.create_task(self._carry(reader, out, is_sent=True))
+        """Carry bytes both ways until the other side has ended, or for a while after this one.
+        With a `size`, so many go out, and whoever has more to say is cut off: it would be another
+        request, perhaps for another host, on a connection that its server left open."""
+        going = asyncio.create_task(self._carry(reader, out, is_sent=True, size=size))
         coming = asyncio.create_task(self._carry(from_out, writer, is_sent=False))
         try:
             await asyncio.wait([going, coming], return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
+            is_cut_off = going.done() and going.result()
+            if not coming.done() and not is_cut_off:
                 await asyncio.wait([coming], timeout=LINGER_S)
         finally:
             going.cancel()
@@ -290,10 +295,20 @@ class EgressProxy:
             await asyncio.wait([going, coming])
 
     async def _carry(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_sent: bool
-    ) -> None:
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        is_sent: bool,
+        size: int | None = None,
+    ) -> bool:
+        """Whether there was more to be had than the `size`."""
+        left = size
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
+                if left is not None and len(data) > left:
+                    return True
+                left = None if left is None else left - len(data)
                 if is_sent:
                     self.sent += len(data)
                 else:
@@ -303,6 +318,19 @@ class EgressProxy:
                 await writer.drain()
             if is_sent and writer.can_write_eof():
                 writer.write_eof()
+        return False
+
+
+def _body_bytes(lines: Sequence[bytes]) -> int | None:
+    """How much follows the head of a request; `None` where it does not say."""
+    size: int | None = 0
+    for line in lines:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"transfer-encoding":
+            return None
+        if name.strip().lower() == b"content-length":
+            size = int(value) if value.strip().isdigit() else None
+    return size
 
 
 def _answer(refusal: Turned) -> bytes:
