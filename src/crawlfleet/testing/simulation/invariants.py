@@ -29,6 +29,7 @@ from crawlfleet.model.task import (
 from crawlfleet.testing.simulation.families import FamilyInvariants
 from crawlfleet.testing.simulation.schedules import ScheduleInvariants
 from crawlfleet.testing.simulation.tenants import TenantInvariants
+from crawlfleet.testing.simulation.usage import UsageInvariants
 from crawlfleet.testing.simulation.workflows import WorkflowInvariants
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
@@ -61,6 +62,7 @@ class Invariants:
         self.timetable = ScheduleInvariants()
         self.tenants = TenantInvariants(self.tasks, allowances or {})
         self.runs = WorkflowInvariants(self.tasks)
+        self.usage = UsageInvariants()
         self.acting: set[str] = set()
         """Executions whose executor is at work right now, whatever the master believes."""
 
@@ -89,6 +91,7 @@ class Invariants:
             self.family.observe(change)
             self.timetable.observe(change)
             self.runs.observe(change)
+            self.usage.observe(change)
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
 
