@@ -42,7 +42,7 @@ class Metering:
         self._state = state
         self._system = system
         self._output = output
-        self._begin_hour(0.0)
+        self._begin_hour(system.now() // HOUR_S * HOUR_S)
         self._kept: dict[str, int] = {}
         """Bytes by project, when last measured."""
         self._told: dict[str, tuple[int, int]] = {}
