@@ -54,7 +54,14 @@ class KernelLike:
         monkeypatch.setattr(Path, "mkdir", mkdir)
 
 
-V2_FILES = ("cgroup.procs", "memory.max", "memory.swap.max", "memory.oom.group", "cpu.max")
+V2_FILES = (
+    "cgroup.procs",
+    "memory.max",
+    "memory.swap.max",
+    "memory.oom.group",
+    "cpu.max",
+    "cpu.weight",
+)
 
 
 def test_v2_limits_are_written_into_a_group_of_the_cell(
@@ -71,6 +78,7 @@ def test_v2_limits_are_written_into_a_group_of_the_cell(
     assert (made / "memory.swap.max").read_text() == "0"
     assert (made / "memory.oom.group").read_text() == "1"
     assert (made / "cpu.max").read_text() == "150000 100000"
+    assert (made / "cpu.weight").read_text() == "1200"
     assert (made / "pids.max").read_text() == "32"
     # A group with processes of its own cannot be divided: they move into a leaf first.
     assert (home / "agent" / "cgroup.procs").read_text() == "18"
@@ -148,7 +156,7 @@ def test_v1_limits_are_written_below_the_groups_of_the_agent(
         monkeypatch,
         (
             *("cgroup.procs", "memory.limit_in_bytes", "cpu.cfs_period_us", "cpu.cfs_quota_us"),
-            "pids.max",
+            *("tasks", "cpu.shares", "pids.max"),
         ),
     )
     proc = proc_with(tmp_path / "proc", "4:memory:/mine\n2:cpu,cpuacct:/\n1:pids:/not/seen\n0::/\n")
@@ -156,10 +164,11 @@ def test_v1_limits_are_written_below_the_groups_of_the_agent(
         home.mkdir(parents=True)
         (home / "cgroup.procs").touch()
     group = GroupsV1("k1", root=root, proc=proc).make("c1", LIMITS)
-    assert len(group.entrances) == 3
+    assert [Path(each).name for each in group.entrances] == ["tasks"] * 3
     limit = root / "memory" / "mine" / "crawlfleet.k1.c1" / "memory.limit_in_bytes"
     assert limit.read_text() == str(256 << 20)
     assert (root / "cpu" / "crawlfleet.k1.c1" / "cpu.cfs_quota_us").read_text() == "150000"
+    assert (root / "cpu" / "crawlfleet.k1.c1" / "cpu.shares").read_text() == "12288"
     assert (root / "pids" / "crawlfleet.k1.c1" / "pids.max").read_text() == "32"
 
 

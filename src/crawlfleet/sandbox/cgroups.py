@@ -19,6 +19,8 @@ ROOT: Final = Path("/sys/fs/cgroup")
 PROC: Final = Path("/proc")
 PERIOD_US: Final = 100_000
 LEAST_QUOTA_US: Final = 1_000
+WEIGHT_OF_A_CORE: Final = 8
+"""As much as so many processes that nobody bounds."""
 MEGABYTE: Final = 1 << 20
 REMOVE_WAIT_S: Final = 3.0
 LOOK_AGAIN_S: Final = 0.004
@@ -178,6 +180,7 @@ class GroupsV2:
                 _write(folder / "memory.oom.group", "1")
             if limits.cpu_cores is not None:
                 _put(folder / "cpu.max", f"{_quota(limits.cpu_cores)} {PERIOD_US}")
+                _write(folder / "cpu.weight", str(_weight(limits.cpu_cores, 100, most=10_000)))
             if limits.pids is not None:
                 _put(folder / "pids.max", str(limits.pids))
         except OSError:
@@ -247,12 +250,19 @@ def _limit_v1(folder: Path, controller: str, limits: Limits) -> None:
     elif controller == "cpu" and limits.cpu_cores is not None:
         _put(folder / "cpu.cfs_period_us", str(PERIOD_US))
         _put(folder / "cpu.cfs_quota_us", str(_quota(limits.cpu_cores)))
+        _write(folder / "cpu.shares", str(_weight(limits.cpu_cores, 1024, most=262_144)))
     elif controller == "pids" and limits.pids is not None:
         _put(folder / "pids.max", str(limits.pids))
 
 
 def _quota(cores: float) -> int:
     return max(int(cores * PERIOD_US), LEAST_QUOTA_US)
+
+
+def _weight(cores: float, usual: int, *, most: int) -> int:
+    """How a cell stands against others who want the CPU. It is bounded by its quota, so that what it
+    was given should be its own also where the machine is busy with something else."""
+    return min(max(int(usual * WEIGHT_OF_A_CORE * cores), usual), most)
 
 
 def _name(key: str, id: str) -> str:
