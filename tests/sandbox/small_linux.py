@@ -28,6 +28,7 @@ from crawlfleet.testing.cells import (
     tree_gone_s,
 )
 from crawlfleet.testing.confined_pool import measure_residue
+from tests.sandbox.escapes import outcomes_as
 
 KERNELS: Final = ("linux.uml", "linux")
 SAYS: Final = "SEEN "
@@ -35,13 +36,15 @@ PLACE: Final = "/mnt"
 ROOT: Final = Path(__file__).parents[2]
 POWER_OFF: Final = 0x4321FEDC
 BOOT: Final = """#!/bin/sh
+export HOME={place} TMPDIR={place}/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t tmpfs tmp {place}
 mount -t cgroup2 none /sys/fs/cgroup
-mkdir {place}/tmp
+mkdir {place}/tmp /dev/shm
+mount -t tmpfs shm /dev/shm
+ip link set lo up
 chmod 1777 {place}/tmp
-export HOME={place} TMPDIR={place}/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PYTHONDONTWRITEBYTECODE=1 LANG=C.UTF-8
 cd {root}
 {python} -m tests.sandbox.small_linux
@@ -58,6 +61,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     shares: list[Share]
     tree_gone_s: float
     left: dict[str, list[str]]
+    attempts: dict[str, bool] = {}
+    """Those to break out, and whether each was held; where they were tried."""
 
 
 def find_kernel() -> str | None:
@@ -97,6 +102,10 @@ def main() -> None:
                 own.mkdir()
             (own / "cgroup.procs").write_text(str(os.getpid()))
         seen = asyncio.run(_look(group))
+        if group:
+            tried = outcomes_as(None, seen.isolation.level)
+            held = {each.name: each.held for each in tried}
+            seen = msgspec.structs.replace(seen, attempts=held)
         sys.stdout.write(f"{SAYS}{msgspec.json.encode(seen).decode()}\n")
         sys.stdout.flush()
 

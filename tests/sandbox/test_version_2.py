@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.model.isolation import Layer, Level
+from tests.sandbox.attempts import ATTEMPTS
 from tests.sandbox.small_linux import boot, find_kernel
 
 pytestmark = pytest.mark.slow
@@ -28,3 +29,5 @@ def test_the_kernel_obeys_what_l4_writes(tmp_path: Path) -> None:
             assert share.measured >= share.given * 0.8
         assert seen.tree_gone_s < 2
         assert seen.left == {}
+    assert {*found[-1].attempts} == {*ATTEMPTS}
+    assert [name for name, held in found[-1].attempts.items() if not held] == []

@@ -21,6 +21,8 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.SCHED)
 LOOK_EVERY_S: Final = 1.0
+SPARE: Final = 100
+"""So many nodes that are gone are remembered before all of them are forgotten."""
 MAKING_S: Final = 300.0
 """After so long nobody waits for a node that was asked: it failed, or is gone."""
 
@@ -66,6 +68,8 @@ class Warming:
         if has != self._has.get(node_id):
             self._has[node_id] = has
             self._state.signals.dispatch.set()
+        if len(self._has) > 2 * len(self._state.nodes) + SPARE:
+            self._has = {id: each for id, each in self._has.items() if id in self._state.nodes}
 
     def due(self, node_id: str) -> tuple[BundleRef, ...]:
         """What a node is to be told now; each once."""

@@ -260,8 +260,8 @@ def _quota(cores: float) -> int:
 
 
 def _weight(cores: float, usual: int, *, most: int) -> int:
-    """How a cell stands against others who want the CPU. It is bounded by its quota, so that what it
-    was given should be its own also where the machine is busy with something else."""
+    """How a cell stands against others who want the CPU. Its quota bounds it, so that what it was
+    given should be its own also where the machine is busy with something else."""
     return min(max(int(usual * WEIGHT_OF_A_CORE * cores), usual), most)
 
 
