@@ -93,7 +93,7 @@ def places(fleet: Ground) -> dict[str, str]:
     fleet.api.submit_workflow(FLOW, {"function": "chatter:talk", "save": True})
     fleet.api.create_alert("done", "events", event="task.completed", above=0)
     shelf = {"html": SHELF, "selectors": {"product": "div", "title": "h2", "price": "b"}}
-    expected = {"series": "shelf", "fields": {"price": {"empty": 0.1}}}
+    expected = {"series": "shelf", "fields": {"fields.price": {"empty": 0.1}}}
     fleet.api.submit("extract", shelf, expectations=expected)
     names = {
         "workflow": run.workflow_id,

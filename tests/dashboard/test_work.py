@@ -440,14 +440,16 @@ def test_rules_for_alerts_are_made_changed_and_silenced(page: Page, fleet: Groun
 
 def test_what_was_measured_is_looked_at_and_accepted(page: Page, fleet: Ground) -> None:
     shelf = {"html": SHELF, "selectors": {"product": "div", "title": "h2", "price": "b"}}
-    expected = {"series": "shelf", "on_drift": "hold", "fields": {"price": {"empty": 0.1}}}
+    expected = {"series": "shelf", "on_drift": "hold", "fields": {"fields.price": {"empty": 0.1}}}
     task = fleet.api.submit("extract", shelf, expectations=expected)
     page.goto("/quality")
     main = page.get_by_role("main")
     main.get_by_role("link", name="shelf").click()
     row = main.get_by_role("table", name="Measured runs").get_by_role("row").nth(1)
     expect(row).to_contain_text("price")
-    expect(main.get_by_role("img", name="Share of items without a value: price")).to_be_visible()
+    expect(
+        main.get_by_role("img", name="Share of items without a value: fields.price")
+    ).to_be_visible()
     row.get_by_role("button", name=re.compile("^Accept")).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Why").fill("lamps have none")
