@@ -53,6 +53,8 @@ def scrapy_project(number: int) -> bytes:
     )
 
 
+SHELF: Final = "<div><h2>Kite</h2><b>9</b></div><div><h2>Lamp</h2></div>"
+"""A page on which one of two things has no price."""
 NAP: Final = {"task_type": "sleep", "parameters": {"seconds": "${parameters.pause}"}}
 FLOW: Final = {
     "name": "stock",

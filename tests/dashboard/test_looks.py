@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.dashboard.browsing import FLOW, PICTURES, Ground, Window, scrapy_project
+from tests.dashboard.browsing import FLOW, PICTURES, SHELF, Ground, Window, scrapy_project
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,6 +40,7 @@ VIEWS: Final = {
     "runs": "/workflows?tab=runs",
     "run": "/runs/{run}?step=publish",
     "run-steps": "/runs/{run}?tab=steps",
+    "quality": "/quality?series=shelf",
     "quotas": "/quotas",
     "webhooks": "/webhooks",
     "webhook": "/webhooks/{webhook}",
@@ -91,6 +92,9 @@ def places(fleet: Ground) -> dict[str, str]:
     ).webhook
     fleet.api.submit_workflow(FLOW, {"function": "chatter:talk", "save": True})
     fleet.api.create_alert("done", "events", event="task.completed", above=0)
+    shelf = {"html": SHELF, "selectors": {"product": "div", "title": "h2", "price": "b"}}
+    expected = {"series": "shelf", "fields": {"fields.price": {"empty": 0.1}}}
+    fleet.api.submit("extract", shelf, expectations=expected)
     names = {
         "workflow": run.workflow_id,
         "run": run.id,

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.dashboard.browsing import (
     FLOW,
     PATIENCE_MS,
+    SHELF,
     Ground,
     Window,
     scrapy_project,
@@ -435,6 +436,27 @@ def test_rules_for_alerts_are_made_changed_and_silenced(page: Page, fleet: Groun
     main.get_by_role("button", name="Remove: done").click()
     dialog.get_by_role("button", name="Remove").click()
     expect(main.get_by_role("row", name=re.compile("done"))).to_have_count(0)
+
+
+def test_what_was_measured_is_looked_at_and_accepted(page: Page, fleet: Ground) -> None:
+    shelf = {"html": SHELF, "selectors": {"product": "div", "title": "h2", "price": "b"}}
+    expected = {"series": "shelf", "on_drift": "hold", "fields": {"fields.price": {"empty": 0.1}}}
+    task = fleet.api.submit("extract", shelf, expectations=expected)
+    page.goto("/quality")
+    main = page.get_by_role("main")
+    main.get_by_role("link", name="shelf").click()
+    row = main.get_by_role("table", name="Measured runs").get_by_role("row").nth(1)
+    expect(row).to_contain_text("price")
+    expect(
+        main.get_by_role("img", name="Share of items without a value: fields.price")
+    ).to_be_visible()
+    row.get_by_role("button", name=re.compile("^Accept")).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Why").fill("lamps have none")
+    dialog.get_by_role("button", name="Accept").click()
+    expect(row).to_contain_text("accepted")
+    page.goto(f"/tasks/{task.id}")
+    expect(main.get_by_role("region", name="Quality")).to_contain_text("price")
 
 
 def test_quotas_are_shown_and_changed(page: Page, fleet: Ground) -> None:

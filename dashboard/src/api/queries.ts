@@ -258,6 +258,7 @@ export function renewByNews(): () => void {
   const fleet = renew(["nodes"], 1000);
   const tenants = renew(["projects"], 2000);
   const allowances = renew(["quotas"], 2000);
+  const measured = renew(["quality"], 3000);
   const runs = renew(["runs"], 1000);
   const hooks = renew(["webhooks"], 1000);
   const byFamily: Record<string, () => void> = {
@@ -280,6 +281,7 @@ export function renewByNews(): () => void {
   const stopReturning = live.hearReturn(() => void queryClient.invalidateQueries());
   const stopHearing = live.hear((news) => {
     if (news.tasks.size > 0) numbers();
+    if ([...news.tasks.values()].some(({ status }) => isOver(status))) measured();
     for (const family of news.others) {
       byFamily[family]?.();
       attentionList();

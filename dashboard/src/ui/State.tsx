@@ -96,6 +96,13 @@ const ALERT: Record<string, [Tone, Shape]> = {
   resolved: ["ok", "tick"],
   off: ["quiet", "slash"],
 };
+const MEASURED: Record<string, [Tone, Shape]> = {
+  ok: ["ok", "tick"],
+  drifted: ["warn", "mark"],
+  failed: ["bad", "cross"],
+  unmeasured: ["quiet", "dots"],
+  held: ["warn", "bars"],
+};
 const FAMILIES = {
   task: TASK,
   node: NODE,
@@ -105,6 +112,7 @@ const FAMILIES = {
   run: RUN,
   delivery: DELIVERY,
   alert: ALERT,
+  measured: MEASURED,
   other: OTHER,
 };
 export type Family = keyof typeof FAMILIES;

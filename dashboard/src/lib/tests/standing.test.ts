@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { AlertView, QuotaView, WorkflowDocument } from "../../generated/api";
 import * as alerts from "../alerts";
+import * as quality from "../quality";
 import * as quotas from "../quotas";
 import { fieldsOf } from "../schema";
 import {
@@ -235,5 +236,25 @@ describe("alerts", () => {
       severity: "info",
       description: "",
     });
+  });
+});
+
+describe("what was measured", () => {
+  const field = (filled: number) => ({ filled }) as never;
+  const run = (items: number | null, fields: Record<string, number>) =>
+    ({
+      items,
+      fields: Object.fromEntries(Object.entries(fields).map(([name, n]) => [name, field(n)])),
+    }) as never;
+
+  it("tells which share is empty", () => {
+    expect(quality.emptyShare(run(4, { price: 3 }), "price")).toBe(0.25);
+    expect(quality.emptyShare(run(0, { price: 0 }), "price")).toBeNull();
+    expect(quality.emptyShare(run(4, {}), "price")).toBeNull();
+  });
+
+  it("begins with the fields that are emptiest now", () => {
+    const runs = [run(4, { title: 4, price: 1 }), run(4, { old: 4 })];
+    expect(quality.fieldsOf(runs)).toEqual(["price", "title", "old"]);
   });
 });

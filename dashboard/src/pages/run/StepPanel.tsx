@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { call } from "../../api/client";
-import { executions, task as taskQuery, workflowDocument } from "../../api/queries";
+import { executions, isOver, task as taskQuery, workflowDocument } from "../../api/queries";
 import type { RunStepView, RunView, Step, TaskView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { count, shortId, span } from "../../lib/format";
@@ -10,6 +10,7 @@ import { Link, useSearch } from "../../lib/router";
 import { downstream, isLive, shownStep } from "../../lib/steps";
 import { Ago, Button, Card, Loaded } from "../../ui/basics";
 import { State } from "../../ui/State";
+import { TaskQuality } from "../quality/TaskQuality";
 import { RerunFrom } from "./RunActions";
 import { Instances } from "./StepTable";
 
@@ -131,6 +132,7 @@ function OneTask({ id }: { id: string }) {
               ))}
             </ol>
           )}
+          {task.expectations && isOver(task.status) && <TaskQuality taskId={id} />}
           {task.result ? <Link to={to}>{t("flow.result")}</Link> : null}
         </div>
       )}
@@ -185,6 +187,7 @@ function ManyTasks({ run, step }: { run: RunView; step: RunStepView }) {
             ) : (
               <p className="muted small">{t("flow.noneToShow")}</p>
             )}
+            {step.status === "held" && <Link to="/quality">{t("nav.quality")}</Link>}
             <Link to={wanted ? `${all}&status=${encodeURIComponent(wanted)}` : all}>
               {t("flow.allTasks")}
             </Link>

@@ -36,9 +36,10 @@ function About({ run }: { run: RunView }) {
           </dd>
           <dt>{t("flow.workflow")}</dt>
           <dd>
-            <Link to={`/workflows/${encodeURIComponent(run.workflow_id)}`}>{run.name}</Link>{" "}
-            <span className="muted">{t("flow.versionNumber", { n: run.workflow_version })}</span>
+            <Link to={`/workflows/${encodeURIComponent(run.workflow_id)}`}>{run.name}</Link>
           </dd>
+          <dt>{t("flow.version")}</dt>
+          <dd>{run.workflow_version}</dd>
           <dt>{t("tasks.project")}</dt>
           <dd>{run.project_id}</dd>
           <dt>{t("flow.began")}</dt>

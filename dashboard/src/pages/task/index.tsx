@@ -25,6 +25,7 @@ import { Json } from "../../ui/Json";
 import { LogView } from "../../ui/LogView";
 import { State } from "../../ui/State";
 import { Tabs } from "../../ui/Tabs";
+import { TaskQuality } from "../quality/TaskQuality";
 import { Explain } from "./Explain";
 import { TaskActions } from "./TaskActions";
 import { Timeline } from "./Timeline";
@@ -189,6 +190,11 @@ function Summary({ task }: { task: TaskView }) {
         <Waiting task={task} />
         <Failure task={task} />
         <Progress task={task} />
+        {task.expectations && isOver(task.status) && (
+          <Card title={t("nav.quality")}>
+            <TaskQuality taskId={task.id} />
+          </Card>
+        )}
         <div className="two">
           <Card title={t("tasks.parameters")}>
             <Json value={task.parameters} label={t("tasks.parameters")} />

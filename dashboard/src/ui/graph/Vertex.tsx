@@ -85,7 +85,6 @@ export function Vertex(props: VertexProps) {
       ref={ref}
       role="button"
       tabIndex={isStop ? 0 : -1}
-      aria-label={label}
       aria-pressed={isChosen}
       data-step={of.name}
       className={`vertex is-${of.status} ${isChosen ? "chosen" : ""}`}
@@ -103,20 +102,22 @@ export function Vertex(props: VertexProps) {
       )}
       <rect className="vertex-box" width={width} height={height} rx={round} />
       {of.asks && <path className="vertex-asks" d="M-7 26L0 19L7 26L0 33Z" />}
-      <g transform={`translate(${inset} 9)`}>
-        <Mark family="step" name={of.status} />
-      </g>
-      <text className="vertex-name" x={inset + BEFORE} y={22}>
-        {fitted(title, Math.floor((room - told.length * LETTER.told) / LETTER.name))}
-      </text>
-      {told && (
-        <text className="vertex-told" x={width - inset} y={22} textAnchor="end">
-          {told}
+      <g>
+        <g transform={`translate(${inset} 9)`}>
+          <Mark family="step" name={of.status} />
+        </g>
+        <text className="vertex-name" x={inset + BEFORE} y={22}>
+          {fitted(title, Math.floor((room - told.length * LETTER.told) / LETTER.name))}
         </text>
-      )}
-      <text className="vertex-type" x={inset + BEFORE} y={38}>
-        {fitted(of.members > 1 ? `${of.name} …` : of.taskType, Math.floor(room / LETTER.type))}
-      </text>
+        {told && (
+          <text className="vertex-told" x={width - inset} y={22} textAnchor="end">
+            {told}
+          </text>
+        )}
+        <text className="vertex-type" x={inset + BEFORE} y={38}>
+          {fitted(of.members > 1 ? `${of.name} …` : of.taskType, Math.floor(room / LETTER.type))}
+        </text>
+      </g>
       {progress && <Bar {...progress} />}
     </g>
   );
