@@ -67,6 +67,44 @@ def test_an_interval_fires_and_its_history_names_the_task(master: Master) -> Non
     assert master.call("GET", f"{PATH}/{id}").status == 404
 
 
+def test_a_workflow_is_run_by_the_clock(master: Master) -> None:
+    steps = {"fetch": {"task_type": "nobodys"}}
+    document = {"name": "clocked", "parameters": {"a": {}}, "steps": steps}
+    kept = master.post("/api/v1/workflows", {"document": document}, status=201)
+    work = {"task": None, "workflow": {"name": "clocked", "parameters": {"a": 1}}}
+    made = create(master, "flows", **work, max_instances=2)
+    assert made["task"] is None
+    assert made["workflow"] == {
+        "id": kept["id"],
+        "name": "clocked",
+        "version": None,
+        "parameters": {"a": 1},
+    }
+    path = f"{PATH}/{made['id']}"
+    fired = master.post(f"{path}:run")
+    assert fired["task_id"] is None
+    run = master.get(f"/api/v1/runs/{fired['run_id']}")
+    assert (run["parameters"], run["status"]) == ({"a": 1}, "running")
+    assert master.get(path)["running"] == [run["id"]]
+    assert [each["run_id"] for each in history(master, made["id"])] == [run["id"]]
+    wrong = {"workflow": {"name": "clocked", "parameters": {}}}
+    answer = master.call("PATCH", path, wrong).expect(422)
+    assert [each["field"] for each in answer["errors"]] == ["workflow.parameters.a"]
+    # A key sees no workflow of another project, whatever it names.
+    _, own = master.key("of-flows", "operator", project_id="flows")
+    for name in ("clocked", kept["id"]):
+        wanted: dict[str, Any] = {
+            "name": "foreign",
+            "cron": "@daily",
+            "workflow": {"name": name},
+        }
+        refused = master.post(PATH, wanted, key=own, status=422)
+        assert refused["errors"][0]["field"] == "workflow.name"
+    wanted["workflow"]["project_id"] = "default"
+    refused = master.post(PATH, wanted, key=own, status=422)
+    assert refused["errors"][0]["field"] == "workflow.project_id"
+
+
 def test_orders(master: Master) -> None:
     made = create(master, "ordered")
     path = f"{PATH}/{made['id']}"

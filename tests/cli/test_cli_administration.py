@@ -125,3 +125,18 @@ def test_a_store_is_saved_and_restored(run: Run, fleet: LocalFleet, place: Path)
     assert (twice.exit_code, "is not empty" in twice.stderr) == (1, True)
     running_one = run("restore", "a.backup", "--data", str(fleet.folder), "--force")
     assert (running_one.exit_code, "stop it first" in running_one.stderr) == (1, True)
+
+
+def test_usage(told: Callable[..., Any], shown: Callable[..., Result]) -> None:
+    told("submit", "sleep", "-p", "seconds=0", "--project", "measured", "--wait")
+    told("quotas", "set", "measured", "--pages-per-day", "1000", "--storage-mb", "5")
+    report = told("quotas", "usage", "measured", "--since", "2d")
+    (day,) = report["items"]
+    assert (day["completed"], day["project_id"]) == (1, "measured")
+    assert "measured" in shown("quotas", "usage").stdout
+    head, line, *_ = shown("quotas", "usage", "measured", "--csv").stdout.splitlines()
+    assert head.startswith("at,project_id,")
+    assert line.split(",")[1] == "measured"
+    assert "nothing was used" in shown("quotas", "usage", "nobodys").stdout
+    assert shown("quotas", "usage", "--step", "week").exit_code == 2
+    assert "pages_per_day" in shown("quotas", "show", "measured").stdout

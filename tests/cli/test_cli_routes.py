@@ -32,6 +32,7 @@ COMMANDS = {
     "list_quotas": "quotas list",
     "get_quotas": "quotas show",
     "change_quotas": "quotas set",
+    "get_usage": "quotas usage",
     "list_series": "quality list",
     "list_measured_runs": "quality show",
     "list_task_quality": "quality task",

@@ -97,6 +97,36 @@ def test_a_whole_task_comes_from_a_file(told: Told, place: Path) -> None:
     assert made["task"]["parameters"] == {"seconds": 2}
 
 
+def test_a_workflow_is_run_by_the_clock(
+    told: Told, shown: Shown, run: Run, fleet: LocalFleet, place: Path
+) -> None:
+    (place / "flow.yaml").write_text(
+        "name: flow\nparameters: {day: {}}\n"
+        "steps: {rest: {task_type: sleep, parameters: {seconds: 1}}}\n"
+    )
+    saved = run("workflows", "save", "flow.yaml", "--url", fleet.url, "--key", fleet.key)
+    assert saved.exit_code == 0, saved.output
+    made = told("create", "flows", "--workflow", "flow", "-p", "day=3", "--every", "1d")
+    assert (made["task"], made["workflow"]["parameters"]) == (None, {"day": 3})
+    assert told("run", "flows")["run_id"].startswith("run-")
+    assert "run-" in shown("history", "flows").stdout
+    assert "workflow flow" in shown("list").stdout
+    assert "day" in shown("show", "flows").stdout
+    changed = told(
+        "change", "flows", "--workflow", "flow", "--workflow-version", "1", "-p", "day=4"
+    )
+    assert (changed["workflow"]["version"], changed["workflow"]["parameters"]) == (1, {"day": 4})
+    for wrong in (
+        ("create", "bad", "sleep", "--workflow", "flow", "--every", "1d"),
+        ("create", "bad", "--workflow", "flow", "--priority", "3", "--every", "1d"),
+        ("create", "bad", "--workflow-version", "1", "--every", "1d"),
+        ("change", "flows", "-p", "day=4"),
+    ):
+        assert shown(*wrong).exit_code == 2, wrong
+    missing = shown("create", "bad", "--workflow", "none", "--every", "1d")
+    assert (missing.exit_code, "workflow.name" in missing.stderr) == (1, True)
+
+
 def test_a_rule_can_be_tried_without_a_schedule(told: Told, shown: Shown) -> None:
     dues = told("next", "--cron", "0 9 * * mon-fri", "--zone", "Asia/Tokyo", "--count", "2")
     assert dues["time_zone"] == "Asia/Tokyo"

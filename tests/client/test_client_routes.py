@@ -53,6 +53,7 @@ CALLS: dict[str, Use] = {
     "explain_crawl_url": lambda fleet: fleet.explain_url("x", "https://shop.example/"),
     "list_quotas": lambda fleet: first(fleet.quotas()),
     "get_quotas": lambda fleet: fleet.project_quotas("shop"),
+    "get_usage": lambda fleet: fleet.usage("shop", since=NOW, step="hour"),
     "change_quotas": lambda fleet: fleet.set_quotas("shop", running=3),
     "list_series": lambda fleet: first(fleet.quality(project_id="shop")),
     "list_measured_runs": lambda fleet: first(fleet.measured_runs("shop")),

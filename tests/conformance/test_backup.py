@@ -46,6 +46,7 @@ from crawlfleet.testing.store_suite.samples import (
     make_session,
     make_task,
 )
+from crawlfleet.testing.store_suite.usages import FULL_USAGE
 from crawlfleet.testing.store_suite.webhook_samples import (
     FULL_DELIVERY,
     FULL_RULE,
@@ -118,6 +119,7 @@ async def fill(store: Store) -> None:
             configurations=(make_configuration(),),
             claims=(make_claim(expires_at=NEVER), make_claim(key="other")),
             events=(FULL_EVENT, make_event()),
+            usage=(FULL_USAGE,),
             audit=make_entry(project_id="shop"),
         ),
     )

@@ -36,6 +36,9 @@ class Kept:
     async def tasks(self) -> list[str]:
         return [*self.segments]
 
+    async def sizes(self) -> dict[str, int]:
+        return {task_id: 100 * len(segments) for task_id, segments in self.segments.items()}
+
     async def remove(self, task_id: str) -> None:
         del self.segments[task_id]
 
@@ -272,7 +275,10 @@ def test_output_goes_with_its_task() -> None:
             await node.report(work, ReportKind.STOPPED)
             assert await on.control.crawls.sweep() == 0
             assert kept.settled == [], "it has not completed: an earlier attempt may have more"
+            await asyncio.sleep(3_600)
+            assert on.control.quotas.use("default").storage_mb == 100 / 1e6
             await asyncio.sleep(3 * 86_400)
+            assert on.control.quotas.use("default").storage_mb == 0
             assert await kept.tasks() == []
 
     run_simulated(scene())

@@ -16,15 +16,16 @@ import pytest
 
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import alarms
-from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.bundles import Bundles
 from crawlfleet.control.holding import Holding
+from crawlfleet.control.orders import Orders
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.quotas import Quotas
 from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.vault import Vault
+from crawlfleet.control.workflows import Workflows
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.rules import default_rules
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
@@ -111,12 +112,12 @@ class Master:
             "settings": limits,
         }
         bundles, vault = Bundles(**kept, archives=None), Vault(**kept, seal=None)
-        quotas = Quotas(state=self.state)
+        quotas = Quotas(state=self.state, system=system)
         tasks = Tasks(
             **common, rules=rules, settings=limits, bundles=bundles, vault=vault, quotas=quotas
         )
-        self.schedules = Schedules(store=store, state=self.state, system=system, tasks=tasks)
-        self._alarms = Alarms(store=store, state=self.state, system=system, tasks=tasks)
+        workflows = Workflows(**common, tasks=tasks, orders=Orders(**common))
+        self.schedules = Schedules(**common, tasks=tasks, workflows=workflows)
 
     async def lead(self) -> None:
         """Until it is killed, or finds out that another one leads."""
@@ -125,7 +126,7 @@ class Master:
         self.state.epoch = lead.epoch
         recovering = asyncio.create_task(self.state.recover())
         try:
-            await self._alarms.run()
+            await self.schedules.alarms.run()
         finally:
             recovering.cancel()
             await asyncio.wait([recovering])

@@ -18,6 +18,8 @@ PORTION = 6
 SEEDS_TO_FIND_A_DEFECT = 40
 WORLD = Scenario(tasks=15, schedules=4, rough_s=150.0)
 TWO_MASTERS = replace(WORLD, masters=2)
+WITH_WORKFLOWS = replace(WORLD, tasks=5, workflows=1)
+"""Every other schedule runs a workflow."""
 DEAF_MASTERS = replace(TWO_MASTERS, late_news_s=4.0)
 
 
@@ -26,6 +28,14 @@ DEAF_MASTERS = replace(TWO_MASTERS, late_news_s=4.0)
 def test_every_due_instant_fires_once_whatever_fails(first: int) -> None:
     for seed in range(first, first + PORTION):
         world = (WORLD, TWO_MASTERS, DEAF_MASTERS)[seed % 3]
+        assert sum(simulate(seed, world).by_status.values()) > 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS // 3, 2))
+def test_every_due_instant_runs_its_workflow_once_whatever_fails(first: int) -> None:
+    for seed in range(first, first + 2):
+        world = (WITH_WORKFLOWS, replace(WITH_WORKFLOWS, masters=2))[seed % 2]
         assert sum(simulate(seed, world).by_status.values()) > 15
 
 

@@ -31,6 +31,24 @@ def test_room_is_what_the_tightest_quota_leaves(
     assert bool([*holds(allowance, use, demand)]) == (room == 0)
 
 
+def test_what_is_spent_holds_what_fetches_and_a_full_storage_everything() -> None:
+    allowance = Allowance(pages_per_day=100, storage_mb=5)
+    for use, crawls, others in (
+        (Use(pages_per_day=99, storage_mb=4.9), UNBOUNDED, UNBOUNDED),
+        (Use(pages_per_day=100), 0, UNBOUNDED),
+        (Use(storage_mb=5.0), 0, 0),
+    ):
+        assert room_for(allowance, use, SLOT, "web_crawl") == crawls
+        assert room_for(allowance, use, SLOT, "python") == others
+    (hold,) = holds(allowance, Use(pages_per_day=140), SLOT, task_type="http_fetch")
+    assert str(hold) == "140 of 100 pages of the day are used"
+    rejecting = Allowance(pages_per_day=100, over=Over.REJECT)
+    use = Use(pages_per_day=100)
+    for over, refused_by in ((allowance, None), (rejecting, Quota.PAGES_PER_DAY)):
+        found = refusal(over, use, lambda: use, SLOT, tasks=1, task_type="web_crawl")
+        assert (found.quota if found else None) is refused_by
+
+
 def test_holds_name_the_quota_its_use_and_its_limit() -> None:
     allowance = Allowance(running=4, cpu_cores=8)
     (running, cpu) = holds(allowance, Use(running=4, cpu_cores=7.5), TWO_CORES)

@@ -17,7 +17,7 @@ from crawlfleet.model.crawl import Fetching, Limits, Outcome
 from crawlfleet.testing.zoo import Zoo, open_zoo
 from crawlfleet.testing.zoo.animal import PAGE
 
-LIMITS = Limits(connect_s=5.0, first_byte_s=5.0, total_s=10.0)
+LIMITS = Limits(connect_s=30.0, first_byte_s=30.0, total_s=60.0)
 SECRET = "Basic " + base64.b64encode(b"me:p@ss").decode()
 
 

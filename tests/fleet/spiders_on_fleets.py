@@ -17,6 +17,8 @@ PROJECT = Path(__file__).parent / "scrapy_project"
 DELAY_S, CRAWL_DELAY_S = 0.1, 0.3
 UNCOMMITTED_S = 4.0
 """What was asked for so long before a death may be asked for again: a step, and a busy machine."""
+UNHEARD_S = 3.0
+"""For so long a worker of these fleets may be silent before it counts as dead."""
 
 
 async def share(client: Client, site: ServedSite, workers: int, **more: Any) -> str:
@@ -56,6 +58,19 @@ def hosts_were_spared(site: ServedSite, at_once: int = 2) -> None:
         delay_s = asked[host] if host < len(asked) else DELAY_S
         # Of all of them together: a single one may be late on its way, and the next one not.
         assert (len(times) - 3) * delay_s <= max(times) - min(times), f"{len(times)} of {host}"
+
+
+async def only_what_was_lost_was_asked_for_again(
+    client: Client, site: ServedSite, parts: list[Any]
+) -> None:
+    """Whoever died, by a test's hand or since the machine was too busy to hear it, had asked for
+    it a moment before, and not committed it."""
+    attempts = [each for part in parts for each in await client.executions(part.id)]
+    ends = [each.end_time.timestamp() for each in attempts if each.status == "lost"]
+    assert ends
+    for times in fetches(site).values():
+        for before in sorted(times)[:-1]:
+            assert any(-1 <= end - before <= UNHEARD_S + UNCOMMITTED_S for end in ends)
 
 
 async def until_fetched(site: ServedSite, pages: int) -> None:

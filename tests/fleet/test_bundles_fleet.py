@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter as Tally
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -24,14 +23,13 @@ from tests.code_archives import packed
 from tests.fleet.spiders_on_fleets import (
     CRAWL_DELAY_S,
     PROJECT,
-    UNCOMMITTED_S,
     code_of,
     command,
-    fetches,
     hosts_were_spared,
     is_whole,
     items_of,
     kill_worker,
+    only_what_was_lost_was_asked_for_again,
     plain_scrapy,
     share,
     until_fetched,
@@ -217,14 +215,8 @@ def test_a_spider_of_two_workers_one_of_which_is_killed_gives_every_item_once(
             id = await share(client, site, 2)
             await until_fetched(site, 40)
             kill_worker(fleet)
-            died = time.time()
             parts = await is_whole(client, id, site)
-            attempts = [each for part in parts for each in await client.executions(part.id)]
-            assert "lost" in {each.status for each in attempts}
-            again = [times for times in fetches(site).values() if len(times) > 1]
-            for times in again:
-                assert died - min(times) <= UNCOMMITTED_S, "it was committed long ago"
-                assert len(times) == 2
+            await only_what_was_lost_was_asked_for_again(client, site, parts)
             hosts_were_spared(site)
 
     with ServedSite(spec) as site:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,13 +14,13 @@ from crawlfleet.testing.local_fleet import LocalFleet, running
 from tests.fleet.spiders_on_fleets import (
     DELAY_S,
     PROJECT,
-    UNCOMMITTED_S,
     command,
     fetches,
     hosts_were_spared,
     is_whole,
     items_of,
     kill_worker,
+    only_what_was_lost_was_asked_for_again,
     plain_scrapy,
     share,
     until_fetched,
@@ -61,16 +60,12 @@ def test_workers_of_a_spider_are_killed_at_random_and_it_gives_what_scrapy_gives
     async def scenario(site: ServedSite) -> list[str]:
         async with fleet.client() as client:
             id = await share(client, site, 4)
-            deaths = []
             for number in range(kills):
                 await until_fetched(site, 100 + 150 * number)
                 kill_worker(fleet)
-                deaths.append(time.time())
                 await asyncio.sleep(chance.uniform(0, 3))
-            await is_whole(client, id, site)
-            for times in fetches(site).values():
-                for before in times[:-1]:
-                    assert any(-1 <= died - before <= UNCOMMITTED_S for died in deaths)
+            parts = await is_whole(client, id, site)
+            await only_what_was_lost_was_asked_for_again(client, site, parts)
             hosts_were_spared(site)
             return await items_of(client, id)
 

@@ -14,7 +14,7 @@ from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.output import Segment
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import RunCutOff
-from crawlfleet.worker import pipe
+from crawlfleet.worker import pipe, waiting
 from crawlfleet.worker.child import ChildContext, Host
 from crawlfleet.worker.waiting import Replies
 
@@ -35,6 +35,8 @@ async def end_when_ordered(fd, orders):
 def user_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "childcode.py").write_text(USER_CODE)
     monkeypatch.syspath_prepend(tmp_path)
+    # What waits behind slow work is handed back; a busy machine makes all work slow.
+    monkeypatch.setattr(waiting, "PATIENCE_S", 10.0)
 
 
 def start(id: str, function: str, *args: object) -> pipe.Start:

@@ -1890,8 +1890,8 @@ export interface paths {
         get: operations["list_schedules"];
         put?: never;
         /**
-         * Have a task submitted by the clock
-         * @description Answers 201 with `Location`, or 200 when the same schedule was there before. `task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`. Role: **operator** or **admin**.
+         * Have a task submitted, or a workflow run, by the clock
+         * @description Answers 201 with `Location`, or 200 when the same schedule was there before. `task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`; `workflow` names one that is kept. Role: **operator** or **admin**.
          */
         post: operations["create_schedule"];
         delete?: never;
@@ -1954,7 +1954,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start a task for each due instant of a range that has not started one
+         * Make up for due instants of a range that started nothing
          * @description All of them at once, up to 1,000, whatever `max_instances` says, or none; sent again, it starts nothing twice. Role: **operator** or **admin**.
          */
         post: operations["backfill_schedule"];
@@ -2015,7 +2015,7 @@ export interface paths {
         put?: never;
         /**
          * Take a schedule away
-         * @description Its tasks go on; its name is free. Role: **operator** or **admin**.
+         * @description What it has started goes on; its name is free. Role: **operator** or **admin**.
          */
         post: operations["remove_schedule"];
         delete?: never;
@@ -2054,7 +2054,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start a task of a schedule at once
+         * Start at once what a schedule starts
          * @description Beside its rule, also while it is paused. Role: **operator** or **admin**.
          */
         post: operations["run_schedule"];
@@ -2668,6 +2668,26 @@ export interface paths {
          * @description Nothing while it has not ended, and for tasks without `expectations`; several runs for a task that was sent back to work. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_task_quality"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What projects have used, by day or by hour
+         * @description Counted in the commits that tell of it, kept for `retention.usage_days`. Role: **viewer** or **operator** or **admin**.
+         */
+        get: operations["get_usage"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3344,7 +3364,7 @@ export interface components {
          * @description What a back-fill came to.
          */
         BackfillReply: {
-            /** @description Due instants of the range that have started a task before. */
+            /** @description Due instants of the range that have started something before. */
             already: number;
             /** @description One for each due instant that was, or would be, dealt with now. */
             items: components["schemas"]["FiringView"][];
@@ -4756,6 +4776,9 @@ export interface components {
             /** @description `started`, `queued`, `skipped`, `missed` or `refused`. */
             outcome: string;
             reason: string;
+            /** @description Or the run of a workflow. */
+            run_id: string | null;
+            /** @description The task that it started. */
             task_id: string | null;
         };
         /**
@@ -5720,7 +5743,7 @@ export interface components {
         Over: "queue" | "reject";
         /**
          * Overlap
-         * @description What happens at a due instant when as many tasks as may be are still at work.
+         * @description What happens at a due instant when as many tasks or runs as may be are still at work.
          * @enum {unknown}
          */
         Overlap: "queue" | "skip";
@@ -5911,9 +5934,14 @@ export interface components {
          */
         QuotaHold: {
             limit: number;
-            /** @description What the task would add. */
+            /** @description What the task would add, as far as that is known. */
             needs: number;
             quota: string;
+            /**
+             * @description When it is over by itself: of `pages_per_day`, the next midnight (UTC).
+             * @default null
+             */
+            until?: string | null;
             use: number;
         };
         /**
@@ -5925,7 +5953,7 @@ export interface components {
             left: number | null;
             /** @description `null` when there is none. */
             limit: number | null;
-            /** @description `waiting`, `running`, `cpu_cores` or `memory_mb`. */
+            /** @description `waiting`, `running`, `cpu_cores`, `memory_mb`, `pages_per_day` or `storage_mb`. */
             name: string;
             use: number;
         };
@@ -5949,8 +5977,12 @@ export interface components {
             } | null;
             /** @description `queue`: what is more than the quotas allow waits; `reject`: it is refused. */
             over?: components["schemas"]["Over"];
+            /** @description Pages that its tasks may fetch from midnight to midnight (UTC). */
+            pages_per_day?: number | null;
             /** @description Executions that hold a node's resources. */
             running?: number | null;
+            /** @description Output and bundles that are kept for it, in millions of bytes. */
+            storage_mb?: number | null;
             /** @description Tasks that wait for a node or for their time. */
             waiting?: number | null;
             /** @description Its share beside other projects that have work: twice the weight is twice as much. */
@@ -6318,11 +6350,11 @@ export interface components {
         };
         /**
          * RunRequest
-         * @description How to start a task of a schedule at once.
+         * @description How to start what a schedule starts at once.
          */
         RunRequest: {
             /**
-             * @description Also when as many of its tasks as may be are at work.
+             * @description Also when as many of its tasks or runs as may be are at work.
              * @default false
              */
             force?: boolean;
@@ -6404,6 +6436,40 @@ export interface components {
             workflow_version: number;
         };
         /**
+         * ScheduledWorkflow
+         * @description A workflow to be run by the clock.
+         */
+        ScheduledWorkflow: {
+            /** @description Of a workflow of the project; or its id. */
+            name: string;
+            /**
+             * @description By name, as its document declares them.
+             * @default {}
+             */
+            parameters?: Record<string, unknown>;
+            /**
+             * @description Whose it is; `default` when not set, unless the id of a workflow says otherwise.
+             * @default null
+             */
+            project_id?: string | null;
+            /**
+             * @description The newest at each due instant when not set.
+             * @default null
+             */
+            version?: number | null;
+        };
+        /**
+         * ScheduledWorkflowView
+         * @description The workflow that a schedule runs.
+         */
+        ScheduledWorkflowView: {
+            id: string;
+            name: string;
+            parameters: Record<string, unknown>;
+            /** @description `null`: the newest at each due instant. */
+            version: number | null;
+        };
+        /**
          * ScheduleExplanation
          * @description Why a schedule is (not) running.
          */
@@ -6436,8 +6502,11 @@ export interface components {
             misfire_grace_s?: number | null;
             overlap?: components["schemas"]["Overlap"];
             start_at?: string | null;
+            /** @description Takes the place of a workflow. */
             task?: components["schemas"]["TaskRequest"];
             time_zone?: string;
+            /** @description Takes the place of a task. */
+            workflow?: components["schemas"]["ScheduledWorkflow"];
         };
         /**
          * ScheduleReason
@@ -6455,11 +6524,12 @@ export interface components {
         };
         /**
          * ScheduleRequest
-         * @description A task to be submitted by the clock: `cron` or `every_s`, one of the two.
+         * @description What is to be done by the clock: `task` or `workflow`, by `cron` or `every_s`; of each, one
+         *         of the two.
          */
         ScheduleRequest: {
             /**
-             * @description After a time without a master: start one task for all that is late, not one for each.
+             * @description After a time without a master: start one for all that is late, not one for each.
              * @default true
              */
             coalesce?: boolean;
@@ -6486,7 +6556,7 @@ export interface components {
              */
             jitter_s?: number;
             /**
-             * @description So many of its tasks may be at work at once.
+             * @description So many of its tasks or runs may be at work at once.
              * @default 1
              */
             max_instances?: number;
@@ -6512,13 +6582,21 @@ export interface components {
              * @default null
              */
             start_at?: string | null;
-            /** @description What is submitted each time; its project is the schedule's. */
-            task: components["schemas"]["TaskRequest"];
+            /**
+             * @description What is submitted each time; its project is the schedule's.
+             * @default null
+             */
+            task?: components["schemas"]["TaskRequest"] | null;
             /**
              * @description Whose clocks `cron` goes by, such as `Europe/Berlin`.
              * @default UTC
              */
             time_zone?: string;
+            /**
+             * @description Or what is run each time; its project is the schedule's.
+             * @default null
+             */
+            workflow?: components["schemas"]["ScheduledWorkflow"] | null;
         };
         /**
          * ScheduleView
@@ -6539,21 +6617,24 @@ export interface components {
             max_instances: number;
             misfire_grace_s: number | null;
             name: string;
-            /** @description When it starts a task next, with its jitter; `null` while it is paused or when it is over. */
+            /** @description When it starts something next, with its jitter; `null` while it is paused or when over. */
             next_at: string | null;
             overlap: string;
             project_id: string;
-            /** @description Tasks of it that have not ended, as far as is known. */
+            /** @description Tasks or runs of it that have not ended, as far as is known. */
             running: string[];
             start_at: string | null;
             /** @description `active`, `paused`, or `over`: nothing is due any more. */
             status: string;
-            task: components["schemas"]["TaskRequest"];
+            /** @description `null` when it runs a workflow. */
+            task: components["schemas"]["TaskRequest"] | null;
             time_zone: string;
             updated_at: string;
             version: number;
             /** @description The due instant that waits for room. */
             waiting_since: string | null;
+            /** @description `null` when it submits a task. */
+            workflow: components["schemas"]["ScheduledWorkflowView"] | null;
         };
         /**
          * SecretCall
@@ -7699,6 +7780,79 @@ export interface components {
             network_io?: number;
         };
         /**
+         * UsageAmounts
+         * @description What was used in a stretch of time.
+         */
+        UsageAmounts: {
+            /** @description Executions that ended. */
+            attempts: number;
+            /** @description Fetched, as far as executors tell. */
+            bytes: number;
+            cancelled: number;
+            completed: number;
+            /** @description CPU time, as far as executors tell. */
+            cpu_s: number;
+            /** @description Also those that ran out of time. */
+            failed: number;
+            /** @description Fetched, told by executions when they end. */
+            pages: number;
+            /** @description From the beginning to the end of executions. */
+            run_s: number;
+            /** @description Tasks; a shard of a split task is one, too, here and below. */
+            submitted: number;
+        };
+        /**
+         * UsageItem
+         * @description What a project used in a day or an hour.
+         */
+        UsageItem: {
+            /** @description When it begins. */
+            at: string;
+            /** @description Executions that ended. */
+            attempts: number;
+            /** @description Fetched, as far as executors tell. */
+            bytes: number;
+            cancelled: number;
+            completed: number;
+            /** @description CPU time, as far as executors tell. */
+            cpu_s: number;
+            /** @description Also those that ran out of time. */
+            failed: number;
+            /** @description Fetched, told by executions when they end. */
+            pages: number;
+            /** @description The most executions that held a node's resources at once, likewise. */
+            peak_running: number;
+            /** @description The most tasks that waited at once, as far as the master looked. */
+            peak_waiting: number;
+            project_id: string;
+            /** @description From the beginning to the end of executions. */
+            run_s: number;
+            /** @description Output and bundles that were kept at its end; `null` while that was not measured. */
+            storage_bytes: number | null;
+            /** @description Tasks; a shard of a split task is one, too, here and below. */
+            submitted: number;
+        };
+        /**
+         * UsageReport
+         * @description What was used, step by step.
+         */
+        UsageReport: {
+            /** @description In order of time, then of projects; steps in which a project used nothing are left out. */
+            items: components["schemas"]["UsageItem"][];
+            /** @description When the first step begins. */
+            since: string;
+            step: components["schemas"]["UsageStep"];
+            /** @description Of all items together. */
+            total: components["schemas"]["UsageAmounts"];
+            until: string;
+        };
+        /**
+         * UsageStep
+         * @description How finely what was used is told.
+         * @enum {unknown}
+         */
+        UsageStep: "day" | "hour";
+        /**
          * Validation
          * @description Whether a document may run.
          */
@@ -8284,6 +8438,8 @@ export type RunRequest = components['schemas']['RunRequest'];
 export type RunStepPage = components['schemas']['RunStepPage'];
 export type RunStepView = components['schemas']['RunStepView'];
 export type RunView = components['schemas']['RunView'];
+export type ScheduledWorkflow = components['schemas']['ScheduledWorkflow'];
+export type ScheduledWorkflowView = components['schemas']['ScheduledWorkflowView'];
 export type ScheduleExplanation = components['schemas']['ScheduleExplanation'];
 export type SchedulePage = components['schemas']['SchedulePage'];
 export type SchedulePatch = components['schemas']['SchedulePatch'];
@@ -8343,6 +8499,10 @@ export type UnsilenceRequest = components['schemas']['UnsilenceRequest'];
 export type UrlExplanation = components['schemas']['UrlExplanation'];
 export type UrlRecord = components['schemas']['UrlRecord'];
 export type Usage = components['schemas']['Usage'];
+export type UsageAmounts = components['schemas']['UsageAmounts'];
+export type UsageItem = components['schemas']['UsageItem'];
+export type UsageReport = components['schemas']['UsageReport'];
+export type UsageStep = components['schemas']['UsageStep'];
 export type Validation = components['schemas']['Validation'];
 export type ValueKind = components['schemas']['ValueKind'];
 export type Verdict = components['schemas']['Verdict'];
@@ -13020,6 +13180,18 @@ export interface operations {
                      *           "use": 0,
                      *           "limit": null,
                      *           "left": null
+                     *         },
+                     *         {
+                     *           "name": "pages_per_day",
+                     *           "use": 61250,
+                     *           "limit": 200000,
+                     *           "left": 138750
+                     *         },
+                     *         {
+                     *           "name": "storage_mb",
+                     *           "use": 1840.25,
+                     *           "limit": null,
+                     *           "left": null
                      *         }
                      *       ],
                      *       "weight": 2,
@@ -13105,6 +13277,18 @@ export interface operations {
                      *         {
                      *           "name": "memory_mb",
                      *           "use": 0,
+                     *           "limit": null,
+                     *           "left": null
+                     *         },
+                     *         {
+                     *           "name": "pages_per_day",
+                     *           "use": 61250,
+                     *           "limit": 200000,
+                     *           "left": 138750
+                     *         },
+                     *         {
+                     *           "name": "storage_mb",
+                     *           "use": 1840.25,
                      *           "limit": null,
                      *           "left": null
                      *         }
@@ -13524,6 +13708,18 @@ export interface operations {
                      *             {
                      *               "name": "memory_mb",
                      *               "use": 0,
+                     *               "limit": null,
+                     *               "left": null
+                     *             },
+                     *             {
+                     *               "name": "pages_per_day",
+                     *               "use": 61250,
+                     *               "limit": 200000,
+                     *               "left": 138750
+                     *             },
+                     *             {
+                     *               "name": "storage_mb",
+                     *               "use": 1840.25,
                      *               "limit": null,
                      *               "left": null
                      *             }
@@ -13994,6 +14190,7 @@ export interface operations {
                      *           "workers": 4
                      *         }
                      *       },
+                     *       "workflow": null,
                      *       "next_at": "2026-11-17T01:30:00Z",
                      *       "running": [],
                      *       "waiting_since": null,
@@ -14004,6 +14201,7 @@ export interface operations {
                      *         "outcome": "started",
                      *         "origin": "rule",
                      *         "task_id": "task-1m7g4xv0c0ph9v69ycjkfks15",
+                     *         "run_id": null,
                      *         "reason": "",
                      *         "count": 1,
                      *         "first_due_at": null,
@@ -14119,6 +14317,7 @@ export interface operations {
                      *           "outcome": "started",
                      *           "origin": "backfill",
                      *           "task_id": null,
+                     *           "run_id": null,
                      *           "reason": "filled back by ann",
                      *           "count": 1,
                      *           "first_due_at": null,
@@ -14328,6 +14527,7 @@ export interface operations {
                      *       "outcome": "started",
                      *       "origin": "run",
                      *       "task_id": "task-1m7g4xv0c0ph9v69ycjkfks15",
+                     *       "run_id": null,
                      *       "reason": "run by ann",
                      *       "count": 1,
                      *       "first_due_at": null,
@@ -14382,6 +14582,7 @@ export interface operations {
                      *           "outcome": "started",
                      *           "origin": "rule",
                      *           "task_id": "task-1m7g4xv0c0ph9v69ycjkfks15",
+                     *           "run_id": null,
                      *           "reason": "",
                      *           "count": 1,
                      *           "first_due_at": null,
@@ -16064,6 +16265,79 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_usage: {
+        parameters: {
+            query?: {
+                /** @description Only of this project. */
+                project_id?: string;
+                /**
+                 * @description From the step on in which this instant is; 30 days ago, or a day ago by the hour, when not
+                 *     set.
+                 */
+                since?: string;
+                /** @description `day` (UTC) or `hour`. */
+                step?: "day" | "hour";
+                /** @description Before this instant; now when not set. */
+                until?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "step": "day",
+                     *       "since": "2026-11-15T00:00:00Z",
+                     *       "until": "2026-11-16T09:00:00Z",
+                     *       "items": [
+                     *         {
+                     *           "submitted": 1210,
+                     *           "completed": 1180,
+                     *           "failed": 12,
+                     *           "cancelled": 4,
+                     *           "attempts": 1231,
+                     *           "cpu_s": 5120.5,
+                     *           "run_s": 18230.75,
+                     *           "pages": 61250,
+                     *           "bytes": 1204500000,
+                     *           "project_id": "shop",
+                     *           "at": "2026-11-16T00:00:00Z",
+                     *           "peak_waiting": 1204,
+                     *           "peak_running": 40,
+                     *           "storage_bytes": 1840250000
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "submitted": 1210,
+                     *         "completed": 1180,
+                     *         "failed": 12,
+                     *         "cancelled": 4,
+                     *         "attempts": 1231,
+                     *         "cpu_s": 5120.5,
+                     *         "run_s": 18230.75,
+                     *         "pages": 61250,
+                     *         "bytes": 1204500000
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
             422: components["responses"]["422"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];

@@ -46,6 +46,7 @@ TAGS: Final = {
     "breakers": "Sites that are taken for down",
     "projects": "The tenants: who owns tasks",
     "quotas": "What projects may have, and what they use",
+    "usage": "What projects have used over time",
     "quality": "Whether what tasks find is as expected",
     "clusters": "Groups of nodes and their settings",
     "keys": "Who may use this API",

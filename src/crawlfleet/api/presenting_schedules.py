@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from crawlfleet.api.presenting import instant, moment
-from crawlfleet.model.schedule import Firing, Schedule
+from crawlfleet.model.schedule import Firing, Schedule, WorkflowCall
 from crawlfleet.model.schedule_views import (
     DueView,
     FiringView,
+    ScheduledWorkflowView,
     ScheduleExplanation,
     ScheduleReason,
     ScheduleView,
 )
+from crawlfleet.model.task import JSON_NULL
 
 OVER = "over"
 
@@ -20,6 +22,7 @@ def present_schedule(
     schedule: Schedule, next_at: float | None, running: Sequence[str]
 ) -> ScheduleView:
     rule = schedule.rule
+    call = schedule.workflow
     is_over = schedule.is_active and next_at is None
     return ScheduleView(
         id=schedule.id,
@@ -37,7 +40,8 @@ def present_schedule(
         max_instances=rule.max_instances,
         overlap=str(rule.overlap),
         jitter_s=rule.jitter_s,
-        task=schedule.task,
+        task=schedule.task if call is None else JSON_NULL,
+        workflow=None if call is None else _present_call(call),
         next_at=instant(next_at),
         running=[*running],
         waiting_since=instant(schedule.waiting.due_at) if schedule.waiting else None,
@@ -49,6 +53,12 @@ def present_schedule(
     )
 
 
+def _present_call(call: WorkflowCall) -> ScheduledWorkflowView:
+    return ScheduledWorkflowView(
+        id=call.id, name=call.name, version=call.number, parameters=call.parameters
+    )
+
+
 def present_firing(firing: Firing) -> FiringView:
     return FiringView(
         id=firing.id,
@@ -57,6 +67,7 @@ def present_firing(firing: Firing) -> FiringView:
         outcome=str(firing.outcome),
         origin=str(firing.origin),
         task_id=firing.task_id,
+        run_id=firing.run_id,
         reason=firing.reason,
         count=firing.count,
         first_due_at=instant(firing.first_due_at),

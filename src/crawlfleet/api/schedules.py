@@ -31,6 +31,7 @@ from crawlfleet.model.schedule_views import (
     FiringPage,
     FiringView,
     RunRequest,
+    ScheduledWorkflow,
     ScheduleExplanation,
     SchedulePage,
     SchedulePatch,
@@ -86,10 +87,12 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 async def create(call: Call) -> Reply:
     request: ScheduleRequest = call.body
-    task = _in_scope(call, request.task)
-    schedule, created = await call.control.schedules.create(
-        msgspec.structs.replace(request, task=task), by=call.caller.name
-    )
+    if request.task is not None:
+        request = msgspec.structs.replace(request, task=_in_scope(call, request.task))
+    if request.workflow is not None:
+        own = _workflow_in_scope(call, request.workflow)
+        request = msgspec.structs.replace(request, workflow=own)
+    schedule, created = await call.control.schedules.create(request, by=call.caller.name)
     return await _reply(call, schedule, created=created)
 
 
@@ -120,6 +123,9 @@ async def change(call: Call) -> Reply:
     patch: SchedulePatch = call.body
     if patch.task is not msgspec.UNSET:
         patch = msgspec.structs.replace(patch, task=_in_scope(call, patch.task))
+    if patch.workflow is not msgspec.UNSET:
+        own = _workflow_in_scope(call, patch.workflow)
+        patch = msgspec.structs.replace(patch, workflow=own)
     schedule = await call.control.schedules.change(
         _id(call), patch, by=call.caller.name, if_version=wanted_version(call)
     )
@@ -198,6 +204,21 @@ def _in_scope(call: Call, task: TaskRequest) -> TaskRequest:
     return own
 
 
+def _workflow_in_scope(call: Call, workflow: ScheduledWorkflow) -> ScheduledWorkflow:
+    own = call.project_id
+    if own is None or workflow.project_id == own:
+        return workflow
+    if workflow.project_id is not None:
+        problem = FieldProblem(
+            field="workflow.project_id",
+            message="is not the project that this key is bound to",
+            remedy=f"leave it out, or send {own}",
+            value=workflow.project_id,
+        )
+        raise InvalidRequest([problem])
+    return msgspec.structs.replace(workflow, project_id=own)
+
+
 def _after(query: NextQuery) -> float | None:
     return None if query.after is None else seconds_of(query.after)
 
@@ -254,9 +275,10 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.OWN,
         handler=create,
-        summary="Have a task submitted by the clock",
+        summary="Have a task submitted, or a workflow run, by the clock",
         details="Answers 201 with `Location`, or 200 when the same schedule was there before. "
-        "`task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`.",
+        "`task` is what `POST /api/v1/tasks` takes, but for `idempotency_key`; `workflow` names "
+        "one that is kept.",
         body=ScheduleRequest,
         response=ScheduleView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -337,7 +359,7 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.PATH,
         handler=run,
-        summary="Start a task of a schedule at once",
+        summary="Start at once what a schedule starts",
         details="Beside its rule, also while it is paused.",
         body=RunRequest,
         response=FiringView,
@@ -351,7 +373,7 @@ ROUTES: Final = (
         roles=OPERATORS,
         scope=Scope.PATH,
         handler=fill_back,
-        summary="Start a task for each due instant of a range that has not started one",
+        summary="Make up for due instants of a range that started nothing",
         details="All of them at once, up to 1,000, whatever `max_instances` says, or none; sent "
         "again, it starts nothing twice.",
         body=BackfillRequest,
@@ -367,7 +389,7 @@ ROUTES: Final = (
         scope=Scope.PATH,
         handler=remove,
         summary="Take a schedule away",
-        details="Its tasks go on; its name is free.",
+        details="What it has started goes on; its name is free.",
         response=ScheduleView,
         conflicts=True,
         etag=True,

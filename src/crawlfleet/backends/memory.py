@@ -21,6 +21,7 @@ from crawlfleet.backends.memory_history import MemoryHistory
 from crawlfleet.backends.memory_quality import MemoryQuality
 from crawlfleet.backends.memory_schedules import MemorySchedules
 from crawlfleet.backends.memory_table import Table
+from crawlfleet.backends.memory_usage import MemoryUsage
 from crawlfleet.backends.memory_webhooks import MemoryWebhooks
 from crawlfleet.backends.memory_workflows import MemoryWorkflows
 from crawlfleet.backends.present import CLAIMS_PER_TASK, KINDS, Present, default_rows, rows_by_kind
@@ -34,6 +35,7 @@ from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, NodeStatus, Session
 from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Shard, Task, TaskStatus
+from crawlfleet.model.usage import UsageSums
 from crawlfleet.ports.store import Change, Committed, Lead, Leadership, Refusal, TaskFilter
 
 PORTION: Final = 1000
@@ -51,6 +53,7 @@ class MemoryStore(
     MemoryWorkflows,
     MemoryQuality,
     MemoryAudit,
+    MemoryUsage,
 ):
     """Implements `crawlfleet.ports.store.Store`; what it holds lasts as long as the object."""
 
@@ -62,6 +65,7 @@ class MemoryStore(
         MemoryWebhooks.__init__(self)
         MemoryQuality.__init__(self)
         MemoryAudit.__init__(self)
+        MemoryUsage.__init__(self)
         self._now = now
         self._opened = False
         self._present = Present()
@@ -124,8 +128,9 @@ class MemoryStore(
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         self._need_open()
-        signed = Signed()
-        refusals = tuple(self._make(change, signed) for change in changes)
+        signed, used = Signed(), UsageSums()
+        refusals = tuple(self._make(change, signed, used) for change in changes)
+        self._put_usage(used)
         for entry in signed.entries():
             self._audit.put(entry)
         return Committed(refusals=refusals, last_seq=self._last_seq)
@@ -395,7 +400,7 @@ class MemoryStore(
         if not self._opened:
             raise StoreUnavailable("the store is closed; open it first")
 
-    def _make(self, change: Change, signed: Signed) -> Refusal | None:
+    def _make(self, change: Change, signed: Signed, used: UsageSums) -> Refusal | None:
         refusal = self._present.accept(change)
         if refusal is not None:
             return refusal
@@ -411,6 +416,7 @@ class MemoryStore(
             self._events.append(numbered)
             self._events_of.setdefault(event.subject, []).append(numbered)
         signed.take(change)
+        used.take(change.usage)
         return None
 
     def _put_session(self, session: Session) -> None:

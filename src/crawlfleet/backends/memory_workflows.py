@@ -1,6 +1,6 @@
 """Workflows and runs in plain dictionaries: a part of the memory store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,7 +10,14 @@ from crawlfleet.backends.memory_table import Table
 from crawlfleet.backends.present import KINDS, Present
 from crawlfleet.backends.sharing import share_all
 from crawlfleet.model.task import EMPTY_OBJECT
-from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion, version_row_id
+from crawlfleet.model.workflow import (
+    Run,
+    RunStatus,
+    RunStep,
+    Workflow,
+    WorkflowVersion,
+    version_row_id,
+)
 from crawlfleet.ports.workflows import RunFilter
 
 RUNS = KINDS.index("runs")
@@ -71,6 +78,11 @@ class MemoryWorkflows:
         self._need_open()
         found = self._runs.rows.get(id)
         return None if found is None else share_all([found])[0]
+
+    async def run_states(self, ids: Sequence[str]) -> dict[str, RunStatus]:
+        self._need_open()
+        rows = self._runs.rows
+        return {wanted: rows[wanted].status for wanted in ids if wanted in rows}
 
     async def find_runs(self, filter: RunFilter, *, after: str | None, limit: int) -> list[Run]:
         self._need_open()

@@ -126,6 +126,14 @@ class OutputFolder:
 
         return await _trying(self._folder, names)
 
+    async def sizes(self) -> Mapping[str, int]:
+        tasks = await self.tasks()
+
+        def measure() -> dict[str, int]:
+            return {task_id: _size(self._of(task_id)) for task_id in tasks}
+
+        return await _trying(self._folder, measure)
+
     async def remove(self, task_id: str) -> None:
         folder = self._of(task_id)
 
@@ -296,6 +304,17 @@ def _is_ours(folder: Path) -> bool:
     """Whether it has something of a crawl, or nothing at all."""
     names = [each.name for each in folder.iterdir()]
     return not names or any(map(_is_written, names))
+
+
+def _size(folder: Path) -> int:
+    """Of what was written here; what is being removed meanwhile is gone."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if _is_written(path.name):
+                with contextlib.suppress(FileNotFoundError):
+                    total += path.stat().st_size
+    return total
 
 
 def _is_written(name: str) -> bool:

@@ -7,10 +7,13 @@ import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from crawlfleet.cli.arguments import parse_instant
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.output import cell, facts, table
-from crawlfleet.model.allowance import Over
+from crawlfleet.cli.usage_display import draw_usage, usage_csv
+from crawlfleet.model.allowance import Over, Quota
 from crawlfleet.model.quota_views import QuotaView
+from crawlfleet.model.usage_views import UsageStep
 
 NONE = "none"
 Project = Annotated[str, typer.Argument(metavar="PROJECT", show_default=False)]
@@ -34,6 +37,16 @@ def register(app: typer.Typer) -> None:
             "crawlfleet quotas set shop --running 40 --cpu-cores 16 --weight 2",
             "crawlfleet quotas set shop --waiting 10000 --over reject",
             "crawlfleet quotas set shop --running none --node pool=shop",
+            "crawlfleet quotas set shop --pages-per-day 200000 --storage-mb 50000",
+        ],
+    )
+    add_fleet_command(
+        group,
+        "usage",
+        usage,
+        try_this=[
+            "crawlfleet quotas usage shop --since 7d",
+            "crawlfleet quotas usage --step hour --since 24h --csv > usage.csv",
         ],
     )
 
@@ -57,6 +70,10 @@ async def set_quotas(
     running: Annotated[str | None, _limit("Tasks that may run at once")] = None,
     cpu_cores: Annotated[str | None, _limit("CPU cores reserved for them together")] = None,
     memory_mb: Annotated[str | None, _limit("Memory reserved for them together, in MB")] = None,
+    pages_per_day: Annotated[
+        str | None, _limit("Pages that its tasks may fetch from midnight to midnight, UTC")
+    ] = None,
+    storage_mb: Annotated[str | None, _limit("Output and bundles kept for it, in MB")] = None,
     over: Annotated[
         Over | None,
         typer.Option(help="What is more than that waits (queue), or is refused (reject)."),
@@ -81,6 +98,8 @@ async def set_quotas(
         "running": running,
         "cpu_cores": cpu_cores,
         "memory_mb": memory_mb,
+        "pages_per_day": pages_per_day,
+        "storage_mb": storage_mb,
     }
     fields: dict[str, Any] = {
         name: _number(name, text) for name, text in limits.items() if text is not None
@@ -95,6 +114,40 @@ async def set_quotas(
         raise typer.BadParameter("name something to change, such as --running 40")
     quotas = await desk.fleet.set_quotas(project, if_version=if_version, **fields)
     desk.output.show(quotas, lambda: draw_quotas(quotas))
+
+
+async def usage(
+    desk: Desk,
+    project: Annotated[
+        str | None, typer.Argument(metavar="[PROJECT]", show_default=False, help="All by default.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="From then on, or from so long ago: 2026-11-01, 7d; 30 days."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Before then; now when not given.")
+    ] = None,
+    step: Annotated[UsageStep, typer.Option(help="By the day (UTC), or by the hour.")] = (
+        UsageStep.DAY
+    ),
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Comma-separated values, for spreadsheets.")
+    ] = False,
+) -> None:
+    """Show what projects have used over time: tasks, CPU, pages, storage."""
+    report = await desk.fleet.usage(
+        project,
+        since=None if since is None else parse_instant(since, "--since"),
+        until=None if until is None else parse_instant(until, "--until"),
+        step=str(step),
+    )
+    if csv and not desk.output.json:
+        typer.echo(usage_csv(report), nl=False)
+    else:
+        desk.output.show(report, lambda: draw_usage(report))
 
 
 def _number(name: str, text: str) -> float | None:
@@ -122,7 +175,7 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
 
 def draw_list(found: Sequence[QuotaView]) -> Table:
     """Projects, one a line: what each uses, of how much."""
-    names = ("waiting", "running", "cpu_cores", "memory_mb")
+    names = [*Quota]
     return table(
         ("project", *names, "over", "share", "due", "weight"),
         (

@@ -19,7 +19,7 @@ from crawlfleet.model.schedule_views import (
 def draw_schedules(schedules: Sequence[ScheduleView]) -> Table:
     """Schedules, one a line."""
     return table(
-        ("id", "name", "status", "project", "when", "next", "last", "task"),
+        ("id", "name", "status", "project", "when", "next", "last", "starts"),
         (
             [
                 cell(each.id),
@@ -29,7 +29,7 @@ def draw_schedules(schedules: Sequence[ScheduleView]) -> Table:
                 cell(_when(each)),
                 moment(each.next_at),
                 state(each.last.outcome) if each.last else cell(None),
-                cell(msgspec.json.decode(each.task).get("task_type")),
+                cell(_starts(each)),
             ]
             for each in schedules
         ),
@@ -51,7 +51,7 @@ def draw_schedule(schedule: ScheduleView) -> RenderableType:
             ("not before", moment(schedule.start_at) if schedule.start_at else None),
             ("until", moment(schedule.end_at) if schedule.end_at else None),
             ("put off by up to", cell(span(schedule.jitter_s)) if schedule.jitter_s else None),
-            ("several late", cell("start one task" if schedule.coalesce else "start one each")),
+            ("several late", cell("start one" if schedule.coalesce else "start one each")),
             ("grace", cell("however late" if grace is None else span(grace))),
             ("at once", cell(f"{schedule.max_instances}, others: {schedule.overlap}")),
             ("next", moment(schedule.next_at)),
@@ -61,11 +61,11 @@ def draw_schedule(schedule: ScheduleView) -> RenderableType:
             ("version", cell(schedule.version)),
         ]
     )
-    parts: list[RenderableType] = [
-        known,
-        heading("Task"),
-        tree(msgspec.json.decode(schedule.task)),
-    ]
+    parts: list[RenderableType] = [known]
+    if schedule.workflow is None:
+        parts += [heading("Task"), tree(msgspec.json.decode(schedule.task))]
+    else:
+        parts += [heading("Workflow"), tree(msgspec.to_builtins(schedule.workflow))]
     if schedule.last is not None:
         parts += [heading("Last"), draw_firings([schedule.last])]
     return Group(*parts)
@@ -74,14 +74,14 @@ def draw_schedule(schedule: ScheduleView) -> RenderableType:
 def draw_firings(firings: Sequence[FiringView]) -> Table:
     """What became of due instants, one a line."""
     return table(
-        ("due", "outcome", "started by", "late", "task", "stands for", "reason"),
+        ("due", "outcome", "started by", "late", "task or run", "stands for", "reason"),
         (
             [
                 moment(each.due_at),
                 state(each.outcome),
                 cell(each.origin),
                 cell(span((each.at - each.due_at).total_seconds())),
-                cell(each.task_id),
+                cell(each.task_id or each.run_id),
                 cell(each.count),
                 cell(each.reason),
             ]
@@ -107,7 +107,7 @@ def draw_backfill(reply: BackfillReply) -> RenderableType:
     """What was started, and how many had been."""
     return Group(
         draw_firings(reply.items),
-        cell(f"{len(reply.items)} now, {reply.already} had started a task before"),
+        cell(f"{len(reply.items)} now, {reply.already} had started something before"),
     )
 
 
@@ -118,6 +118,12 @@ def draw_explanation(found: ScheduleExplanation) -> RenderableType:
     rows = ([cell(each.code), cell(each.message), cell(each.remedy)] for each in found.reasons)
     why = table(("", "why", "what to do"), rows, flexible=("why",))
     return Group(cell(found.summary, "bold"), heading("Reasons"), why)
+
+
+def _starts(schedule: ScheduleView) -> str:
+    if schedule.workflow is not None:
+        return f"workflow {schedule.workflow.name}"
+    return str(msgspec.json.decode(schedule.task).get("task_type", ""))
 
 
 def _when(schedule: ScheduleView) -> str:

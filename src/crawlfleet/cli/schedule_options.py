@@ -14,6 +14,7 @@ from crawlfleet.model.schedule import Overlap
 WHEN: Final = "When it is due"
 LATE: Final = "What happens when that cannot be kept"
 TASK: Final = "The task"
+WORKFLOW: Final = "Or the workflow"
 
 Name = Annotated[str, typer.Argument(metavar="NAME|ID", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="NAME|ID...", show_default=False)]
@@ -58,7 +59,7 @@ Coalesce = Annotated[
     bool | None,
     typer.Option(
         "--coalesce/--no-coalesce",
-        help="Start one task for all that is late together, or one for each; one by default.",
+        help="Start one for all that is late together, or one for each; one by default.",
         rich_help_panel=LATE,
     ),
 ]
@@ -73,7 +74,7 @@ Grace = Annotated[
 MostInstances = Annotated[
     int | None,
     typer.Option(
-        min=1, help="How many of its tasks may be at work at once; 1.", rich_help_panel=LATE
+        min=1, help="How many of its tasks or runs may be at work at once; 1.", rich_help_panel=LATE
     ),
 ]
 Overlapping = Annotated[
@@ -91,6 +92,24 @@ TaskSource = Annotated[
         metavar="JSON|@FILE|-",
         help="The whole task as a JSON object, as `POST /api/v1/tasks` takes it.",
         rich_help_panel=TASK,
+    ),
+]
+WorkflowName = Annotated[
+    str | None,
+    typer.Option(
+        "--workflow",
+        metavar="NAME|ID",
+        help="A workflow that is kept; -p gives its parameters, --project says whose it is.",
+        rich_help_panel=WORKFLOW,
+    ),
+]
+WorkflowNumber = Annotated[
+    int | None,
+    typer.Option(
+        "--workflow-version",
+        min=1,
+        help="Which of its versions; the newest at each due instant when not given.",
+        rich_help_panel=WORKFLOW,
     ),
 ]
 TaskPriority = Annotated[

@@ -45,6 +45,8 @@ from crawlfleet.cli.schedule_options import (
     TaskRetries,
     TaskSource,
     TaskTimeout,
+    WorkflowName,
+    WorkflowNumber,
     Zone,
     found_by,
 )
@@ -63,6 +65,7 @@ def register(app: typer.Typer) -> None:
             "crawlfleet schedules create nightly sleep --cron '30 2 * * *' --zone Asia/Tokyo",
             "crawlfleet schedules create pulse http_fetch --every 15m -p url=https://example.org",
             "crawlfleet schedules create weekly --task @task.json --cron @weekly --overlap queue",
+            "crawlfleet schedules create shops --workflow shop -p day=1 --every 6h",
         ),
     )
     add_fleet_command(
@@ -131,26 +134,38 @@ async def create(
     cluster: TaskCluster = None,
     project: TaskProject = None,
     dedup_key: TaskDedup = None,
+    workflow: WorkflowName = None,
+    version: WorkflowNumber = None,
 ) -> None:
-    """Have a task submitted by the clock, again and again."""
+    """Have a task submitted, or a workflow run, by the clock, again and again."""
+    given_parameters = parse_parameters(parameters, pairs) or None
     template = _template(
         task,
         task_type=task_type,
-        parameters=parse_parameters(parameters, pairs) or None,
         priority=priority,
         max_retries=max_retries,
         timeout=timeout,
         cluster_id=cluster,
-        project_id=project,
         dedup_key=dedup_key,
         expectations=parse_expectations(expect),
     )
-    if "task_type" not in template:
-        raise typer.BadParameter("name a task type, or a whole --task", param_hint="TYPE")
+    call = _call(workflow, version, given_parameters, project)
+    if call is not None and template:
+        raise typer.BadParameter(
+            f"cannot be combined with a task ({', '.join(template)}); its document says how its "
+            "steps are done",
+            param_hint="--workflow",
+        )
+    template |= given(parameters=given_parameters, project_id=project)
+    if call is None and "task_type" not in template:
+        raise typer.BadParameter(
+            "name a task type, a whole --task, or a --workflow", param_hint="TYPE"
+        )
+    work: dict[str, Any] = {"task": template} if call is None else {"workflow": call}
     rule = _rule(cron, every, zone, start, end, coalesce, grace, max_instances, overlap, jitter)
     if description is not None:
         rule["description"] = description
-    made = await desk.fleet.create_schedule(name, template, paused=paused, **rule)
+    made = await desk.fleet.create_schedule(name, **work, paused=paused, **rule)
     desk.output.show(made, lambda: draw_schedule(made))
 
 
@@ -164,7 +179,7 @@ async def list_schedules(
 
 
 async def show(desk: Desk, name: Name) -> None:
-    """Show a schedule, its task, and what it did last."""
+    """Show a schedule, what it starts, and what it did last."""
     schedule = await desk.fleet.schedule(await found_by(desk, name))
     desk.output.show(schedule, lambda: draw_schedule(schedule))
 
@@ -210,16 +225,25 @@ async def change(
     jitter: Jitter = None,
     description: Description = None,
     task: TaskSource = None,
+    workflow: WorkflowName = None,
+    version: WorkflowNumber = None,
+    pairs: Pairs = None,
+    parameters: ParameterSource = None,
     if_version: Annotated[
         int | None, typer.Option("--if-version", help="Only if it is still in this version.")
     ] = None,
 ) -> None:
-    """Change when a schedule is due, or its whole --task; what is not named stays."""
+    """Change when a schedule is due, its whole --task or --workflow; what is not named stays."""
     fields = _rule(cron, every, zone, start, end, coalesce, grace, max_instances, overlap, jitter)
     if description is not None:
         fields["description"] = description
     if task is not None:
         fields["task"] = parse_object(task, "--task")
+    call = _call(workflow, version, parse_parameters(parameters, pairs) or None)
+    if call is not None:
+        fields["workflow"] = call
+    elif pairs or parameters:
+        raise typer.BadParameter("belong to a --workflow here", param_hint="-p")
     id = await found_by(desk, name)
     changed = await desk.fleet.change_schedule(id, if_version=if_version, **fields)
     desk.output.show(changed, lambda: draw_schedule(changed))
@@ -244,7 +268,7 @@ async def resume(desk: Desk, names: Names) -> None:
 
 
 async def remove(desk: Desk, names: Names) -> None:
-    """Take schedules away; their tasks go on."""
+    """Take schedules away; what they have started goes on."""
 
     async def order(name: str) -> ScheduleView:
         return await desk.fleet.remove_schedule(await found_by(desk, name))
@@ -256,10 +280,10 @@ async def run(
     desk: Desk,
     name: Name,
     force: Annotated[
-        bool, typer.Option("--force", help="Also when as many tasks as may be are at work.")
+        bool, typer.Option("--force", help="Also when as many as may be are at work.")
     ] = False,
 ) -> None:
-    """Start a task of a schedule at once, beside its rule."""
+    """Start at once what a schedule starts, beside its rule."""
     fired = await desk.fleet.run_schedule(await found_by(desk, name), force=force)
     desk.output.show(fired, lambda: draw_firings([fired]))
 
@@ -282,7 +306,7 @@ async def backfill(
         bool, typer.Option("--dry-run", help="Only show what would be started.")
     ] = False,
 ) -> None:
-    """Start a task for each due instant of a range that has not started one."""
+    """Make up for due instants of a range that started nothing."""
     reply = await desk.fleet.backfill_schedule(
         await found_by(desk, name),
         parse_instant(since, "--since"),
@@ -334,6 +358,19 @@ def _rule(
         overlap=None if overlap is None else str(overlap),
         jitter_s=None if jitter is None else parse_span(jitter, "--jitter"),
     )
+
+
+def _call(
+    name: str | None,
+    version: int | None,
+    parameters: dict[str, Any] | None,
+    project: str | None = None,
+) -> dict[str, Any] | None:
+    if name is None and version is not None:
+        raise typer.BadParameter("belongs to a --workflow", param_hint="--workflow-version")
+    if name is None:
+        return None
+    return {"name": name, **given(version=version, parameters=parameters, project_id=project)}
 
 
 def _template(source: str | None, **fields: Any) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Quotas for programs."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
-from crawlfleet.client.calls import Calls, segment
+from crawlfleet.client.calls import Calls, as_query, segment
 from crawlfleet.model.quota_views import QuotaPage, QuotaView
+from crawlfleet.model.usage_views import UsageReport
 
 
 class QuotaCalls(Calls):
@@ -25,3 +27,26 @@ class QuotaCalls(Calls):
         limit away."""
         path = f"/projects/{segment(project_id)}/quotas"
         return await self._patch(path, QuotaView, fields, if_version)
+
+    async def usage(
+        self,
+        project_id: str | None = None,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step: str = "day",
+    ) -> UsageReport:
+        """What projects have used, by `day` (UTC) or by `hour`; the last 30 days when not said."""
+        instants = {"since": since, "until": until}
+        query = as_query(
+            {
+                "project_id": project_id,
+                "step": step,
+                **{name: _sent(at) for name, at in instants.items() if at is not None},
+            }
+        )
+        return await self._get("/usage", UsageReport, query)
+
+
+def _sent(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

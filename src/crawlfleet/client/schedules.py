@@ -34,16 +34,29 @@ class ScheduleCalls(Calls):
         """One schedule, and what it did last."""
         return await self._get(_path(schedule_id), ScheduleView)
 
-    async def create_schedule(self, name: str, task: dict[str, Any], **rule: Any) -> ScheduleView:
-        """Have a task submitted by the clock; `rule` has `cron` or `every_s`, `time_zone` and so
-        on, as the API has them. Instants may be `datetime`."""
-        body = {"name": name, "task": task, **_sent(rule)}
+    async def create_schedule(
+        self,
+        name: str,
+        task: dict[str, Any] | None = None,
+        *,
+        workflow: str | dict[str, Any] | None = None,
+        **rule: Any,
+    ) -> ScheduleView:
+        """Have a task submitted, or a workflow run, by the clock: `workflow` is its name or id, or
+        an object with `name`, `version` and `parameters`. `rule` has `cron` or `every_s`,
+        `time_zone` and so on, as the API has them. Instants may be `datetime`."""
+        work = {"task": task} if workflow is None else {"workflow": _called(workflow)}
+        if task is not None:
+            work["task"] = task
+        body = {"name": name, **work, **_sent(rule)}
         return await self._post("/schedules", ScheduleView, body)
 
     async def change_schedule(
         self, schedule_id: str, *, if_version: int | None = None, **fields: Any
     ) -> ScheduleView:
-        """Change its `task` or its rule; what is left out stays."""
+        """Change its `task`, its `workflow` or its rule; what is left out stays."""
+        if "workflow" in fields:
+            fields["workflow"] = _called(fields["workflow"])
         return await self._patch(_path(schedule_id), ScheduleView, _sent(fields), if_version)
 
     async def pause_schedule(
@@ -61,18 +74,18 @@ class ScheduleCalls(Calls):
     async def remove_schedule(
         self, schedule_id: str, *, if_version: int | None = None
     ) -> ScheduleView:
-        """Take it away; its tasks go on."""
+        """Take it away; what it has started goes on."""
         return await self._post(f"{_path(schedule_id)}:remove", ScheduleView, None, if_version)
 
     async def run_schedule(self, schedule_id: str, *, force: bool = False) -> FiringView:
-        """Start a task of it at once. Not tried again by itself: it might start two."""
+        """Start at once what it starts. Not tried again by itself: it might start two."""
         path = f"{_path(schedule_id)}:run"
         return await self._post_once(path, FiringView, {"force": force})
 
     async def backfill_schedule(
         self, schedule_id: str, since: datetime, until: datetime, *, dry_run: bool = False
     ) -> BackfillReply:
-        """Start a task for each due instant of a range that has not started one."""
+        """Make up for due instants of a range that started nothing."""
         body = _sent({"since": since, "until": until, "dry_run": dry_run})
         return await self._post(f"{_path(schedule_id)}:backfill", BackfillReply, body)
 
@@ -103,6 +116,10 @@ class ScheduleCalls(Calls):
 
 def _path(schedule_id: str) -> str:
     return f"/schedules/{segment(schedule_id)}"
+
+
+def _called(workflow: str | dict[str, Any]) -> dict[str, Any]:
+    return {"name": workflow} if isinstance(workflow, str) else workflow
 
 
 def _sent(fields: dict[str, Any]) -> dict[str, Any]:

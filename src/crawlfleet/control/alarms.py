@@ -1,10 +1,10 @@
 """Starts what schedules have due, for as long as this master leads.
 
-Sleeps until the next due instant, or until a schedule changes, or until a task ends that a firing
-waits for. What is due is decided by `core.firing` and written as one change: the tasks, the cursor
-of the schedule and the history. It carries the leader's epoch and the schedule's version. So of two
-masters that believe to lead, and of a master that is killed at any instant and its successor, one
-does it.
+Sleeps until the next due instant, or until a schedule changes, or until a task or a run ends that a
+firing waits for. What is due is decided by `core.firing` and written as one change: the tasks or
+the runs, the cursor of the schedule and the history. It carries the leader's epoch and the
+schedule's version. So of two masters that believe to lead, and of a master that is killed at any
+instant and its successor, one does it.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from crawlfleet.control.leases import demand_lead
+from crawlfleet.control.quotas import Intake
+from crawlfleet.control.starting import Starting, held_back
 from crawlfleet.control.state import FleetState
-from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.zones import zone_named
 from crawlfleet.core import firing, schedules
 from crawlfleet.core.firing import Late, Verdict
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.schedule import Schedule
-from crawlfleet.model.task import TERMINAL
-from crawlfleet.ports.store import Refusal, RefusalKind, Store
+from crawlfleet.ports.store import Refusal, RefusalKind
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
@@ -38,11 +38,10 @@ PAUSE_AFTER_CHANGE_S: Final = 0.05
 class Alarms:
     """Watches the schedules, for as long as it runs."""
 
-    def __init__(self, *, store: Store, state: FleetState, system: System, tasks: Tasks) -> None:
-        self._store = store
+    def __init__(self, *, state: FleetState, system: System, starting: Starting) -> None:
         self._state = state
         self._system = system
-        self._tasks = tasks
+        self._starting = starting
 
     async def run(self) -> None:
         """Do what is due, then sleep until the next thing is."""
@@ -79,9 +78,9 @@ class Alarms:
             await self._fire(due[first : first + AT_ONCE], now)
 
     def _awaited(self) -> list[str]:
-        """The tasks whose end makes room for a firing that waits."""
+        """The tasks and runs whose end makes room for a firing that waits."""
         return [
-            task for each in self._state.timetable.active() if each.waiting for task in each.running
+            id for each in self._state.timetable.active() if each.waiting for id in each.running
         ]
 
     def _is_due(self, schedule: Schedule, now: float) -> bool:
@@ -89,7 +88,7 @@ class Alarms:
         return schedule.waiting is not None or (at is not None and at <= now)
 
     async def _fire(self, due: Sequence[Schedule], now: float) -> None:
-        running = await living_tasks(self._store, due)
+        running = await self._starting.living(due)
         verdicts: list[Verdict] = []
         for schedule in due:
             late = await self._look(schedule, now)
@@ -97,8 +96,10 @@ class Alarms:
             if verdict is not None:
                 verdicts.append(verdict)
         for few in range(3):
-            made = [await self._make(each, few) for each in verdicts]
-            refusals = await self._state.commit(self._changes(verdicts, made, now))
+            # What was drafted counts for the quotas until it is in the copy.
+            with self._starting.intake() as intake:
+                made = [await self._make(each, few, intake) for each in verdicts]
+                refusals = await self._state.commit(self._changes(verdicts, made, now))
             demand_lead(refusals)
             if any(refusal and refusal.kind is RefusalKind.VERSION for refusal in refusals):
                 # Somebody has changed one: it is looked at anew, but not again and again.
@@ -123,43 +124,22 @@ class Alarms:
             late = firing.look(schedule, recurrence, now, late)
         return late
 
-    async def _make(self, verdict: Verdict, few: int) -> list[Change | str]:
-        """The tasks of a verdict: all, then only the first, then none, as there is room for."""
-        schedule = verdict.schedule
-        request = schedules.request_of(schedule)
-        held = f"the same work (dedup_key {request.dedup_key!r}) is under way, or was just done"
-        most = {0: len(verdict.starts), 1: 1, 2: 0}[few]
-        return [
-            await self._tasks.draft(request, by=called(schedule)) if place < most else held
-            for place in range(len(verdict.starts))
-        ]
+    async def _make(self, verdict: Verdict, few: int, intake: Intake) -> list[Change | str]:
+        """What a verdict starts: all, then only the first, then nothing, as there is room for."""
+        wanted = len(verdict.starts)
+        most = min({0: wanted, 1: 1, 2: 0}[few], wanted)
+        made = await self._starting.drafts(verdict.schedule, most, intake)
+        return [*made, *[held_back(verdict.schedule)] * (wanted - most)] if most < wanted else made
 
     def _changes(
         self, verdicts: Sequence[Verdict], made: Sequence[Sequence[Change | str]], now: float
     ) -> list[Change]:
         return [
             firing.settle(
-                verdict, tasks, now=now, cause="its time has come", epoch=self._state.epoch
+                verdict, works, now=now, cause="its time has come", epoch=self._state.epoch
             )
-            for verdict, tasks in zip(verdicts, made, strict=True)
+            for verdict, works in zip(verdicts, made, strict=True)
         ]
-
-
-def called(schedule: Schedule) -> str:
-    """How a schedule is spoken of as the one who submits."""
-    return f"the schedule {schedule.name} ({schedule.id})"
-
-
-async def living_tasks(store: Store, found: Sequence[Schedule]) -> dict[str, list[str]]:
-    """Of each schedule, the tasks that have not ended."""
-    ids = [task for schedule in found for task in schedule.running]
-    states = await store.task_states(ids) if ids else {}
-    return {
-        schedule.id: [
-            task for task in schedule.running if task in states and states[task] not in TERMINAL
-        ]
-        for schedule in found
-    }
 
 
 def claimed_by(refusal: Refusal) -> str:

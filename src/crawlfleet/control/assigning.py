@@ -5,7 +5,6 @@ The same filters are asked; a node that must not have the task does not get it.
 
 from crawlfleet.control.dispatch import Rooms
 from crawlfleet.control.nodes import Nodes
-from crawlfleet.control.quotas import in_words
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.versions import has_changed
@@ -58,7 +57,7 @@ class Assigning:
             why = "; ".join(reason.message for reason in against) or "it has no session"
             raise Conflict(f"{node_id} cannot take {task_id}: {why}")
         if held := self._quotas.holds(task):
-            raise Conflict(f"{task_id} is {in_words(task.project_id, held)}")
+            raise Conflict(f"{task_id} is {self._quotas.in_words(task.project_id, held)}")
         change = attempts.assign(
             task,
             node_id=node_id,

@@ -112,6 +112,7 @@ class Bundles:
             create=self._settings.create_projects,
             cause=f"named by a bundle that {by} deployed",
         )
+        self._need_room(project_id, len(request.archive))
         digest = hashlib.sha256(request.archive).hexdigest()
         await self._kept.put(digest, request.archive)
 
@@ -135,6 +136,17 @@ class Bundles:
             return change
 
         return await self._make(project_id, request.name, decide, None)
+
+    def _need_room(self, project_id: str, size: int) -> None:
+        """Raise `Conflict` if the project may not keep so much more."""
+        tenant = self._state.tenancy.tenant(project_id)
+        limit, used_mb = tenant.allowance.storage_mb, tenant.use().storage_mb
+        if limit is not None and used_mb + size / 1e6 > limit:
+            raise Conflict(
+                f"the project {project_id!r} is at its quota storage_mb: {used_mb:.15g} of "
+                f"{limit:.15g} MB are used, and the archive has {size / 1e6:g}; remove versions "
+                "that are not needed, or raise the limit (`crawlfleet quotas set`)"
+            )
 
     async def roll_back(
         self,

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.control.quotas import in_words
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tally import Happening, Tally
 from crawlfleet.control.tasks import Tasks
@@ -217,11 +216,17 @@ class Queries:
         return TaskExplanation(
             task_id=task.id,
             status=str(task.status),
-            summary=in_words(task.project_id, held) if held else summary,
+            summary=self._quotas.in_words(task.project_id, held) if held else summary,
             placement=placement,
             ready_tasks=len(self._state.queue),
             quotas=tuple(
-                QuotaHold(quota=str(each.quota), use=each.use, needs=each.needs, limit=each.limit)
+                QuotaHold(
+                    quota=str(each.quota),
+                    use=each.use,
+                    needs=each.needs,
+                    limit=each.limit,
+                    until=self._quotas.until(each),
+                )
                 for each in held
             ),
         )

@@ -1,19 +1,23 @@
 """What projects use and may have: asked when tasks are handed in, given out, and explained.
 
 What is used is never counted on its own account: what waits is what is in the queue and among the
-delays, and what runs is what the book of leases says. Only what has been accepted and has not
+delays, what runs is what the book of leases says, and what was spent today is what the store has
+counted. Only what has been accepted and has not
 reached the copy yet is remembered here, for as long as its commit takes.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.quota import Hold, Use, holds, refusal
 from crawlfleet.core.resources import UNITS, demand_of
 from crawlfleet.core.tenancy import dominant_share
-from crawlfleet.model.allowance import NO_LIMITS, Allowance
+from crawlfleet.model.allowance import NO_LIMITS, Allowance, Quota
 from crawlfleet.model.task import Task, TaskStatus
+from crawlfleet.model.usage import DAY_S
+from crawlfleet.ports.system import System
 
 
 class Intake:
@@ -38,9 +42,10 @@ class Intake:
             lambda: self._quotas.booked(project_id),
             demand_of(new[0]),
             tasks=len(new),
+            task_type=new[0].task_type,
         )
         if hold is not None:
-            return _refused(project_id, hold)
+            return _refused(project_id, hold, self._quotas.until(hold))
         self.accepted += new
         self._quotas.expect(new)
         return ""
@@ -57,8 +62,9 @@ class Intake:
 class Quotas:
     """Knows what each project has, and says no where it is enough."""
 
-    def __init__(self, *, state: FleetState) -> None:
+    def __init__(self, *, state: FleetState, system: System) -> None:
         self._state = state
+        self._system = system
         self._coming: dict[str, list[float]] = {}
         """By project: tasks, CPU cores and memory of what is accepted and not in the copy yet."""
 
@@ -88,12 +94,29 @@ class Quotas:
             running=use.running + use.waiting,
             cpu_cores=round((use.cpu_cores + cpu) * UNITS) / UNITS,
             memory_mb=round((use.memory_mb + memory) * UNITS) / UNITS,
+            pages_per_day=use.pages_per_day,
+            storage_mb=use.storage_mb,
         )
 
     def holds(self, task: Task) -> list[Hold]:
         """The quotas that keep a task from a node now."""
-        allowance = self.allowance(task.project_id)
-        return [*holds(allowance, self.use(task.project_id), demand_of(task))]
+        allowance, use = self.allowance(task.project_id), self.use(task.project_id)
+        return [*holds(allowance, use, demand_of(task), task_type=task.task_type)]
+
+    def until(self, hold: Hold) -> datetime | None:
+        """When a quota stops to hold by itself, as far as that is known."""
+        if hold.quota is not Quota.PAGES_PER_DAY:
+            return None
+        return datetime.fromtimestamp((self._system.now() // DAY_S + 1) * DAY_S, UTC)
+
+    def in_words(self, project_id: str, found: Sequence[Hold]) -> str:
+        """What holds a task back, in a sentence, and when it goes on."""
+        what = "; ".join(map(str, found))
+        when = dict.fromkeys(_goes_on(each, self.until(each)) for each in found)
+        return (
+            f"held back by the quotas of the project {project_id!r}: {what}. It goes on "
+            f"{' and '.join(when)}, or when somebody raises the limit."
+        )
 
     def share(self, project_id: str) -> float:
         """The part of the fleet that a project holds: of the resource of which it has most."""
@@ -132,18 +155,21 @@ class Quotas:
             return intake.refusal(tasks)
 
 
-def in_words(project_id: str, found: Sequence[Hold]) -> str:
-    """What holds a task back, in a sentence."""
-    what = "; ".join(map(str, found))
-    return (
-        f"held back by the quotas of the project {project_id!r}: {what}. It goes on when others "
-        "of the project have ended, or when somebody raises the limit."
-    )
+def _goes_on(hold: Hold, until: datetime | None) -> str:
+    if until is not None:
+        return f"at {until:%Y-%m-%d %H:%M} UTC"
+    if hold.quota is Quota.STORAGE_MB:
+        return "when output or bundles of the project were removed"
+    return "when others of the project have ended"
 
 
-def _refused(project_id: str, hold: Hold) -> str:
+def _refused(project_id: str, hold: Hold, until: datetime | None) -> str:
     remedy = "wait until others of the project have ended"
-    if hold.is_lasting:
+    if until is not None:
+        remedy = f"wait until {until:%Y-%m-%d %H:%M} UTC"
+    elif hold.quota is Quota.STORAGE_MB:
+        remedy = "remove tasks with output, or versions of bundles, that are not needed"
+    elif hold.is_lasting:
         remedy = "ask for less"
     return (
         f"the project {project_id!r} is at its quota {hold.quota}: {hold}; {remedy}, or raise the "

@@ -6,10 +6,12 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.control.alarms import called, claimed_by, living_tasks
+from crawlfleet.control.alarms import Alarms, claimed_by
+from crawlfleet.control.starting import Starting, held_back
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.control.workflows import Workflows
 from crawlfleet.control.zones import name_near, zone_named
 from crawlfleet.core import firing, schedule_reasons, schedules
 from crawlfleet.core.firing import Verdict
@@ -17,9 +19,17 @@ from crawlfleet.core.recurrence import Recurrence
 from crawlfleet.errors import Conflict, FieldProblem, NotFound
 from crawlfleet.model.change import Change
 from crawlfleet.model.ids import SCHEDULE, make_id
-from crawlfleet.model.schedule import Firing, Rule, Schedule, ScheduleStatus, firings_from
+from crawlfleet.model.schedule import (
+    Firing,
+    Rule,
+    Schedule,
+    ScheduleStatus,
+    WorkflowCall,
+    firings_from,
+)
 from crawlfleet.model.schedule_views import (
     MOST_FILLED_BACK,
+    ScheduledWorkflow,
     SchedulePatch,
     ScheduleReason,
     ScheduleRequest,
@@ -40,11 +50,21 @@ class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
 class Schedules:
     """Looks after what begins by the clock."""
 
-    def __init__(self, *, store: Store, state: FleetState, system: System, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        state: FleetState,
+        system: System,
+        tasks: Tasks,
+        workflows: Workflows,
+    ) -> None:
         self._store = store
         self._state = state
         self._system = system
-        self._tasks = tasks
+        self._starting = Starting(store=store, tasks=tasks, workflows=workflows)
+        self.alarms = Alarms(state=state, system=system, starting=self._starting)
+        """Starts what is due, for as long as this master leads."""
 
     def get(self, schedule_id: str) -> Schedule:
         """The schedule, or `NotFound`."""
@@ -77,8 +97,8 @@ class Schedules:
         return found[:limit]
 
     async def running(self, schedule: Schedule) -> list[str]:
-        """Those of its tasks that have not ended."""
-        return (await living_tasks(self._store, [schedule]))[schedule.id]
+        """Those of its tasks and runs that have not ended."""
+        return (await self._starting.living([schedule]))[schedule.id]
 
     def next_at(self, schedule: Schedule) -> float | None:
         """When it starts something next; not at all while it is paused."""
@@ -93,11 +113,19 @@ class Schedules:
         )
         if not request.name:
             problems.append(_no_name())
-        accept([*problems, *schedules.template_problems(request.task)])
-        await self._tasks.accept_template(request.task, by=by)
+        accept([*problems, *schedules.work_problems(request)])
+        call: WorkflowCall | None = None
+        if request.workflow is not None:
+            call, project_id = await self._starting.accept_workflow(request.workflow)
+        else:
+            assert request.task is not None, "that would be a problem"
+            await self._starting.accept_task(request.task, by=by)
+            project_id = request.task.project_id
         now = self._system.now()
         change = schedules.new_schedule(
             request,
+            call,
+            project_id=project_id,
             id=make_id(SCHEDULE, now, self._system.entropy),
             now=now,
             cause=f"created by {by}",
@@ -121,9 +149,12 @@ class Schedules:
         self, schedule_id: str, patch: SchedulePatch, *, by: str, if_version: int | None = None
     ) -> Schedule:
         """The schedule with what the patch says."""
+        accept(schedules.work_problems(patch))
+        call: WorkflowCall | None = None
         if patch.task is not msgspec.UNSET:
-            accept(schedules.template_problems(patch.task))
-            await self._tasks.accept_template(patch.task, by=by)
+            await self._starting.accept_task(patch.task, by=by)
+        elif patch.workflow is not msgspec.UNSET:
+            call = await self._own_workflow(await self.find(schedule_id), patch.workflow)
 
         def decide(schedule: Schedule, now: float) -> Change | None:
             rule = schedules.patched(schedule.rule, patch)
@@ -138,9 +169,20 @@ class Schedules:
             )
             if patch.task is not msgspec.UNSET and patch.task.project_id != schedule.project_id:
                 accept([_other_project(schedule, patch.task.project_id)])
-            return schedules.changed_schedule(schedule, patch, now=now, cause=f"changed by {by}")
+            return schedules.changed_schedule(
+                schedule, patch, call, now=now, cause=f"changed by {by}"
+            )
 
         return await self._make(schedule_id, decide, if_version)
+
+    async def _own_workflow(self, schedule: Schedule, wanted: ScheduledWorkflow) -> WorkflowCall:
+        own = schedule.project_id
+        if wanted.project_id not in (None, own):
+            accept([_other_project(schedule, wanted.project_id or "", "workflow")])
+        call, _ = await self._starting.accept_workflow(
+            msgspec.structs.replace(wanted, project_id=own)
+        )
+        return call
 
     async def move(
         self, schedule_id: str, status: ScheduleStatus, *, by: str, if_version: int | None = None
@@ -154,7 +196,7 @@ class Schedules:
         return await self._make(schedule_id, decide, if_version)
 
     async def remove(self, schedule_id: str, *, by: str, if_version: int | None = None) -> Schedule:
-        """Take the schedule away; tasks that it has started go on."""
+        """Take the schedule away; what it has started goes on."""
 
         def decide(schedule: Schedule, now: float) -> Change | None:
             return schedules.removed_schedule(schedule, now=now, cause=f"removed by {by}")
@@ -162,7 +204,7 @@ class Schedules:
         return await self._make(schedule_id, decide, if_version)
 
     async def run(self, schedule_id: str, *, force: bool, by: str) -> Firing:
-        """Start a task of it at once, whatever its rule says; `Conflict` when there is no room."""
+        """Start something at once, whatever its rule says; `Conflict` when there is no room."""
         schedule = await self.find(schedule_id)
         running = await self.running(schedule)
         most = schedule.rule.max_instances
@@ -179,7 +221,7 @@ class Schedules:
     async def fill_back(
         self, schedule_id: str, since: float, until: float, *, dry_run: bool, by: str
     ) -> tuple[list[Firing], int]:
-        """Start a task for each due instant of a range that has not started one.
+        """Start something for each due instant of a range that has not started anything.
 
         All of them or none. Also tells how many have.
         """
@@ -229,19 +271,16 @@ class Schedules:
     async def _start(
         self, schedule: Schedule, verdict: Verdict, now: float, cause: str
     ) -> list[Firing]:
-        """Start the tasks of a verdict that somebody waits for: all of them, or say why not."""
-        request = schedules.request_of(schedule)
-        made = [await self._tasks.draft(request, by=called(schedule)) for _ in verdict.starts]
-        for task in made:
-            if isinstance(task, str):
-                raise Conflict(f"the task of {schedule.name} is not accepted: {task}")
-        change = firing.settle(verdict, made, now=now, cause=cause)
-        (refusal,) = await self._state.commit([change])
+        """Start what a verdict says that somebody waits for: all of it, or say why not."""
+        with self._starting.intake() as intake:
+            made = await self._starting.drafts(schedule, len(verdict.starts), intake)
+            for place, refused in enumerate(made):
+                if isinstance(refused, str):
+                    raise Conflict(_not_accepted(schedule, place, len(made), refused))
+            change = firing.settle(verdict, made, now=now, cause=cause)
+            (refusal,) = await self._state.commit([change])
         if refusal is not None and refusal.kind is RefusalKind.CLAIM:
-            raise Conflict(
-                f"the same work (dedup_key {request.dedup_key!r}) is under way, or was just done, "
-                f"by {claimed_by(refusal)}"
-            )
+            raise Conflict(f"{held_back(schedule)}, by {claimed_by(refusal)}")
         if refusal is not None:
             raise has_changed(schedule.id)
         return [*change.firings]
@@ -321,9 +360,15 @@ def _of_range(field: str, message: str, remedy: str) -> FieldProblem:
     return FieldProblem(field=field, message=message, remedy=remedy)
 
 
-def _other_project(schedule: Schedule, wanted: str) -> FieldProblem:
+def _not_accepted(schedule: Schedule, place: int, of: int, why: str) -> str:
+    what = "task" if schedule.workflow is None else "run"
+    which = "" if of == 1 else f" {place + 1} of {of}"
+    return f"the {what}{which} of {schedule.name} is not accepted: {why}"
+
+
+def _other_project(schedule: Schedule, wanted: str, within: str = "task") -> FieldProblem:
     return FieldProblem(
-        field="task.project_id",
+        field=f"{within}.project_id",
         value=wanted,
         message=f"is not the project of the schedule, {schedule.project_id!r}",
         remedy="leave it out, or make a schedule in the other project",

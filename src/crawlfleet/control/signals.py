@@ -4,33 +4,38 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from crawlfleet.model.task import Task
+from crawlfleet.model.workflow import Run
 
 
 class Ended:
-    """Tells those who wait for a task's end."""
+    """Tells those who wait for the end of a task, or of a run."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[asyncio.Event]] = {}
 
-    def publish(self, task: Task) -> None:
-        for event in self._waiting.get(task.id, ()):
+    def publish(self, id: str) -> None:
+        for event in self._waiting.get(id, ()):
             event.set()
 
+    def publish_runs(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            if run.ended_at is not None:
+                self.publish(run.id)
+
     @contextmanager
-    def telling(self, task_ids: Iterable[str], event: asyncio.Event) -> Iterator[None]:
-        """Set this event when one of the tasks ends while this block is entered."""
-        ids = {*task_ids}
-        for task_id in ids:
-            self._waiting.setdefault(task_id, []).append(event)
+    def telling(self, wanted: Iterable[str], event: asyncio.Event) -> Iterator[None]:
+        """Set this event when one of these ends while this block is entered."""
+        ids = {*wanted}
+        for id in ids:
+            self._waiting.setdefault(id, []).append(event)
         try:
             yield
         finally:
-            for task_id in ids:
-                listeners = self._waiting[task_id]
+            for id in ids:
+                listeners = self._waiting[id]
                 listeners.remove(event)
                 if not listeners:
-                    del self._waiting[task_id]
+                    del self._waiting[id]
 
     @contextmanager
     def listen(self, task_id: str) -> Iterator[asyncio.Event]:

@@ -9,6 +9,7 @@ store stays the only truth. Nothing finished is kept: memory grows with the work
 import asyncio
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
@@ -29,12 +30,14 @@ from crawlfleet.core.attempts import Lease
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.placement import experience_of
 from crawlfleet.core.tenancy import Tenancy
+from crawlfleet.core.usage import counted
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.project import Cluster, ClusterStatus, Project
 from crawlfleet.model.settings import Settings
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, Execution, Task, TaskStatus
+from crawlfleet.model.usage import DAY_S
 from crawlfleet.ports.store import Refusal, Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -106,6 +109,7 @@ class FleetState:
         position = (await store.commit([])).last_seq
         clusters, nodes = await store.clusters(), await store.nodes()
         projects, schedules = await store.projects(), await store.schedules()
+        spent = await store.usage(since=self._system.now() // DAY_S * DAY_S, until=inf)
         sessions, keys = await store.live_sessions(), await store.keys()
         executions = await store.live_executions()
         tasks = [task async for portion in store.unfinished_tasks() for task in portion]
@@ -116,7 +120,7 @@ class FleetState:
         self.notes.add_everything()
         self._clear()
         self.position.begin(position)
-        self._apply(
+        self.take(
             Change(
                 projects=tuple(projects),
                 clusters=tuple(clusters),
@@ -124,6 +128,7 @@ class FleetState:
                 sessions=tuple(timed),
                 keys=tuple(keys),
                 schedules=tuple(schedules),
+                usage=tuple(spent),
             )
         )
         for execution in executions:
@@ -157,6 +162,7 @@ class FleetState:
             return []
         if self.signals.doubt.is_set():
             raise StoreUnavailable("the store is being read again after a failure; try again soon")
+        changes = counted(changes, now=self._system.now())
         trail = current_trail()
         if trail is not None:
             changes = trail.sign(changes, self._system)
@@ -193,13 +199,10 @@ class FleetState:
         try:
             committed = await self._store.commit(changes)
             took_s = loop.time() - begun
-            made = [
-                change
-                for change, refusal in zip(changes, committed.refusals, strict=True)
-                if refusal is None
-            ]
+            pairs = zip(changes, committed.refusals, strict=True)
+            made = [change for change, refusal in pairs if refusal is None]
             for change in made:
-                self._apply(change)
+                self.take(change)
         except InvalidRequest:
             raise
         except BaseException:
@@ -223,10 +226,6 @@ class FleetState:
         if missing:
             known.update((task.id, task) for task in await self._store.tasks(missing))
         return [known[id] for id in ids if id in known]
-
-    def take(self, change: Change) -> None:
-        """Put rows that another master wrote into the copy, where they are newer."""
-        self._apply(change)
 
     def take_task(
         self, id: str, task: Task | None, live: Sequence[Execution], ended: Collection[str]
@@ -297,7 +296,8 @@ class FleetState:
         """Sessions that have ended while executions of theirs are still alive."""
         return [id for id in self._by_session if id not in self.sessions]
 
-    def _apply(self, change: Change) -> None:
+    def take(self, change: Change) -> None:
+        """Put rows that are in the store into the copy, where they are newer."""
         if self.notes:
             self.notes.add(ids_of(change))
         for cluster in change.clusters:
@@ -319,6 +319,8 @@ class FleetState:
                 self._put_lease(Lease(task, execution))
         for task in change.tasks:
             self._put_task(task)
+        self.signals.ended.publish_runs(change.runs)
+        self.tenancy.spend(change.usage)
 
     def _put_project(self, project: Project) -> None:
         if not is_newer(project, self.projects.get(project.id)):
@@ -426,7 +428,7 @@ class FleetState:
             self.leases[lease.execution.id] = Lease(task, lease.execution)
         self.unplaced.put(task, self._system.now())
         if task.status in TERMINAL:
-            self.signals.ended.publish(task)
+            self.signals.ended.publish(task.id)
         if (
             (task.content_features or task.bundle)
             and task.assigned_node

@@ -13,7 +13,6 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from crawlfleet.control.alarms import Alarms
 from crawlfleet.control.assigning import Assigning
 from crawlfleet.control.attention import Attention
 from crawlfleet.control.audit import AuditLog
@@ -36,6 +35,7 @@ from crawlfleet.control.keys import Keys
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.log_keeping import LogKeeping
 from crawlfleet.control.logs import Logs
+from crawlfleet.control.metering import Metering
 from crawlfleet.control.node_orders import NodeOrders
 from crawlfleet.control.node_tokens import NodeTokens
 from crawlfleet.control.nodes import Nodes
@@ -195,7 +195,8 @@ class ControlPlane(Authenticating):
             settings=settings.tasks,
             seal=seal,
         )
-        self.quotas = Quotas(state=state)
+        self.quotas = Quotas(state=state, system=system)
+        self.metering = Metering(store=store, state=state, system=system, output=output)
         self.tasks = Tasks(
             store=store,
             state=state,
@@ -206,11 +207,12 @@ class ControlPlane(Authenticating):
             vault=self.vault,
             quotas=self.quotas,
         )
-        self.schedules = Schedules(store=store, state=state, system=system, tasks=self.tasks)
-        self._alarms = Alarms(store=store, state=state, system=system, tasks=self.tasks)
         self.orders = Orders(store=store, state=state, system=system)
         self.workflows = Workflows(
             store=store, state=state, system=system, tasks=self.tasks, orders=self.orders
+        )
+        self.schedules = Schedules(
+            store=store, state=state, system=system, tasks=self.tasks, workflows=self.workflows
         )
         self._placing = placing_on(
             shelf, store=store, state=state, system=system, server=server, output=output
@@ -362,6 +364,7 @@ class ControlPlane(Authenticating):
             group.create_task(self.keys.run(), name="keys")
             group.create_task(self.timeline.run(), name="timeline")
             group.create_task(self.suspicion.run(), name="suspicion")
+            group.create_task(self.metering.run(), name="metering")
             group.create_task(self._following.run(), name="following")
             group.create_task(self._broadcast.run(self.state.signals.news), name="broadcast")
             group.create_task(self._rule(), name="rule")
@@ -400,8 +403,9 @@ class ControlPlane(Authenticating):
                 self.state.signals.wake_all(sessions=())
                 group.create_task(self._dispatch.run(), name="dispatch")
                 group.create_task(self._timers.run(), name="timers")
+                group.create_task(self.metering.keep(), name="metering of the fleet")
                 group.create_task(self._log_keeping.run(), name="log keeping")
-                group.create_task(self._alarms.run(), name="alarms")
+                group.create_task(self.schedules.alarms.run(), name="alarms")
                 group.create_task(self._outbox.run(), name="outbox")
                 group.create_task(self.telling.run(), name="telling")
                 group.create_task(self._gathering.run(), name="gathering")

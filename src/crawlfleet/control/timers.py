@@ -224,6 +224,9 @@ class Timers:
         if self._retention.runs_days:
             before = now - self._retention.runs_days * DAY_S
             removed = max(removed, await self._store.remove_runs(before=before, limit=step))
+        if self._retention.usage_days:
+            before = now - self._retention.usage_days * DAY_S
+            removed = max(removed, await self._store.remove_usage(before=before, limit=step))
         removed = max(removed, await self._remove_measured(now, step))
         if self._retention.deliveries_days:
             before = now - self._retention.deliveries_days * DAY_S

@@ -169,35 +169,8 @@ class Workflows:
         callback_url: str | None = None,
     ) -> tuple[Run, bool]:
         """A new run, and whether it is new: the same key gives the same one."""
-        workflow = await self.get(workflow_id)
-        wanted = workflow.latest if number is None else number
-        plan = await self._plans.get(workflow_id, wanted)
-        if plan is None:
-            raise NotFound("version", f"{workflow_id} version {wanted}")
-        accept(validation.given_problems(plan.document.parameters, dict(parameters)))
-        first = next(iter(plan.document.steps))
-        if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
-            raise Conflict(closed)
-        raw = msgspec.Raw(msgspec.json.encode(parameters, order="sorted"))
-        accept(_too_large(bytes(raw)))
-        found = await carriers(self._store, [(workflow.project_id, callback_url)])
-        callback = found.get((workflow.project_id, callback_url or ""))
-        if isinstance(callback, FieldProblem):
-            raise InvalidRequest([callback])
-        now = self._system.now()
-        change = runs.new_run(
-            workflow,
-            wanted,
-            len(plan.steps),
-            raw,
-            id=make_id(RUN, now, self._system.entropy),
-            now=now,
-            by=by,
-            key=key,
-            digest=_digest(
-                f"{workflow_id} {wanted} ".encode() + bytes(raw) + (callback_url or "").encode()
-            ),
-            callback=callback,
+        change = await self.draft(
+            workflow_id, parameters, by=by, number=number, key=key, callback_url=callback_url
         )
         (refusal,) = await self._state.commit([change])
         if refusal is None:
@@ -205,6 +178,54 @@ class Workflows:
         if refusal.kind is not RefusalKind.CLAIM:
             raise has_changed(workflow_id)
         return await self._same(refusal, change.claims[0].digest), False
+
+    async def draft(
+        self,
+        workflow_id: str,
+        parameters: Mapping[str, Any],
+        *,
+        by: str,
+        number: int | None = None,
+        key: str | None = None,
+        callback_url: str | None = None,
+    ) -> Change:
+        """The change that begins a run, to be committed alone or with something else.
+
+        Raises `NotFound`, `InvalidRequest` or `Conflict` when it may not begin.
+        """
+        workflow = await self.get(workflow_id)
+        wanted = workflow.latest if number is None else number
+        plan = await self._plans.get(workflow_id, wanted)
+        if plan is None:
+            raise NotFound("version", f"{workflow_id} version {wanted}")
+        raw = msgspec.json.encode(parameters, order="sorted")
+        accept(given_problems(plan, parameters, raw))
+        first = next(iter(plan.document.steps))
+        if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
+            raise Conflict(closed)
+        found = await carriers(self._store, [(workflow.project_id, callback_url)])
+        callback = found.get((workflow.project_id, callback_url or ""))
+        if isinstance(callback, FieldProblem):
+            raise InvalidRequest([callback])
+        now = self._system.now()
+        return runs.new_run(
+            workflow,
+            wanted,
+            len(plan.steps),
+            msgspec.Raw(raw),
+            id=make_id(RUN, now, self._system.entropy),
+            now=now,
+            by=by,
+            key=key,
+            digest=_digest(
+                f"{workflow_id} {wanted} ".encode() + raw + (callback_url or "").encode()
+            ),
+            callback=callback,
+        )
+
+    async def plan(self, workflow_id: str, number: int) -> Plan | None:
+        """The plan of a version; `None` when there is no such version."""
+        return await self._plans.get(workflow_id, number)
 
     async def _same(self, refusal: Refusal, digest: str) -> Run:
         claim = refusal.claim
@@ -352,12 +373,20 @@ def _field(step: str, problem: FieldProblem) -> str:
     return problem.field if problem.field == "project_id" else f"steps.{step}.{problem.field}"
 
 
-def _too_large(parameters: bytes) -> list[FieldProblem]:
+def given_problems(
+    plan: Plan, parameters: Mapping[str, Any], raw: bytes, within: str = "parameters"
+) -> list[FieldProblem]:
+    """What is wrong with the parameters of a run, which are `raw` as JSON."""
+    found = validation.given_problems(plan.document.parameters, dict(parameters), within)
+    return [*found, *_too_large(raw, within)]
+
+
+def _too_large(parameters: bytes, within: str) -> list[FieldProblem]:
     if len(parameters) <= MAX_PARAMETERS_BYTES:
         return []
     return [
         FieldProblem(
-            field="parameters",
+            field=within,
             value=len(parameters),
             message=f"have {len(parameters)} bytes",
             remedy=f"use at most {MAX_PARAMETERS_BYTES}; put large data where tasks can fetch it",

@@ -1,9 +1,10 @@
-"""What a schedule does now: which due instants start a task, and what becomes of the others.
+"""What a schedule does now: which due instants start something, and what becomes of the others.
 
 A decision covers everything that is late, in order. It comes out as a `Verdict`: the schedule with
-its cursor moved, the firings that start nothing, and those that are to start a task. Whoever asked
-then tries to make the tasks and has the whole written as one change. The cursor and the firings
-are in that change, so that a due instant is dealt with once, by whomever, or not at all.
+its cursor moved, the firings that start nothing, and those that are to start a task or the run of a
+workflow. Whoever asked then tries to make these and has the whole written as one change. The cursor
+and the firings are in that change, so that a due instant is dealt with once, by whomever, or not at
+all.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +27,7 @@ from crawlfleet.model.schedule import (
 )
 
 MOST_STARTS: Final = 100
-"""Tasks that one decision starts, where each due instant is to have its own."""
+"""What one decision starts at most, where each due instant is to have its own."""
 MOST_LOOKED_AT: Final = 2_000
 """Due instants that are looked at in one go: nobody else runs meanwhile."""
 
@@ -48,7 +49,7 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     missed: Span | None = None
     """Too late for these."""
     timely: tuple[Span, ...] = ()
-    """Each of them is to start a task."""
+    """Each of them is to start something."""
     through: float | None = None
     """The last one that was looked at."""
     more: bool = False
@@ -56,17 +57,17 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A firing that is to start a task."""
+    """A firing that is to start a task, or a run."""
 
     firing: Firing
-    """As it will be if it does; without the id of the task."""
+    """As it will be if it does; without the id of what it starts."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done about a schedule."""
 
     schedule: Schedule
-    """As it will be, but for the tasks that are started."""
+    """As it will be, but for what is started."""
     firings: tuple[Firing, ...] = ()
     starts: tuple[Start, ...] = ()
 
@@ -100,7 +101,7 @@ def look(schedule: Schedule, recurrence: Recurrence, now: float, so_far: Late = 
 def decide(schedule: Schedule, late: Late, *, now: float, running: Sequence[str]) -> Verdict | None:
     """What becomes of what is late, and of the firing that waits; `None` when nothing is to do.
 
-    `running` are those of the schedule's tasks that have not ended.
+    `running` are those of the schedule's tasks and runs that have not ended.
     """
     firings: list[Firing] = []
     starts: list[Start] = []
@@ -152,7 +153,7 @@ def run_now(schedule: Schedule, *, now: float, running: Sequence[str], cause: st
 def fill_back(
     schedule: Schedule, dues: Iterable[float], known: Iterable[Firing], *, now: float, cause: str
 ) -> Verdict:
-    """A firing for each of these instants that has not started a task, whatever runs.
+    """A firing for each of these instants that has not started anything, whatever runs.
 
     `known` are the firings that there are of these instants, whoever asked for them.
     """
@@ -185,19 +186,19 @@ def settle(
     cause: str,
     epoch: int | None = None,
 ) -> Change:
-    """All of a verdict as one change; `made` has for each start its task, or why there is none."""
+    """All of a verdict as one change; `made` has what each starts, or why it starts nothing."""
     started: list[Firing] = []
-    for start, task in zip(verdict.starts, made, strict=True):
-        if isinstance(task, str):
-            started.append(replace(start.firing, outcome=Outcome.REFUSED, reason=task))
-        else:
-            started.append(replace(start.firing, task_id=task.tasks[0].id))
-    tasks = [task for task in made if isinstance(task, Change)]
-    counted = [
-        firing.task_id
-        for firing in started
-        if firing.task_id is not None and firing.origin is not Origin.BACKFILL
-    ]
+    counted: list[str] = []
+    for start, work in zip(verdict.starts, made, strict=True):
+        if isinstance(work, str):
+            started.append(replace(start.firing, outcome=Outcome.REFUSED, reason=work))
+            continue
+        begun = work.runs or work.tasks
+        name = "run_id" if work.runs else "task_id"
+        started.append(replace(start.firing, **{name: begun[0].id}))
+        if start.firing.origin is not Origin.BACKFILL:
+            counted.append(begun[0].id)
+    works = [work for work in made if isinstance(work, Change)]
     firings = (*verdict.firings, *started)
     schedule = replace(
         verdict.schedule,
@@ -210,11 +211,12 @@ def settle(
     return Change(
         schedules=(schedule,),
         firings=firings,
-        tasks=tuple(row for task in tasks for row in task.tasks),
-        claims=tuple(claim for task in tasks for claim in task.claims),
+        tasks=tuple(row for work in works for row in work.tasks),
+        runs=tuple(row for work in works for row in work.runs),
+        claims=tuple(claim for work in works for claim in work.claims),
         events=(
             *(_event(schedule, firing, now, cause) for firing in firings),
-            *(event for task in tasks for event in task.events),
+            *(event for work in works for event in work.events),
         ),
         epoch=epoch,
     )
@@ -269,15 +271,17 @@ def _no_room(schedule: Schedule, running: Sequence[str], waiting: Waiting | None
     return f"max_instances is {most}, and {_named(running)} had not ended{beside}"
 
 
-def _named(tasks: Sequence[str]) -> str:
-    some = ", ".join(tasks[:3])
-    return some if len(tasks) <= 3 else f"{some} and {len(tasks) - 3} more"
+def _named(running: Sequence[str]) -> str:
+    some = ", ".join(running[:3])
+    return some if len(running) <= 3 else f"{some} and {len(running) - 3} more"
 
 
 def _event(schedule: Schedule, firing: Firing, now: float, cause: str) -> Event:
     details: dict[str, object] = {"firing_id": firing.id, "due_at": firing.due_at}
     if firing.task_id is not None:
         details["task_id"] = firing.task_id
+    if firing.run_id is not None:
+        details["run_id"] = firing.run_id
     if firing.count > 1:
         details["count"] = firing.count
     return Event(

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.core.resources import UNITS, demanded
+from crawlfleet.core.usage import FETCHING
 from crawlfleet.model.allowance import Allowance, Over, Quota
 from crawlfleet.model.resources import RESOURCE_NAMES, Resources
 
@@ -24,16 +25,21 @@ _WORDS: Final = {
     Quota.RUNNING: "running tasks",
     Quota.CPU_CORES: "CPU cores",
     Quota.MEMORY_MB: "MB of memory",
+    Quota.PAGES_PER_DAY: "pages of the day",
+    Quota.STORAGE_MB: "MB of storage",
 }
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project has now: what waits, and what its live leases hold."""
+    """What a project has now: what waits, what its live leases hold, what it has spent today, and
+    what is kept for it."""
 
     waiting: int = 0
     running: int = 0
     cpu_cores: float = 0.0
     memory_mb: float = 0.0
+    pages_per_day: int = 0
+    storage_mb: float = 0.0
 
     def of(self, quota: Quota) -> float:
         use: float = getattr(self, quota.value)
@@ -54,12 +60,14 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         return self.needs > self.limit
 
     def __str__(self) -> str:
-        used = f"{self.use:g} of {self.limit:g} {_WORDS[self.quota]} are used"
-        return f"{used}, and it needs {self.needs:g}"
+        used = f"{self.use:.15g} of {self.limit:.15g} {_WORDS[self.quota]} are used"
+        return f"{used}, and it needs {self.needs:g}" if self.needs else used
 
 
-def room_for(allowance: Allowance, use: Use, demand: Resources) -> int:
-    """How many more tasks with such a demand may be given to nodes."""
+def room_for(allowance: Allowance, use: Use, demand: Resources, task_type: str = "") -> int:
+    """How many more tasks of a type with such a demand may be given to nodes."""
+    if next(spent(allowance, use, task_type), None) is not None:
+        return 0
     room = UNBOUNDED
     if allowance.running is not None:
         room = max(int(allowance.running) - use.running, 0)
@@ -74,8 +82,28 @@ def room_for(allowance: Allowance, use: Use, demand: Resources) -> int:
     return room
 
 
-def holds(allowance: Allowance, use: Use, demand: Resources, *, tasks: int = 1) -> Iterator[Hold]:
+def spent(allowance: Allowance, use: Use, task_type: str) -> Iterator[Hold]:
+    """The quotas that are used up whatever runs: until midnight, or until something is removed.
+
+    What a task will fetch and leave behind nobody knows beforehand: one may begin as long as
+    anything is left.
+    """
+    if allowance.storage_mb is not None and use.storage_mb >= allowance.storage_mb:
+        yield _spent(Quota.STORAGE_MB, use, allowance.storage_mb)
+    limit = allowance.pages_per_day
+    if limit is not None and task_type in FETCHING and use.pages_per_day >= limit:
+        yield _spent(Quota.PAGES_PER_DAY, use, limit)
+
+
+def _spent(quota: Quota, use: Use, limit: float) -> Hold:
+    return Hold(quota=quota, use=use.of(quota), needs=0.0, limit=limit)
+
+
+def holds(
+    allowance: Allowance, use: Use, demand: Resources, *, tasks: int = 1, task_type: str = ""
+) -> Iterator[Hold]:
     """The quotas that keep so many tasks with such a demand from being given to nodes now."""
+    yield from spent(allowance, use, task_type)
     needs = _needs(demand, tasks)
     for quota, needed in needs.items():
         limit = allowance.limit(quota)
@@ -90,6 +118,7 @@ def refusal(
     demand: Resources,
     *,
     tasks: int,
+    task_type: str = "",
 ) -> Hold | None:
     """What speaks against accepting so many new tasks with such a demand each.
 
@@ -105,7 +134,7 @@ def refusal(
             return msgspec.structs.replace(hold, use=use.of(hold.quota))
     if allowance.over is Over.QUEUE:
         return None
-    return next(holds(allowance, booked(), demand, tasks=tasks), None)
+    return next(holds(allowance, booked(), demand, tasks=tasks, task_type=task_type), None)
 
 
 def _needs(demand: Resources, tasks: int) -> dict[Quota, float]:

@@ -18,8 +18,9 @@ from crawlfleet.errors import FieldProblem
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.requests import TaskRequest
-from crawlfleet.model.schedule import Rule, Schedule, ScheduleStatus
+from crawlfleet.model.schedule import Rule, Schedule, ScheduleStatus, WorkflowCall
 from crawlfleet.model.schedule_views import MOST_INSTANCES, SchedulePatch, ScheduleRequest
+from crawlfleet.model.task import EMPTY_OBJECT
 
 YEAR_S: Final = 366 * 86_400.0
 LONGEST_JITTER_S: Final = 86_400.0
@@ -77,8 +78,27 @@ def problems_of(
     return list(islice(found, MAX_PROBLEMS))
 
 
-def template_problems(request: TaskRequest) -> Iterator[FieldProblem]:
-    """What is wrong with a task for a schedule, besides what is wrong with any."""
+def work_problems(asked: ScheduleRequest | SchedulePatch) -> Iterator[FieldProblem]:
+    """What is wrong with the work that is asked for, besides what is wrong with any such."""
+    has_task = isinstance(asked.task, TaskRequest)
+    has_workflow = isinstance(asked.workflow, msgspec.Struct)
+    if has_task and has_workflow:
+        yield FieldProblem(
+            field="workflow",
+            message="is set beside task",
+            remedy="set one of the two; a step of the workflow can do what the task does",
+        )
+    if isinstance(asked, ScheduleRequest) and not has_task and not has_workflow:
+        yield FieldProblem(
+            field="task",
+            message="is missing, and so is workflow",
+            remedy="set one of the two: what to submit, or which workflow to run",
+        )
+    if isinstance(asked.task, TaskRequest):
+        yield from _template_problems(asked.task)
+
+
+def _template_problems(request: TaskRequest) -> Iterator[FieldProblem]:
     if request.idempotency_key is not None:
         yield FieldProblem(
             field="task.idempotency_key",
@@ -189,17 +209,26 @@ def name_scope(project_id: str) -> str:
     return f"schedule:{project_id}"
 
 
-def new_schedule(request: ScheduleRequest, *, id: str, now: float, cause: str) -> Change:
+def new_schedule(
+    request: ScheduleRequest,
+    call: WorkflowCall | None,
+    *,
+    project_id: str,
+    id: str,
+    now: float,
+    cause: str,
+) -> Change:
     """The change that makes a schedule and claims its name."""
     schedule = Schedule(
         id=id,
-        project_id=request.task.project_id,
+        project_id=project_id,
         name=request.name,
         description=request.description,
         created_at=now,
         updated_at=now,
         rule=rule_of(request),
-        task=template_of(request.task),
+        task=EMPTY_OBJECT if request.task is None else template_of(request.task),
+        workflow=call,
         status=ScheduleStatus.PAUSED if request.paused else ScheduleStatus.ACTIVE,
         cause=cause,
         cursor=now,
@@ -212,15 +241,28 @@ def new_schedule(request: ScheduleRequest, *, id: str, now: float, cause: str) -
 
 
 def changed_schedule(
-    schedule: Schedule, patch: SchedulePatch, *, now: float, cause: str
+    schedule: Schedule,
+    patch: SchedulePatch,
+    call: WorkflowCall | None = None,
+    *,
+    now: float,
+    cause: str,
 ) -> Change | None:
     """What a patch changes; `None` when the schedule is like that already.
 
-    Where other instants are due than before, those of the past are nobody's any more.
+    `call` is the workflow that the patch names. A task takes the place of a workflow, and the
+    other way round. Where other instants are due than before, those of the past are nobody's any
+    more.
     """
     rule = patched(schedule.rule, patch)
-    task = schedule.task if patch.task is UNSET else template_of(patch.task)
-    same_task = msgspec.json.decode(task) == msgspec.json.decode(schedule.task)
+    task, workflow = schedule.task, schedule.workflow
+    if patch.task is not UNSET:
+        task, workflow = template_of(patch.task), None
+    elif call is not None:
+        task, workflow = EMPTY_OBJECT, call
+    same_task = workflow == schedule.workflow and (
+        msgspec.json.decode(task) == msgspec.json.decode(schedule.task)
+    )
     same_rule = rule == schedule.rule
     description = schedule.description if patch.description is UNSET else patch.description
     if same_task and same_rule and description == schedule.description:
@@ -230,6 +272,7 @@ def changed_schedule(
         schedule,
         rule=rule,
         task=schedule.task if same_task else task,
+        workflow=workflow,
         description=description,
         edition=schedule.edition + (not (same_task and same_rule)),
         cursor=schedule.cursor if same_instants else max(schedule.cursor, now),
@@ -288,8 +331,8 @@ def _event(kind: str, schedule: Schedule, now: float, cause: str) -> Event:
 
 def essence(schedule: Schedule) -> tuple[object, ...]:
     """What makes two schedules of one name the same request."""
-    task = msgspec.json.decode(schedule.task)
-    return schedule.project_id, schedule.name, schedule.description, schedule.rule, task
+    work = msgspec.json.decode(schedule.task), schedule.workflow
+    return schedule.project_id, schedule.name, schedule.description, schedule.rule, work
 
 
 def recurrence_of(schedule: Schedule, zone: tzinfo) -> Recurrence:

@@ -10,19 +10,20 @@ turns, by how often each was served for its weight; who comes back after a pause
 the others and has nothing saved up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from crawlfleet.core.quota import CPU, MEMORY, Use
 from crawlfleet.core.resources import UNITS, demanded
 from crawlfleet.model.allowance import NO_LIMITS, Allowance
 from crawlfleet.model.project import Project
 from crawlfleet.model.resources import RESOURCE_NAMES, Resources
+from crawlfleet.model.usage import DAY_S, UsageHour
 
 
 class Tenant:
     """A project as placement sees it."""
 
-    __slots__ = ("allowance", "id", "running", "served", "units")
+    __slots__ = ("allowance", "day", "id", "pages", "running", "served", "storage_bytes", "units")
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -32,6 +33,10 @@ class Tenant:
         """Reserved by its live leases: whole millionths of each resource."""
         self.served = 0.0
         """How much it was given so far, for its weight; on a clock that all projects share."""
+        self.day = 0
+        """Since 1970, by UTC: the one that `pages` are of."""
+        self.pages = 0
+        self.storage_bytes = 0
 
     def use(self, *, waiting: int = 0) -> Use:
         """What it has now."""
@@ -40,7 +45,32 @@ class Tenant:
             running=self.running,
             cpu_cores=self.units[CPU] / UNITS,
             memory_mb=self.units[MEMORY] / UNITS,
+            pages_per_day=self.pages,
+            storage_mb=self.storage_bytes / 1e6,
         )
+
+    def spend(self, row: UsageHour) -> None:
+        """More was used."""
+        self.begin_day(int(row.at // DAY_S))
+        if int(row.at // DAY_S) == self.day:
+            self.pages += row.pages
+        if row.storage_bytes is not None:
+            self.storage_bytes = row.storage_bytes
+
+    def settle(self, today: UsageHour, *, exact: bool) -> None:
+        """So much was spent today in all; if not `exact`, more may have been since."""
+        self.begin_day(int(today.at // DAY_S))
+        if int(today.at // DAY_S) == self.day:
+            self.pages = today.pages if exact else max(self.pages, today.pages)
+        if today.storage_bytes is not None:
+            self.storage_bytes = today.storage_bytes
+
+    def begin_day(self, day: int) -> bool:
+        """It is this day, or a later one; whether what was spent counts no more."""
+        had = self.pages > 0 and day > self.day
+        if day > self.day:
+            self.day, self.pages = day, 0
+        return had
 
     def book(self, amount: Resources, times: int) -> None:
         """So many executions with this reserved for each have begun; ended, when negative."""
@@ -53,6 +83,7 @@ class Tenant:
         other = Tenant(self.id)
         other.allowance, other.running, other.units = self.allowance, self.running, [*self.units]
         other.served = self.served
+        other.day, other.pages, other.storage_bytes = self.day, self.pages, self.storage_bytes
         return other
 
 
@@ -63,6 +94,8 @@ class Tenancy:
         self._tenants: dict[str, Tenant] = {}
         self.clock = 0.0
         """How far the one was served that was given something last."""
+        self.spendings = 0
+        """How often projects have used more."""
 
     def put(self, project: Project) -> bool:
         """Take over what a project may have; whether other nodes are kept for it now."""
@@ -88,6 +121,17 @@ class Tenancy:
     def give_back(self, project_id: str, amount: Resources) -> None:
         """The execution holds nothing any more; `amount` as it was taken."""
         self.tenant(project_id).book(amount, -1)
+
+    def spend(self, rows: Iterable[UsageHour]) -> None:
+        """Projects have used more."""
+        for row in rows:
+            self.spendings += 1
+            self.tenant(row.project_id).spend(row)
+
+    def begin_day(self, day: int) -> bool:
+        """Let what was spent on earlier days count no more; whether something was."""
+        begun = [tenant.begin_day(day) for tenant in self._tenants.values()]
+        return any(begun)
 
     def busy(self) -> list[str]:
         """The projects that have something running."""

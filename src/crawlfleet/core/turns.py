@@ -46,8 +46,9 @@ class Turn:
                 return None
             self._room = self._group.size - self._taken
             if allowance is not NO_LIMITS:
+                wanted = self._group.requirement
                 self._room = min(
-                    self._room, room_for(allowance, use, self._group.requirement.demand)
+                    self._room, room_for(allowance, use, wanted.demand, wanted.task_type)
                 )
             if self._room:
                 return self._group.requirement

@@ -1,7 +1,8 @@
 """What a project may have at once, and how much of the fleet is its due.
 
 A limit that is not set does not limit. What counts against a limit is what the project's live
-leases hold, and for `waiting` the tasks that wait for a node or for their time.
+leases hold, for `waiting` the tasks that wait for a node or for their time, for `pages_per_day`
+what executions told of since midnight (UTC), and for `storage_mb` what the master keeps.
 """
 
 from enum import StrEnum
@@ -22,6 +23,8 @@ class Quota(StrEnum):
     RUNNING = "running"
     CPU_CORES = "cpu_cores"
     MEMORY_MB = "memory_mb"
+    PAGES_PER_DAY = "pages_per_day"
+    STORAGE_MB = "storage_mb"
 
 
 class Over(StrEnum):
@@ -45,6 +48,10 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Reserved for all of them together."""
     memory_mb: Amount | None = None
     """Reserved for all of them together."""
+    pages_per_day: Count | None = None
+    """Fetched by its tasks from midnight to midnight (UTC); what runs then goes on to its end."""
+    storage_mb: Amount | None = None
+    """Output of its crawls and bundles, as the master keeps them."""
     weight: Weight = 1.0
     """How much of the fleet is its due beside others that also have work: twice the weight is twice
     as much."""

@@ -17,6 +17,7 @@ from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import Execution, Task
+from crawlfleet.model.usage import UsageHour
 from crawlfleet.model.webhook import Delivery, Webhook
 from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 
@@ -64,6 +65,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     measured_runs: tuple[MeasuredRun, ...] = ()
     claims: tuple[Claim, ...] = ()
     events: tuple[Event, ...] = ()
+    usage: tuple[UsageHour, ...] = ()
+    """What it adds to what projects have used; no two for the same project and hour."""
     audit: AuditEntry | None = None
     """On whose behalf. What a commit makes under one entry's id is added up in one row of the audit
     log, which begins with this entry's own numbers and replaces what an earlier commit wrote."""
@@ -90,9 +93,9 @@ class Signed:
         if found is None:
             found = self._sums[entry.id] = entry, [*entry.subjects], [entry.count]
         for rows in (
+            change.schedules,
             change.runs,
             change.workflows,
-            change.schedules,
             change.tasks,
             change.nodes,
             change.keys,

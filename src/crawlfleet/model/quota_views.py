@@ -1,5 +1,6 @@
 """Quotas and fair shares on the wire: what may be set, and what is shown."""
 
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -23,6 +24,10 @@ class QuotaPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Reserved for all of them together."""
     memory_mb: Amount | UnsetType | None = UNSET
     """Reserved for all of them together."""
+    pages_per_day: Count | UnsetType | None = UNSET
+    """Pages that its tasks may fetch from midnight to midnight (UTC)."""
+    storage_mb: Amount | UnsetType | None = UNSET
+    """Output and bundles that are kept for it, in millions of bytes."""
     weight: Weight | UnsetType = UNSET
     """Its share beside other projects that have work: twice the weight is twice as much."""
     nodes: Labels | UnsetType | None = UNSET
@@ -33,7 +38,7 @@ class QuotaLine(msgspec.Struct, frozen=True, kw_only=True):
     """One quota of a project, and how much of it is used."""
 
     name: str
-    """`waiting`, `running`, `cpu_cores` or `memory_mb`."""
+    """`waiting`, `running`, `cpu_cores`, `memory_mb`, `pages_per_day` or `storage_mb`."""
     use: float
     limit: float | None
     """`null` when there is none."""
@@ -70,5 +75,7 @@ class QuotaHold(msgspec.Struct, frozen=True, kw_only=True):
     quota: str
     use: float
     needs: float
-    """What the task would add."""
+    """What the task would add, as far as that is known."""
     limit: float
+    until: datetime | None = None
+    """When it is over by itself: of `pages_per_day`, the next midnight (UTC)."""

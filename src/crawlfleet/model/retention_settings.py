@@ -51,6 +51,10 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         Days,
         Meta(description="How long a run of a workflow is kept after its end; 0 for ever."),
     ] = 90.0
+    usage_days: Annotated[
+        Days,
+        Meta(description="How long it is kept what a project used in an hour; 0 for ever."),
+    ] = 400.0
     quality_days: Annotated[
         Days,
         Meta(description="How long it is kept what was measured of a task's items; 0 for ever."),

@@ -5,7 +5,7 @@ that came to the same, is a *firing*.
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,7 +16,7 @@ UTC_NAME: Final = "UTC"
 
 
 class Overlap(StrEnum):
-    """What happens at a due instant when as many tasks as may be are still at work."""
+    """What happens at a due instant when as many tasks or runs as may be are still at work."""
 
     SKIP = "skip"
     """Nothing; the history says so."""
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
     MISSED = "missed"
     """Nobody was there in time: the master was away for longer than the grace."""
     REFUSED = "refused"
-    """The task was not accepted, such as in a project that is closed."""
+    """The task or the run was not accepted, such as in a project that is closed."""
 
 
 class Origin(StrEnum):
@@ -75,6 +75,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Each due instant is put off by its own part of this."""
 
 
+class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The workflow that a schedule runs."""
+
+    id: str
+    name: str
+    number: int | None = None
+    """Which of its versions; the newest at each due instant when not set."""
+    parameters: dict[str, Any] = {}
+
+
 class Waiting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The firing that waits for room."""
 
@@ -99,6 +109,8 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     edition: int = 1
     origin: Origin = Origin.RULE
     task_id: str | None = None
+    run_id: str | None = None
+    """What it started: a task, or the run of a workflow."""
     count: int = 1
     """How many due instants it stands for; `due_at` is the last of them."""
     first_due_at: float | None = None
@@ -108,8 +120,8 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that is submitted again and again. `version` grows with each committed change,
-    `edition` only when somebody changes what is to be done or when.
+    """A task that is submitted, or a workflow that is run, again and again. `version` grows with
+    each committed change, `edition` only when somebody changes what is to be done or when.
     """
 
     id: str
@@ -119,7 +131,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float
     rule: Rule
     task: msgspec.Raw = EMPTY_OBJECT
-    """The request that is submitted, as JSON."""
+    """The request that is submitted, as JSON; an empty object when a workflow is run."""
+    workflow: WorkflowCall | None = None
     description: str = ""
     status: ScheduleStatus = ScheduleStatus.ACTIVE
     cause: str = ""
@@ -129,7 +142,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """All that was due up to this instant has been dealt with."""
     waiting: Waiting | None = None
     running: tuple[str, ...] = ()
-    """Tasks of it that may still be at work."""
+    """Tasks and runs of it that may still be at work."""
     last: Firing | None = None
     """What happened last."""
     removed_at: float | None = None

@@ -1,7 +1,7 @@
 """Schedules as they are asked for and shown."""
 
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -17,17 +17,38 @@ MOST_INSTANCES: Final = 1000
 Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 1})]
 """Judged with the rest of the rule, which tells all that is wrong at once."""
 Template = Annotated[
-    msgspec.Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/TaskRequest"})
+    msgspec.Raw,
+    Meta(
+        extra_json_schema={
+            "anyOf": [{"$ref": "#/components/schemas/TaskRequest"}, {"type": "null"}]
+        }
+    ),
 ]
 
 
+class ScheduledWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workflow to be run by the clock."""
+
+    name: str
+    """Of a workflow of the project; or its id."""
+    version: Annotated[int, Meta(ge=1, le=2**31)] | None = None
+    """The newest at each due instant when not set."""
+    parameters: dict[str, Any] = {}
+    """By name, as its document declares them."""
+    project_id: str | None = None
+    """Whose it is; `default` when not set, unless the id of a workflow says otherwise."""
+
+
 class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task to be submitted by the clock: `cron` or `every_s`, one of the two."""
+    """What is to be done by the clock: `task` or `workflow`, by `cron` or `every_s`; of each, one
+    of the two."""
 
     name: str
     """Letters, digits, dot, dash and underscore, at most 64; no other of the project has it."""
-    task: TaskRequest
+    task: TaskRequest | None = None
     """What is submitted each time; its project is the schedule's."""
+    workflow: ScheduledWorkflow | None = None
+    """Or what is run each time; its project is the schedule's."""
     cron: str | None = None
     """Minute, hour, day of month, month, day of week; or `@hourly`, `@daily` and so on."""
     every_s: Seconds | None = None
@@ -39,13 +60,13 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     end_at: datetime | None = None
     """Nothing is due from then on."""
     coalesce: bool = True
-    """After a time without a master: start one task for all that is late, not one for each."""
+    """After a time without a master: start one for all that is late, not one for each."""
     misfire_grace_s: Seconds | None = None
     """What is later than that is not started any more; `null` starts it however late."""
     max_instances: Annotated[
         int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_INSTANCES})
     ] = 1
-    """So many of its tasks may be at work at once."""
+    """So many of its tasks or runs may be at work at once."""
     overlap: Overlap = Overlap.SKIP
     """When there are so many: `skip` what is due, or `queue` one until there is room."""
     jitter_s: Annotated[float, Meta(extra_json_schema={"minimum": 0})] = 0.0
@@ -59,6 +80,9 @@ class SchedulePatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What is to be changed; the rest stays. `null` takes back what need not be set."""
 
     task: TaskRequest | UnsetType = UNSET
+    """Takes the place of a workflow."""
+    workflow: ScheduledWorkflow | UnsetType = UNSET
+    """Takes the place of a task."""
     cron: str | UnsetType | None = UNSET
     """Takes the place of an interval."""
     every_s: Seconds | UnsetType | None = UNSET
@@ -75,10 +99,10 @@ class SchedulePatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to start a task of a schedule at once."""
+    """How to start what a schedule starts at once."""
 
     force: bool = False
-    """Also when as many of its tasks as may be are at work."""
+    """Also when as many of its tasks or runs as may be are at work."""
 
 
 class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,6 +128,9 @@ class FiringView(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     """`rule`, `run` or `backfill`."""
     task_id: str | None
+    """The task that it started."""
+    run_id: str | None
+    """Or the run of a workflow."""
     reason: str
     count: int
     """How many due instants it stands for; `due_at` is the last of them."""
@@ -115,6 +142,16 @@ class FiringView(msgspec.Struct, frozen=True, kw_only=True):
 class FiringPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[FiringView]
     next_cursor: str | None
+
+
+class ScheduledWorkflowView(msgspec.Struct, frozen=True, kw_only=True):
+    """The workflow that a schedule runs."""
+
+    id: str
+    name: str
+    version: int | None
+    """`null`: the newest at each due instant."""
+    parameters: dict[str, Any]
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,10 +174,13 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     overlap: str
     jitter_s: float
     task: Template
+    """`null` when it runs a workflow."""
+    workflow: ScheduledWorkflowView | None
+    """`null` when it submits a task."""
     next_at: datetime | None
-    """When it starts a task next, with its jitter; `null` while it is paused or when it is over."""
+    """When it starts something next, with its jitter; `null` while it is paused or when over."""
     running: list[str]
-    """Tasks of it that have not ended, as far as is known."""
+    """Tasks or runs of it that have not ended, as far as is known."""
     waiting_since: datetime | None
     """The due instant that waits for room."""
     last: FiringView | None
@@ -177,7 +217,7 @@ class BackfillReply(msgspec.Struct, frozen=True, kw_only=True):
     items: list[FiringView]
     """One for each due instant that was, or would be, dealt with now."""
     already: int
-    """Due instants of the range that have started a task before."""
+    """Due instants of the range that have started something before."""
 
 
 class ScheduleReason(msgspec.Struct, frozen=True, kw_only=True):

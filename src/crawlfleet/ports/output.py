@@ -58,6 +58,10 @@ class OutputStore(Protocol):
         """The ids of all tasks of which something is kept. What others put there is not told."""
         ...
 
+    async def sizes(self) -> Mapping[str, int]:
+        """How many bytes are kept of each task, whatever counts of them."""
+        ...
+
     async def remove(self, task_id: str) -> None:
         """Forget all that was kept of a task, and touch nothing else. May be called twice."""
         ...

@@ -25,6 +25,7 @@ from crawlfleet.model.task import ErrorClass, Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.history import History
 from crawlfleet.ports.quality import MeasuredRuns
 from crawlfleet.ports.schedules import Schedules
+from crawlfleet.ports.usage import Usage
 from crawlfleet.ports.webhooks import Webhooks
 from crawlfleet.ports.workflows import Workflows
 
@@ -98,7 +99,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only the shards of this task."""
 
 
-class Store(History, Schedules, Webhooks, Workflows, MeasuredRuns, Protocol):
+class Store(History, Schedules, Usage, Webhooks, Workflows, MeasuredRuns, Protocol):
     """Durable state. Every method may raise `StoreUnavailable`; nothing else is expected.
 
     After `commit` raised, each of its changes is either wholly there or wholly absent.

@@ -4,6 +4,7 @@ All are versioned rows and are written by `Store.commit`, the steps of a run tog
 that they begin.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -42,6 +43,10 @@ class Workflows(Protocol):
         ...
 
     async def workflow_run(self, id: str) -> Run | None: ...
+
+    async def run_states(self, ids: Sequence[str]) -> dict[str, RunStatus]:
+        """The states of the runs that there are among `ids`."""
+        ...
 
     async def find_runs(self, filter: RunFilter, *, after: str | None, limit: int) -> list[Run]:
         """Up to `limit` runs with an id below `after`, the newest first."""

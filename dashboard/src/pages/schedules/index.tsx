@@ -25,7 +25,8 @@ function useColumns(): Column<ScheduleView>[] {
             {each.name}
           </Link>
           <div className="muted small cut">
-            {each.description || `${each.task.task_type} · ${each.project_id}`}
+            {each.description ||
+              `${each.task?.task_type ?? each.workflow?.name} · ${each.project_id}`}
           </div>
         </>
       ),

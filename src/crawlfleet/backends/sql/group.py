@@ -9,10 +9,11 @@ from itertools import chain
 from typing import Any
 
 from crawlfleet.backends.present import Present, written
-from crawlfleet.backends.sql.rows import AUDIT, CHANGED, CLAIM, EVENT, VERSIONED, RowMap
+from crawlfleet.backends.sql.rows import AUDIT, CHANGED, CLAIM, EVENT, USAGE, VERSIONED, RowMap
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.change import Signed
 from crawlfleet.model.event import Event
+from crawlfleet.model.usage import UsageSums
 from crawlfleet.ports.store import Change, Claim, Committed
 
 Changes = Sequence[Change]
@@ -61,6 +62,7 @@ class Group:
         "_claims",
         "_events",
         "_first_seq",
+        "_usage",
         "changed",
         "last_seq",
         "made",
@@ -77,6 +79,7 @@ class Group:
         self._claims: dict[tuple[str, str], Claim] = {}
         self._events: list[Event] = []
         self._audit = Signed()
+        self._usage = UsageSums()
 
     def take(self, changes: Changes) -> Committed:
         refusals = []
@@ -92,6 +95,8 @@ class Group:
                 for claim in change.claims:
                     self._claims[claim.scope, claim.key] = claim
                 self._events += change.events
+                if change.usage:
+                    self._usage.take(change.usage)
                 if change.audit is not None:
                     self._audit.take(change)
         self.last_seq = self._first_seq + len(self._events)
@@ -117,6 +122,8 @@ class Group:
             yield EVENT, rows
         if entries := self._audit.entries():
             yield AUDIT, AUDIT.encode_all(entries)
+        if used := self._usage.rows():
+            yield USAGE, USAGE.encode_all(used)
 
 
 def unfit(error: Exception, reason: str) -> InvalidRequest:

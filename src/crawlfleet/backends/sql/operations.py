@@ -149,6 +149,17 @@ def remove_runs(before: float, limit: int) -> Operation[Any]:
     return steps
 
 
+def remove_usage(before: float, limit: int) -> Operation[Any]:
+    def steps(statements: Statements[T]) -> Steps[T]:
+        limits = {"before": before, "limit": max(limit, 0)}
+        ((count,),) = yield statements.of_usage.count_old, limits
+        if count:
+            yield statements.of_usage.remove_old, limits
+        return int(count)
+
+    return steps
+
+
 def remove_deliveries(before: float, limit: int) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
         old = statements.of_webhooks.settled_deliveries, statements.of_webhooks.remove_deliveries

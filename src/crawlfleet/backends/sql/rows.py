@@ -5,10 +5,10 @@ null for the field's default. Fields without a column go into `options`. The pla
 each struct; then a row costs one C call to fetch all fields, and a small call per special field.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, get_args, get_origin
 
 import msgspec
@@ -28,6 +28,7 @@ from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
 from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
+from crawlfleet.model.usage import ADDED, LARGEST, LATEST, UsageHour
 from crawlfleet.model.webhook import Delivery, Webhook
 from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
 from crawlfleet.ports.store import Claim
@@ -36,6 +37,18 @@ S = TypeVar("S", bound=msgspec.Struct)
 Convert = Callable[[Any], Any]
 
 OPTIONS: Final = "options"
+
+
+class Joint(Enum):
+    """How what a row has, and what is written to it, come together."""
+
+    SUM = "sum"
+    LARGEST = "largest"
+    LATEST = "latest"
+    """What is written, unless that is null."""
+
+
+NOTHING_JOINED: Final[Mapping[str, Joint]] = MappingProxyType({})
 PLAIN: Final = (str, int, float)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -88,8 +101,17 @@ class _Options:
 class RowMap(Generic[S]):
     """The way between one struct and the rows of its table."""
 
-    def __init__(self, kind: type[S], table: Table, *, only: Sequence[str] = ()) -> None:
-        """With `only` those columns, to change rows that are there."""
+    def __init__(
+        self,
+        kind: type[S],
+        table: Table,
+        *,
+        only: Sequence[str] = (),
+        joined: Mapping[str, Joint] = NOTHING_JOINED,
+    ) -> None:
+        """With `only` those columns, to change rows that are there. With `joined` a row that is
+        there is not replaced: these columns of it come together with what is written."""
+        self.joined = joined
         self.table = table
         self.columns = tuple(table.columns[name] for name in only) or tuple(table.columns)
         self.is_whole = not only
@@ -180,6 +202,15 @@ MEASURED_RUN: Final = RowMap(MeasuredRun, quality_schema.measured_runs)
 EVENT: Final = RowMap(Event, schema.events)
 CLAIM: Final = RowMap(Claim, schema.claims)
 AUDIT: Final = RowMap(AuditEntry, schema.audit)
+USAGE: Final = RowMap(
+    UsageHour,
+    schema.usage,
+    joined={
+        **dict.fromkeys(ADDED, Joint.SUM),
+        **dict.fromkeys(LARGEST, Joint.LARGEST),
+        **dict.fromkeys(LATEST, Joint.LATEST),
+    },
+)
 
 CHANGED: Final[dict[RowMap[Any], RowMap[Any]]] = {
     TASK: RowMap(Task, schema.tasks, only=("id", *TASK_CHANGES)),

@@ -25,6 +25,7 @@ from crawlfleet.backends.sql.columns import partial_index as _partial_index
 from crawlfleet.backends.sql.columns import real_column as _real
 from crawlfleet.backends.sql.columns import text_column as _text
 from crawlfleet.backends.sql.quality_schema import measured_runs as measured_runs
+from crawlfleet.backends.sql.usage_schema import usage as usage
 from crawlfleet.backends.sql.webhook_schema import UNDER_WAY as UNDER_WAY
 from crawlfleet.backends.sql.webhook_schema import alert_rules as alert_rules
 from crawlfleet.backends.sql.webhook_schema import deliveries as deliveries

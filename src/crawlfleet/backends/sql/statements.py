@@ -42,6 +42,7 @@ from crawlfleet.backends.sql.schema import (
     sessions,
     tasks,
 )
+from crawlfleet.backends.sql.usage_statements import UsageStatements
 from crawlfleet.backends.sql.webhook_statements import WebhookStatements
 from crawlfleet.backends.sql.workflow_schema import runs
 from crawlfleet.backends.sql.workflow_statements import WorkflowStatements
@@ -86,6 +87,9 @@ class Statements(Generic[T]):
         self.find_tasks = cache(self._find_tasks)
         self.task_states = dialect.finish(
             select(tasks.c.id, tasks.c.status).where(dialect.among_given(tasks.c.id, "ids"))
+        )
+        self.task_owners = dialect.finish(
+            select(tasks.c.id, tasks.c.project_id).where(dialect.among_given(tasks.c.id, "ids"))
         )
         self.count_tasks = cache(self._count_tasks)
         self.find_events = cache(self._find_events)
@@ -161,6 +165,7 @@ class Statements(Generic[T]):
         self.of_schedules = ScheduleStatements(dialect)
         self.of_workflows = WorkflowStatements(dialect)
         self.of_webhooks = WebhookStatements(dialect)
+        self.of_usage = UsageStatements(dialect)
         self.of_quality = QualityStatements(dialect)
         self.cursor = finish(select(cursors.c.seq).where(cursors.c.consumer == bindparam("name")))
         self._leadership()

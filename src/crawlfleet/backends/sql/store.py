@@ -17,6 +17,7 @@ from crawlfleet.backends.sql.quality import SqlQuality
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.schedules import SqlSchedules
 from crawlfleet.backends.sql.statements import Rows, Statements, Values, filters_of
+from crawlfleet.backends.sql.usage import SqlUsage
 from crawlfleet.backends.sql.webhooks import SqlWebhooks
 from crawlfleet.backends.sql.workflows import SqlWorkflows
 from crawlfleet.model.audit import AuditEntry, AuditFilter
@@ -47,6 +48,7 @@ def _first(limit: int, newest_first: bool, found: Rows) -> Rows:
 class SqlStore(
     SqlHistory[T],
     SqlSchedules[T],
+    SqlUsage[T],
     SqlWebhooks[T],
     SqlWorkflows[T],
     SqlQuality[T],
@@ -152,6 +154,10 @@ class SqlStore(
     async def task_states(self, ids: Sequence[str]) -> dict[str, TaskStatus]:
         found = await self._fetch(self._statements.task_states, {"ids": list(ids)})
         return {id: TaskStatus(status) for id, status in found}
+
+    async def task_owners(self, ids: Sequence[str]) -> dict[str, str]:
+        found = await self._fetch(self._statements.task_owners, {"ids": list(ids)})
+        return {str(id): str(project_id) for id, project_id in found}
 
     async def find_tasks(
         self,

@@ -38,6 +38,9 @@ class WorkflowStatements(Generic[T]):
                 .order_by(runs.c.id)
             )
         )
+        self.run_states = finish(
+            select(runs.c.id, runs.c.status).where(dialect.among_given(runs.c.id, "ids"))
+        )
         self.steps = finish(
             select(run_steps)
             .where(run_steps.c.id > bindparam("first", type_=run_steps.c.id.type))

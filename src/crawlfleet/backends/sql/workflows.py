@@ -8,8 +8,15 @@ import msgspec
 
 from crawlfleet.backends.sql import operations, rows
 from crawlfleet.backends.sql.rows import RowMap
-from crawlfleet.backends.sql.statements import Statements, Values
-from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion, version_row_id
+from crawlfleet.backends.sql.statements import Rows, Statements, Values
+from crawlfleet.model.workflow import (
+    Run,
+    RunStatus,
+    RunStep,
+    Workflow,
+    WorkflowVersion,
+    version_row_id,
+)
 from crawlfleet.ports.workflows import RunFilter
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -29,6 +36,9 @@ class SqlWorkflows(ABC, Generic[T]):
 
     @abstractmethod
     async def _one(self, mapping: RowMap[S], id: str) -> S | None: ...
+
+    @abstractmethod
+    async def _fetch(self, statement: T, values: Values) -> Rows: ...
 
     @abstractmethod
     async def _write(self, job: Any) -> Any: ...
@@ -60,6 +70,10 @@ class SqlWorkflows(ABC, Generic[T]):
 
     async def workflow_run(self, id: str) -> Run | None:
         return await self._one(rows.RUN, id)
+
+    async def run_states(self, ids: Sequence[str]) -> dict[str, RunStatus]:
+        found = await self._fetch(self._statements.of_workflows.run_states, {"ids": list(ids)})
+        return {id: RunStatus(status) for id, status in found}
 
     async def find_runs(self, filter: RunFilter, *, after: str | None, limit: int) -> list[Run]:
         values = _given(

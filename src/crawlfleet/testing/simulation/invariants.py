@@ -30,6 +30,7 @@ from crawlfleet.testing.simulation.families import FamilyInvariants
 from crawlfleet.testing.simulation.measured import QualityInvariants
 from crawlfleet.testing.simulation.schedules import ScheduleInvariants
 from crawlfleet.testing.simulation.tenants import TenantInvariants
+from crawlfleet.testing.simulation.usage import UsageInvariants
 from crawlfleet.testing.simulation.workflows import WorkflowInvariants
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
@@ -63,6 +64,7 @@ class Invariants:
         self.tenants = TenantInvariants(self.tasks, allowances or {})
         self.runs = WorkflowInvariants(self.tasks)
         self.quality = QualityInvariants()
+        self.usage = UsageInvariants()
         self.acting: set[str] = set()
         """Executions whose executor is at work right now, whatever the master believes."""
 
@@ -92,6 +94,7 @@ class Invariants:
             self.timetable.observe(change)
             self.runs.observe(change)
             self.quality.observe(change)
+            self.usage.observe(change)
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
 

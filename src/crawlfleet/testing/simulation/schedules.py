@@ -8,7 +8,7 @@ from crawlfleet.core.recurrence import Recurrence
 from crawlfleet.model.change import Change
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.schedule import Firing, Origin, Outcome, Overlap, Schedule, ScheduleStatus
-from crawlfleet.model.schedule_views import ScheduleRequest
+from crawlfleet.model.schedule_views import ScheduledWorkflow, ScheduleRequest
 from crawlfleet.testing.simulation.clock import EPOCH
 
 VERBS = ("pause", "resume", "resume", "run")
@@ -20,8 +20,8 @@ class ScheduleInvariants:
     def __init__(self) -> None:
         self.schedules: dict[str, Schedule] = {}
         self.firings: dict[str, Firing] = {}
-        self._tasks: dict[str, str] = {}
-        """Which firing has started which task."""
+        self._begun: dict[str, str] = {}
+        """Which firing has started which task or run."""
         self.paused: set[str] = set()
         """Those that were paused at some time: what was due then was nobody's."""
 
@@ -36,16 +36,20 @@ class ScheduleInvariants:
                 assert schedule.version == before.version + 1, f"{schedule.id} skipped a version"
                 assert schedule.cursor >= before.cursor, f"the cursor of {schedule.id} went back"
         new = {task.id for task in change.tasks if task.version == 1 and task.parent_id is None}
+        new |= {run.id for run in change.runs if run.version == 1}
         for firing in change.firings:
             known = self.firings.get(firing.id)
             assert known is None or known.outcome is Outcome.QUEUED, f"{firing.id} was there"
             self.firings[firing.id] = firing
+            begun = firing.task_id or firing.run_id
             if firing.outcome is not Outcome.STARTED:
-                assert firing.task_id is None, f"{firing.id} has a task, but did not start"
+                assert begun is None, f"{firing.id} has {begun}, but did not start"
                 continue
-            assert firing.task_id in new, f"{firing.id} names no task of its commit"
-            assert firing.task_id not in self._tasks, f"{firing.task_id} was started twice"
-            self._tasks[firing.task_id or ""] = firing.id
+            runs = self.schedules[firing.schedule_id].workflow is not None
+            assert (firing.run_id is not None) == runs, f"{firing.id} started something else"
+            assert begun in new, f"{firing.id} names nothing of its commit"
+            assert begun not in self._begun, f"{begun} was started twice"
+            self._begun[begun or ""] = firing.id
 
     def check_end(self) -> None:
         """Every due instant of a schedule that is over was dealt with once."""
@@ -83,13 +87,18 @@ async def order(on: ControlPlane, verb: str, schedule_id: str) -> None:
 
 
 def request(
-    number: int, chance: random.Random, task: TaskRequest, rough_s: float
+    number: int, chance: random.Random, work: TaskRequest | str, rough_s: float
 ) -> ScheduleRequest:
-    """What people ask for: intervals of seconds, over before the rough time is."""
+    """What people ask for: intervals of seconds, over before the rough time is.
+
+    `work` is a task, or the name of a workflow.
+    """
     every_s = chance.choice((5.0, 7.5, 20.0))
+    by_name = ScheduledWorkflow(name=work) if isinstance(work, str) else None
     return ScheduleRequest(
         name=f"schedule-{number}",
-        task=task,
+        task=None if isinstance(work, str) else work,
+        workflow=by_name,
         every_s=every_s,
         end_at=datetime.fromtimestamp(EPOCH + 0.8 * rough_s, UTC),
         coalesce=chance.random() < 0.5,

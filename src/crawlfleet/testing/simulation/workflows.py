@@ -159,6 +159,12 @@ def _expected(statuses: list[TaskStatus]) -> StepStatus:
     return StepStatus.CANCELLED if TaskStatus.CANCELLED in statuses else StepStatus.COMPLETED
 
 
+async def save(on: ControlPlane, wanted: dict[str, Any]) -> str:
+    """Keep a workflow; its name."""
+    workflow, _ = await on.workflows.save(msgspec.json.encode(wanted), by="people")
+    return workflow.name
+
+
 async def submit(on: ControlPlane, wanted: dict[str, Any]) -> str:
     """Submit a workflow; the id of its run. Asked again, it is the same run."""
     workflow, _ = await on.workflows.save(msgspec.json.encode(wanted), by="people")
@@ -175,7 +181,7 @@ async def order(on: ControlPlane, verb: str, run_id: str) -> None:
         await on.workflows.rerun(run_id, chosen, by="people")
 
 
-def request(number: int, chance: random.Random) -> dict[str, Any]:
+def request(number: int, chance: random.Random, name: str = "workflow") -> dict[str, Any]:
     """What people ask for: some steps after some others, with fan-out and conditions."""
     steps: dict[str, Any] = {}
     for place in range(chance.randint(2, 9)):
@@ -204,4 +210,4 @@ def request(number: int, chance: random.Random) -> dict[str, Any]:
         if single and chance.random() < 0.5:
             step["parameters"]["of"] = f"${{default(steps.{single[0]}.result, 'nothing')}}"
         steps[f"s{place}"] = step
-    return {"name": f"workflow-{number}", "steps": steps}
+    return {"name": f"{name}-{number}", "steps": steps}

@@ -311,8 +311,11 @@ class _World:
         """People make schedules, pause and resume some, and run them by hand."""
         made: list[str] = []
         for number in range(self._scenario.schedules):
-            task, rough_s = self._request(), self._scenario.rough_s
-            wanted = schedules.request(number, self._chance, task, rough_s)
+            work: TaskRequest | str = self._request()
+            if self._scenario.workflows and number % 2:
+                document = workflows.request(number, self._chance, "by-clock")
+                work = await self._ask_until_answered(partial(workflows.save, wanted=document))
+            wanted = schedules.request(number, self._chance, work, self._scenario.rough_s)
             create = partial(schedules.create, request=wanted)
             # Until it is answered: made twice, it is the same schedule.
             made.append(await self._ask_until_answered(create))
@@ -404,6 +407,7 @@ class _World:
         try:
             self._watch.timetable.check_end()
             self._watch.runs.check_end()
+            self._watch.usage.check_end(await self._store.usage(since=0.0, until=float("inf")))
         except AssertionError as broken:
             raise Violation(str(broken)) from broken
         live = await self._store.live_executions()

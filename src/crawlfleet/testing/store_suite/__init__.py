@@ -21,6 +21,7 @@ from crawlfleet.testing.store_suite.restarts import DurableStoreTests
 from crawlfleet.testing.store_suite.schedules import ScheduleTests
 from crawlfleet.testing.store_suite.shards import ShardTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
+from crawlfleet.testing.store_suite.usages import UsageTests
 from crawlfleet.testing.store_suite.webhooks import WebhookTests
 from crawlfleet.testing.store_suite.workflows import WorkflowTests
 
@@ -37,6 +38,7 @@ class StoreSuite(
     GlanceTests,
     UpkeepTests,
     AuditTests,
+    UsageTests,
     HistoryTests,
     KeepingTests,
 ):

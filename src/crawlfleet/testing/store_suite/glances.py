@@ -19,6 +19,8 @@ class GlanceTests(Harness):
             "task-0002": TaskStatus.COMPLETED,
         }
         assert await store.task_states([]) == {}
+        assert await store.task_owners(["task-0002", "nope"]) == {"task-0002": "default"}
+        assert await store.task_owners([]) == {}
 
     @on_store
     async def test_states_of_many_tasks_can_be_asked_for_at_once(self, store: Store) -> None:

@@ -31,6 +31,7 @@ from crawlfleet.model.schedule import (
     Schedule,
     ScheduleStatus,
     Waiting,
+    WorkflowCall,
     firing_id,
 )
 from crawlfleet.model.secret import Secret
@@ -363,6 +364,7 @@ FULL_FIRING: Final = make_firing(
     task_id=None,
     count=2**40,
     first_due_at=NOW - 0.25,
+    run_id="run-0001",
     reason=AWKWARD,
 )
 FULL_SCHEDULE: Final = make_schedule(
@@ -383,10 +385,13 @@ FULL_SCHEDULE: Final = make_schedule(
         jitter_s=0.25,
     ),
     task=msgspec.Raw(('{"task_type": "work", "parameters": {"u":"爬虫","n":1.10}}').encode()),
+    workflow=WorkflowCall(
+        id="flow-0001", name="shop", number=2, parameters={"名": [AWKWARD, 1.5, None]}
+    ),
     edition=3,
     cursor=NOW + 0.125,
     waiting=Waiting(due_at=NOW + 0.5, edition=2, count=5, first_due_at=NOW),
-    running=("task-0001", "task-0002"),
+    running=("task-0001", "run-0002"),
     last=FULL_FIRING,
 )
 FULL_EVENT: Final = make_event(

@@ -51,6 +51,11 @@ class WorkflowTests(Harness):
         assert await store.workflow_version(FULL_WORKFLOW.id, 1) is None
         assert await store.workflow_run(FULL_RUN.id) == FULL_RUN
         assert await store.workflow_run("run-none") is None
+        assert await store.run_states([plain.id, "run-none", FULL_RUN.id, plain.id]) == {
+            plain.id: plain.status,
+            FULL_RUN.id: FULL_RUN.status,
+        }
+        assert await store.run_states([]) == {}
         assert await store.run_steps(FULL_RUN.id) == [FULL_RUN_STEP]
         assert await store.run_steps(plain.id) == []
         changed = replace(plain, status=RunStatus.FAILED, ended_at=NOW, counts={"a": 1}, version=2)

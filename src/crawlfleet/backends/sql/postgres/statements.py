@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from crawlfleet.backends.sql.rows import VERSIONED, RowMap
+from crawlfleet.backends.sql.rows import VERSIONED, Joint, RowMap
 from crawlfleet.backends.sql.schema import claims, events, leadership, sessions
 from crawlfleet.backends.sql.statements import Core, Statements, Values
 
@@ -195,11 +195,24 @@ def _upsert(mapping: RowMap[Any], start: int) -> str:
     if table is events:
         return insert  # each number is given once; nothing is ever replaced
     changes = ", ".join(
-        f"{_quoted(column)} = excluded.{_quoted(column)}"
+        f"{_quoted(column)} = {_joined(mapping, column)}"
         for column in table.columns
         if not column.primary_key
     )
     return f"{insert} ON CONFLICT ({keys}) DO UPDATE SET {changes}"
+
+
+def _joined(mapping: RowMap[Any], column: Column[Any]) -> str:
+    there, given = f"{mapping.table.name}.{_quoted(column)}", f"excluded.{_quoted(column)}"
+    match mapping.joined.get(column.key):
+        case Joint.SUM:
+            return f"{there} + {given}"
+        case Joint.LARGEST:
+            return f"greatest({there}, {given})"
+        case Joint.LATEST:
+            return f"coalesce({given}, {there})"
+        case None:
+            return given
 
 
 def _change(mapping: RowMap[Any], start: int) -> str:

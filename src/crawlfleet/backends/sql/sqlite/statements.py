@@ -30,7 +30,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
-from crawlfleet.backends.sql.rows import CHANGED, EVENT, VERSIONED, RowMap
+from crawlfleet.backends.sql.rows import CHANGED, EVENT, VERSIONED, Joint, RowMap
 from crawlfleet.backends.sql.schema import claims, sessions
 from crawlfleet.backends.sql.statements import Core, Statements, Values
 
@@ -129,7 +129,7 @@ def put(mapping: RowMap[Any], rows: int = 1) -> str:
         return _change(mapping, rows)
     if mapping in CHANGED or mapping is EVENT:
         return _insert(mapping.table, rows)
-    return _upsert(mapping.table, rows)
+    return _upsert(mapping, rows)
 
 
 def _change(mapping: RowMap[Any], rows: int) -> str:
@@ -143,11 +143,30 @@ def _change(mapping: RowMap[Any], rows: int) -> str:
     )
 
 
-def _upsert(table: Table, rows: int) -> str:
+def _upsert(mapping: RowMap[Any], rows: int) -> str:
+    table = mapping.table
     insert = sqlite.insert(table)
-    values = {c.key: insert.excluded[c.key] for c in table.columns if not c.primary_key}
+    values = {
+        c.key: _joined(c, insert.excluded[c.key], mapping.joined.get(c.key))
+        for c in table.columns
+        if not c.primary_key
+    }
     statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
     return _of_rows(statement, table, rows)
+
+
+def _joined(
+    there: Column[Any], given: ColumnElement[Any], joint: Joint | None
+) -> ColumnElement[Any]:
+    match joint:
+        case Joint.SUM:
+            return there + given
+        case Joint.LARGEST:
+            return func.max(there, given)
+        case Joint.LATEST:
+            return func.coalesce(given, there)
+        case None:
+            return given
 
 
 def _insert(table: Table, rows: int) -> str:
