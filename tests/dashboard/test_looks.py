@@ -42,6 +42,7 @@ VIEWS: Final = {
     "run-steps": "/runs/{run}?tab=steps",
     "quality": "/quality?series=shelf",
     "quotas": "/quotas",
+    "usage": "/quotas?tab=usage&step=hour&what=completed",
     "webhooks": "/webhooks",
     "webhook": "/webhooks/{webhook}",
     "alerts": "/alerts",

@@ -306,9 +306,10 @@ interface BarsProps {
   rows: [name: string, value: number, tone?: BarTone][];
   /** Of those that have none of their own. */
   tone?: BarTone;
+  format?: (value: number) => string;
 }
 
-export function Bars({ rows, tone }: BarsProps) {
+export function Bars({ rows, tone, format = count }: BarsProps) {
   const most = Math.max(1, ...rows.map(([, value]) => value));
   return (
     <ul className="bars">
@@ -320,7 +321,7 @@ export function Bars({ rows, tone }: BarsProps) {
           <span className="track" aria-hidden="true">
             <span className={`fill ${own ?? ""}`} style={{ width: `${(100 * value) / most}%` }} />
           </span>
-          <span>{count(value)}</span>
+          <span>{format(value)}</span>
         </li>
       ))}
     </ul>

@@ -15,6 +15,7 @@ import {
   progressOfGroup,
   worst,
 } from "../steps";
+import * as usage from "../usage";
 
 const DOCUMENT: WorkflowDocument = {
   name: "shop",
@@ -26,7 +27,7 @@ const DOCUMENT: WorkflowDocument = {
     pages: { type: "integer", default: 3 },
   },
   steps: {
-    fetch: { task_type: "extract", for_each: "${parameters.categories}" },
+    fetch: { task_type: "extract", for_each: "parameters.categories" },
     save: { task_type: "python", depends_on: ["fetch"], when: "parameters.save" },
     alarm: {
       task_type: "python",
@@ -256,5 +257,34 @@ describe("what was measured", () => {
   it("begins with the fields that are emptiest now", () => {
     const runs = [run(4, { title: 4, price: 1 }), run(4, { old: 4 })];
     expect(quality.fieldsOf(runs)).toEqual(["price", "title", "old"]);
+  });
+});
+
+describe("what was used", () => {
+  const item = (project_id: string, at: string, pages: number) =>
+    ({ project_id, at, pages, storage_bytes: null }) as never;
+  const report = {
+    step: "day",
+    since: "2026-11-01T00:00:00Z",
+    until: "2026-11-03T12:00:00Z",
+    items: [
+      item("a", "2026-11-01T00:00:00Z", 5),
+      item("b", "2026-11-01T00:00:00Z", 1),
+      item("c", "2026-11-03T00:00:00Z", 2),
+      item("a", "2026-11-03T00:00:00Z", 4),
+    ],
+  } as never;
+
+  it("is a line for those who used most, and one for all others", () => {
+    const { at, lines, others } = usage.usageLines(report, "pages", 1);
+    expect(at).toHaveLength(3);
+    expect(lines).toEqual([{ project: "a", values: [5, 0, 4] }]);
+    expect(others?.values).toEqual([1, 0, 2]);
+    expect(usage.usageLines(report, "pages", 5).others).toBeNull();
+  });
+
+  it("is told in its unit", () => {
+    expect(usage.told("bytes", 2_000_000)).toBe("2 MB");
+    expect(usage.told("cpu_s", 90)).toBe("1 m 30 s");
   });
 });

@@ -9,7 +9,9 @@ import { matches } from "../../lib/matching";
 import { amount, borrowed, sorted, usedShare } from "../../lib/quotas";
 import { Link, useSearch } from "../../lib/router";
 import { Button, Card, Chip, Empty, Loaded, PageHead } from "../../ui/basics";
+import { Tabs } from "../../ui/Tabs";
 import { Edit } from "./Edit";
+import { Usage } from "./Usage";
 
 const AT_ONCE = 60;
 
@@ -137,13 +139,33 @@ function Project({ view }: { view: QuotaView }) {
 
 export default function Quotas() {
   const t = useT();
+  const [search] = useSearch();
+  const tab = search.get("tab") ?? "now";
+  return (
+    <>
+      <PageHead title={<h1>{t("nav.quotas")}</h1>} />
+      <Tabs
+        label={t("nav.quotas")}
+        current={tab}
+        tabs={[
+          ["now", t("quotas.now")],
+          ["usage", t("usage.title")],
+        ]}
+      />
+      {tab === "usage" ? <Usage /> : <Now />}
+    </>
+  );
+}
+
+/** What each project has now, and may have. */
+function Now() {
+  const t = useT();
   const [search, change] = useSearch();
   const [most, setMost] = useState(AT_ONCE);
   const found = useQuery(quotas);
   const text = search.get("q") ?? "";
   return (
     <>
-      <PageHead title={<h1>{t("nav.quotas")}</h1>} />
       <p className="muted lead">{t("quotas.lead")}</p>
       <Loaded of={found} rows={8}>
         {({ items }) => {

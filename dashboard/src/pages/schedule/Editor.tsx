@@ -10,6 +10,7 @@ import { type Draft, draftOf, newDraft, rule } from "../../lib/scheduleDraft";
 import type { Values } from "../../lib/schema";
 import type { TaskRequest } from "../../lib/snippets";
 import { Button, Card, Loaded } from "../../ui/basics";
+import { Json } from "../../ui/Json";
 import { useComplain, useToast } from "../../ui/Toasts";
 import { TaskFields, unplaced } from "../submit/TaskFields";
 import { sortedTypes, TypeChoice } from "../submit/TypeChoice";
@@ -69,7 +70,9 @@ function Form(props: EditorProps & { types: readonly TaskTypeView[]; words: Glos
     setBusy(true);
     setWrong({});
     try {
-      const body = { ...rule(draft), task: { ...task, ...ownProject(schedule) } };
+      // What runs a workflow goes on to: only its rule can be changed here.
+      const what = schedule?.workflow ? {} : { task: { ...task, ...ownProject(schedule) } };
+      const body = { ...rule(draft), ...what };
       const kept = schedule
         ? await call("patch", "/api/v1/schedules/{schedule_id}", {
             path: { schedule_id: schedule.id },
@@ -99,18 +102,26 @@ function Form(props: EditorProps & { types: readonly TaskTypeView[]; words: Glos
         <Card title={t("schedules.when")}>
           <RuleFields draft={draft} wrong={wrong} isNew={!schedule} onChange={changeDraft} />
         </Card>
-        <Card title={t("schedules.what")}>
-          <TypeChoice types={types} words={words} value={type} onChange={setTypeName} />
-        </Card>
-        <TaskFields
-          key={type.name}
-          type={type}
-          words={words}
-          parameters={same ? ((parameters ?? {}) as Values) : {}}
-          more={same ? more : {}}
-          wrong={ofTask(wrong)}
-          onRequest={setTask}
-        />
+        {schedule?.workflow ? (
+          <Card title={t("schedules.what")}>
+            <Json value={schedule.workflow} label={t("schedules.what")} />
+          </Card>
+        ) : (
+          <>
+            <Card title={t("schedules.what")}>
+              <TypeChoice types={types} words={words} value={type} onChange={setTypeName} />
+            </Card>
+            <TaskFields
+              key={type.name}
+              type={type}
+              words={words}
+              parameters={same ? ((parameters ?? {}) as Values) : {}}
+              more={same ? more : {}}
+              wrong={ofTask(wrong)}
+              onRequest={setTask}
+            />
+          </>
+        )}
       </div>
       <div className="span-5 stack">
         <Card title={t("schedules.preview")} className="stays">

@@ -11,7 +11,7 @@ import { Json } from "../../ui/Json";
 import { State } from "../../ui/State";
 import { type Column, Table } from "../../ui/Table";
 import { Tabs } from "../../ui/Tabs";
-import { Instant, Rule, ScheduleActions } from "../schedules/parts";
+import { Instant, Rule, ScheduleActions, startedPath } from "../schedules/parts";
 import { Editor } from "./Editor";
 import { DueList } from "./Preview";
 
@@ -46,7 +46,11 @@ function Facts({ schedule }: { schedule: ScheduleView }) {
         {schedule.running.length === 0
           ? `0 / ${count(schedule.max_instances)}`
           : schedule.running.map((id) => (
-              <Link key={id} className="breaks" to={`/tasks/${encodeURIComponent(id)}`}>
+              <Link
+                key={id}
+                className="breaks"
+                to={`/${id.startsWith("run-") ? "runs" : "tasks"}/${encodeURIComponent(id)}`}
+              >
                 {id}
               </Link>
             ))}
@@ -122,9 +126,9 @@ function History({ schedule }: { schedule: ScheduleView }) {
     {
       title: t("palette.task"),
       cell: (each) =>
-        each.task_id ? (
-          <Link className="mono small" to={`/tasks/${encodeURIComponent(each.task_id)}`}>
-            {each.task_id}
+        startedPath(each) ? (
+          <Link className="mono small" to={startedPath(each)}>
+            {each.run_id ?? each.task_id}
           </Link>
         ) : (
           <span className="muted small breaks">{each.reason || "–"}</span>
@@ -165,7 +169,7 @@ function Summary({ schedule }: { schedule: ScheduleView }) {
         <Reasons schedule={schedule} />
         <History schedule={schedule} />
         <Card title={t("schedules.what")}>
-          <Json value={schedule.task} label={t("schedules.what")} />
+          <Json value={schedule.workflow ?? schedule.task} label={t("schedules.what")} />
         </Card>
       </div>
       <div className="span-4 stack">

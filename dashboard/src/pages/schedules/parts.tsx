@@ -41,6 +41,12 @@ export function Instant({ at, zone }: { at: string | null | undefined; zone: str
   );
 }
 
+/** The page of what a firing started: a task, or the run of a workflow. */
+export function startedPath(firing: FiringView): string {
+  if (firing.run_id) return `/runs/${encodeURIComponent(firing.run_id)}`;
+  return firing.task_id ? `/tasks/${encodeURIComponent(firing.task_id)}` : "";
+}
+
 /** What became of a due instant. */
 export function Outcome({ firing }: { firing: FiringView | null | undefined }) {
   const t = useT();
@@ -49,8 +55,8 @@ export function Outcome({ firing }: { firing: FiringView | null | undefined }) {
     <>
       <State family="firing" name={firing.outcome} />
       <div className="muted small">
-        {firing.task_id ? (
-          <Link to={`/tasks/${encodeURIComponent(firing.task_id)}`}>
+        {startedPath(firing) ? (
+          <Link to={startedPath(firing)}>
             <Ago at={firing.at} />
           </Link>
         ) : (
@@ -90,7 +96,8 @@ export function ScheduleActions({ schedule, brief }: { schedule: ScheduleView; b
     try {
       const fired = await call("post", "/api/v1/schedules/{schedule_id}:run", { path, body: {} });
       toast({ tone: "ok", text: t("schedules.run.done", { name }) });
-      if (fired.task_id && !brief) navigate(`/tasks/${encodeURIComponent(fired.task_id)}`);
+      const to = startedPath(fired);
+      if (to && !brief) navigate(to);
     } catch (error) {
       complain(error);
     }
