@@ -21,7 +21,7 @@ from crawlfleet.model.views import BulkReply
 from crawlfleet.ports.store import TaskFilter
 
 # Not the enumeration: a query's types are described where they stand.
-Kind = Literal["error", "network", "timeout", "crash", "lost", "invalid"]
+Kind = Literal["error", "network", "timeout", "crash", "lost", "invalid", "blocked"]
 
 
 class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
