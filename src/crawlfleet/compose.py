@@ -28,7 +28,7 @@ from crawlfleet.control.supervisor import ControlPlane
 from crawlfleet.core import dividing
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.egress import refused_by_lists
-from crawlfleet.core.isolation import LABEL, RAW_TCP, choose
+from crawlfleet.core.isolation import LABEL, RAW_TCP, allows_raw_tcp, choose
 from crawlfleet.core.isolation import offered as isolation_offer
 from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
@@ -304,7 +304,7 @@ async def run_worker(
         judge=refused_by_lists,
         folder=identity.with_suffix(".cells"),
         hidden=(str(config.data_dir(settings)), str(identity)),
-        raw_tcp=settings.worker.sandbox.raw_tcp,
+        raw_tcp=allows_raw_tcp(settings.worker.sandbox),
     )
     workshop = workshop_of(
         settings.worker,
@@ -415,7 +415,7 @@ async def _registration(
         capabilities={
             **settings.capabilities,
             **(isolation_offer(isolation) if isolation else {}),
-            **({RAW_TCP: True} if isolation and settings.sandbox.raw_tcp else {}),
+            **({RAW_TCP: True} if isolation and allows_raw_tcp(settings.sandbox) else {}),
             **({BUNDLES_OFFERED: True} if settings.bundles else {}),
             SECRETS_TAKEN: True,
         },

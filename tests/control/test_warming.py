@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlfleet.backends.bundle_folder import BundleFolder
+from crawlfleet.core.rules import default_rules
 from crawlfleet.model.bundle import BundleCall, BundleRequest
 from crawlfleet.model.messages import Heartbeat, ReportKind
 from crawlfleet.model.settings import DispatchSettings
@@ -34,6 +35,13 @@ def digest_of(archive: bytes) -> str:
 async def deploy(at: Stage, archive: bytes) -> None:
     request = BundleRequest(name="tools", archive=archive)
     await at.control.bundles.deploy("shop", request, by="ann")
+
+
+async def polling_node(at: Stage, name: str = "n", **fields: Any) -> PlayedNode:
+    """One that has asked this master for work."""
+    node = await at.node(name, **OFFERS, **fields)
+    await node.lease(wait_s=0)
+    return node
 
 
 async def submit(at: Stage) -> Any:
@@ -82,8 +90,8 @@ def test_what_nodes_tell_is_known_until_they_tell_otherwise(tmp_path: Path) -> N
 
 def test_work_waits_for_the_environment_and_explain_says_where(tmp_path: Path) -> None:
     async def scenario(at: Stage) -> None:
-        node = await at.node("maker", **OFFERS)
-        await at.node("idler", **OFFERS)
+        node = await polling_node(at, "maker")
+        await polling_node(at, "idler")
         await deploy(at, ONE)
         (making,) = at.control.bundles.warming.making[digest_of(ONE)]
         asked = at.control.nodes.get(making)
@@ -110,7 +118,7 @@ class _Who:
 
 def test_work_that_waited_long_enough_begins_elsewhere(tmp_path: Path) -> None:
     async def scenario(at: Stage) -> None:
-        node = await at.node(**OFFERS)
+        node = await polling_node(at)
         await deploy(at, ONE)
         task = await submit(at)
         # Nobody says that the environment was made: the patience alone ends.
@@ -142,3 +150,53 @@ def test_more_nodes_are_asked_when_more_work_waits(tmp_path: Path) -> None:
         assert running.id != waiting.id
 
     run(tmp_path, scenario, warm_patience_s=600.0)
+
+
+def test_nodes_that_ask_another_master_for_work_are_not_asked_here(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        elsewhere = await at.node("elsewhere", slots=9, **OFFERS)
+        await elsewhere.beat()
+        await deploy(at, ONE)
+        warming = at.control.bundles.warming
+        assert warming.making == {}, "nobody would wait for what nobody makes"
+        here = await polling_node(at, "here", slots=1)
+        await deploy(at, TWO)
+        assert warming.making == {digest_of(TWO): [here.id]}
+        await tell(at, here, TWO)
+        for _ in range(3):
+            await submit(at)
+        while not warming.held:
+            await asyncio.sleep(0)
+        warming._looked.clear()
+        await warming.for_work(warming.held, default_rules())
+        assert not warming.is_asked(elsewhere.id, digest_of(TWO))
+        assert warming.making == {}
+
+    run(tmp_path, scenario, warm_patience_s=600.0)
+
+
+def test_a_deploy_asks_no_node_that_is_kept_for_another_project(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        kept = await polling_node(at, "kept", slots=9, labels={"team": "bank"})
+        free = await polling_node(at, "free", slots=1)
+        at.control.state.fleet.keep_nodes({"bank": (("team", "bank"),)})
+        await deploy(at, ONE)
+        warming = at.control.bundles.warming
+        assert warming.making == {digest_of(ONE): [free.id]}
+        call = BundleCall(session_id=kept.session_id, digest=digest_of(ONE))
+        assert "was not asked" in (await at.control.bundles.give(kept.id, call)).refusal
+
+    run(tmp_path, scenario)
+
+
+def test_what_a_removed_node_had_is_not_kept(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        node = await at.node(**OFFERS)
+        await tell(at, node, ONE)
+        fleet = at.control.state.fleet
+        assert fleet.ready(digest_of(ONE)) == [node.id]
+        fleet.drop(node.id)
+        await tell(at, node, ONE)
+        assert fleet.ready(digest_of(ONE)) == []
+
+    run(tmp_path, scenario)

@@ -7,6 +7,7 @@ from crawlfleet.core.feasibility import class_of, class_reasons
 from crawlfleet.core.isolation import (
     NEEDS,
     RAW_TCP,
+    allows_raw_tcp,
     at_level,
     demanded,
     demands_raw_tcp,
@@ -134,6 +135,9 @@ def test_raw_tcp_is_for_those_who_demand_it() -> None:
         assert way.raw_tcp is demand
     nowhere = SandboxSettings(network="none", raw_tcp=True)
     assert egress_of(Resources(), nowhere, allow_private=False, raw_tcp=True) is None
+    assert not allows_raw_tcp(nowhere)
+    assert not allows_raw_tcp(SandboxSettings())
+    assert allows_raw_tcp(SandboxSettings(raw_tcp=True))
 
 
 def test_limits_come_from_the_allocation_and_else_from_the_node() -> None:

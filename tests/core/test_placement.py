@@ -14,7 +14,6 @@ from crawlfleet.core.placement import (
     default_rules,
     explain,
     plan,
-    readiness,
     requirement_of,
 )
 from crawlfleet.core.resources import add, fits
@@ -393,7 +392,7 @@ def test_a_node_that_has_the_code_ready_is_preferred_unless_it_is_much_busier() 
     nodes = [make_node(f"node-{number}") for number in range(3)]
     fleet = fleet_of(*nodes)
     asked = need(bundle="f8e9")
-    fleet.remember_success(nodes[2].id, (readiness("f8e9"),))
+    fleet.add_ready(nodes[2].id, "f8e9")
     fleet.observe(nodes[2].id, 0.3)
 
     def chosen() -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.placement import Plan, default_rules, plan
-from crawlfleet.core.warming import hopeful, readiness, to_ask_for_bundle, to_ask_for_work
+from crawlfleet.core.warming import hopeful, to_ask_for_bundle, to_ask_for_work
 from crawlfleet.model.bundle import Bundle, BundleKind, BundleVersion
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.resources import Resources
@@ -14,12 +14,13 @@ from tests.core.placement_worlds import NOW, fleet_of, make_node, need, nodes_ch
 DIGEST = "d1"
 ASKED = need(bundle=DIGEST)
 FULL = Resources(slots=4)
+EIGHT = [f"n{number}" for number in range(8)]
 
 
 def fleet_with(*, warm: str = "", full: str = "", nodes: int = 3) -> Fleet:
     fleet = fleet_of(*(make_node(f"n{number}") for number in range(nodes)))
     if warm:
-        fleet.remember_success(warm, (readiness(DIGEST),))
+        fleet.add_ready(warm, DIGEST)
     if full:
         fleet.reserve(full, FULL)
     return fleet
@@ -95,22 +96,21 @@ def test_work_without_a_bundle_waits_for_nobody() -> None:
 )
 def test_a_node_that_could_never_take_it_is_not_waited_for(hopeless: dict[str, object]) -> None:
     fleet = fleet_of(make_node("n0"), make_node("n1", **hopeless))
-    fleet.remember_success("n1", (readiness(DIGEST),))
+    fleet.add_ready("n1", DIGEST)
     assert nodes_chosen(planned(fleet, ASKED)) == ["n0"]
     assert hopeful(ASKED, fleet, default_rules(), {}) == []
 
 
 def test_what_a_node_has_no_more_is_forgotten() -> None:
     fleet = fleet_with(warm="n1", full="n1")
-    fleet.forget_success("n1", readiness(DIGEST))
-    fleet.forget_success("n9", readiness("unknown"))
+    assert fleet.replace_ready("n1", ())
     assert len(planned(fleet, ASKED).assignments) == 1
 
 
 @pytest.mark.parametrize(("tasks", "asked"), [(1, 1), (4, 1), (5, 2), (100, 4)])
 def test_as_many_nodes_are_asked_as_the_work_needs(tasks: int, asked: int) -> None:
     fleet = fleet_with(warm="n0", full="n0", nodes=8)
-    chosen = to_ask_for_work(ASKED, fleet, default_rules(), {}, tasks=tasks)
+    chosen = to_ask_for_work(ASKED, fleet, default_rules(), {}, tasks=tasks, among=EIGHT)
     assert len(chosen) == asked
     assert "n0" not in chosen
 
@@ -118,9 +118,15 @@ def test_as_many_nodes_are_asked_as_the_work_needs(tasks: int, asked: int) -> No
 def test_those_that_were_asked_already_count() -> None:
     fleet = fleet_with(nodes=8)
     making = {DIGEST: ("n1", "n2", "n3")}
-    chosen = to_ask_for_work(ASKED, fleet, default_rules(), making, tasks=100)
+    chosen = to_ask_for_work(ASKED, fleet, default_rules(), making, tasks=100, among=EIGHT)
     assert len(chosen) == 1
     assert not {*chosen} & {*making[DIGEST]}
+
+
+def test_only_those_that_can_be_asked_are() -> None:
+    fleet = fleet_with(nodes=8)
+    chosen = to_ask_for_work(ASKED, fleet, default_rules(), {}, tasks=100, among=["n5", "gone"])
+    assert chosen == ["n5"]
 
 
 def bundle(*digests: str) -> Bundle:
@@ -154,7 +160,7 @@ def test_a_new_version_is_made_where_the_one_before_was() -> None:
     fleet = fleet_of(*nodes)
     assert len(to_ask_for_bundle(bundle("new"), nodes, fleet)) == 1
     for id in ("n1", "n3"):
-        fleet.remember_success(id, (readiness("old"),))
+        fleet.add_ready(id, "old")
     assert to_ask_for_bundle(bundle("old", "new"), nodes, fleet) == ["n1", "n3"]
 
 
@@ -164,3 +170,28 @@ def test_only_nodes_that_run_bundles_are_asked() -> None:
         make_node("n1", capabilities={"bundles": True}, status=NodeStatus.DRAINING),
     ]
     assert to_ask_for_bundle(bundle("new"), nodes, fleet_of(*nodes)) == []
+
+
+def test_nodes_kept_for_another_project_never_get_the_code() -> None:
+    theirs, ours, everybodys = (
+        make_node(id, capabilities={"bundles": True}, labels={"for": id})
+        for id in ("theirs", "ours", "everybodys")
+    )
+    fleet = fleet_of(theirs, ours, everybodys)
+    fleet.keep_nodes({"q": (("for", "theirs"),), "p": (("for", "ours"),)})
+    assert to_ask_for_bundle(bundle("new"), [theirs], fleet) == []
+    fleet.reserve("ours", FULL)
+    fleet.reserve("everybodys", FULL)
+    assert to_ask_for_bundle(bundle("new"), [theirs, ours], fleet) == ["ours"]
+    # Before it was kept for them it ran a version.
+    for id in ("theirs", "ours", "everybodys"):
+        fleet.add_ready(id, "old")
+    asked = to_ask_for_bundle(bundle("old", "new"), [theirs, ours, everybodys], fleet)
+    assert asked == ["everybodys", "ours"]
+
+
+def test_a_cluster_that_takes_no_work_makes_nothing_ahead() -> None:
+    node = make_node("n0", capabilities={"bundles": True})
+    fleet = fleet_of(node)
+    fleet.set_cluster(node.cluster_id, accepting=False)
+    assert to_ask_for_bundle(bundle("new"), [node], fleet) == []

@@ -1,7 +1,9 @@
 """Executions in cells, as the pool runs them; at the lowest level, which every machine has."""
 
 import asyncio
+import json
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import Provision
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.sandbox.premises import Premises
+from crawlfleet.testing.cells import offer_of
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
@@ -49,6 +52,12 @@ def fill(mb):
     with open("large", "wb") as file:
         for _ in range(mb): file.write(bytes(1 << 20))
 def die(): os._exit(7)
+def open_files():
+    goals = []
+    for fd in os.listdir("/proc/self/fd"):
+        try: goals.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except OSError: pass
+    return goals
 """
 
 
@@ -64,6 +73,7 @@ def with_pool(
     scenario: Callable[[ProcessPool], Awaitable[T]],
     *,
     provide: Callable[..., Awaitable[Provision]] | None = None,
+    isolation: Isolation = LOWEST,
     **sandbox: object,
 ) -> T:
     async def main() -> T:
@@ -74,7 +84,7 @@ def with_pool(
         place = Premises(folder / "sandbox")
         pool = ProcessPool(
             settings,
-            sandbox=LocalSandbox(isolation=LOWEST, place=place, judge=refused_by_lists),
+            sandbox=LocalSandbox(isolation=isolation, place=place, judge=refused_by_lists),
             provide={"python": provide} if provide else None,
         )
         try:
@@ -131,6 +141,21 @@ def test_its_environment_is_made_from_scratch(tmp_path: Path) -> None:
     assert '"SHOP":"7"' in text
     assert "CRAWLFLEET" not in text
     assert set(os.environ) - {"PATH", "LANG", "HOME", "PYTHONPATH", "TMPDIR"} - set(text.split('"'))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
+def test_it_inherits_no_file_that_leads_out_of_its_cell(tmp_path: Path) -> None:
+    async def scenario(pool: ProcessPool) -> Attempt:
+        return await call(pool, "open_files")
+
+    tmp_path.chmod(0o755)
+    attempt = with_pool(tmp_path, scenario, isolation=offer_of())
+    assert attempt.data is not None, attempt
+    goals = json.loads(bytes(attempt.data))
+    # Its pipes; the event loop's own sockets and pollers.
+    harmless = ("pipe:", "socket:", "anon_inode:", "/proc/", "/dev/null", "/dev/urandom")
+    assert goals
+    assert [goal for goal in goals if not goal.startswith(harmless)] == []
 
 
 def test_its_scratch_folder_is_gone_with_it(tmp_path: Path) -> None:
@@ -217,15 +242,20 @@ def test_a_level_that_the_node_lacks_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "why"), [(False, "does not allow it"), (True, "no network of their own")]
+    ("settings", "why"),
+    [
+        ({"raw_tcp": False}, "does not allow it"),
+        ({"raw_tcp": True, "network": "none"}, "does not allow it"),
+        ({"raw_tcp": True}, "no network of their own"),
+    ],
 )
 def test_raw_tcp_that_the_node_cannot_give_is_refused(
-    tmp_path: Path, allowed: bool, why: str
+    tmp_path: Path, settings: dict[str, object], why: str
 ) -> None:
     async def scenario(pool: ProcessPool) -> Attempt:
         return await pool.run(make_assignment("sleep", {"seconds": 0}, raw_tcp=True), Watch())
 
-    attempt = with_pool(tmp_path, scenario, raw_tcp=allowed)
+    attempt = with_pool(tmp_path, scenario, **settings)
     assert attempt.error is not None
     assert why in attempt.error.message
 

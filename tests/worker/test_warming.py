@@ -72,7 +72,8 @@ def test_what_is_asked_for_is_made_once_and_told(tmp_path: Path) -> None:
         warming.said(told)
         assert [warming.news() for _ in range(3)] == [UNSET] * 3
         assert told in [warming.news() for _ in range(TOLD_AGAIN)]
-        await made(warming, link, master.ref(0))
+        assert await made(warming, link, master.ref(0)) == 1
+        assert warming.news() == told, "who asks is answered, although nothing is new"
         assert [call.digest for call in link.calls] == [master.ref(0).digest, master.ref(1).digest]
         assert {call.session_id for call in link.calls} == {"session-1"}
 

@@ -19,7 +19,6 @@ from crawlfleet.control.versions import accept, expect_version, has_changed
 from crawlfleet.control.warming import Warming
 from crawlfleet.core import archives, bundles
 from crawlfleet.core.archives import BadArchive, Contents
-from crawlfleet.core.placement import readiness
 from crawlfleet.errors import (
     Conflict,
     FieldProblem,
@@ -77,7 +76,7 @@ class Bundles:
         self._projects = projects
         self._settings = settings
         self._archives = archives
-        self.warming = warming or Warming(state=state, system=system)
+        self.warming = warming or Warming(state=state, system=system, polls_here=lambda _: False)
 
     async def get(self, project_id: str, name: str) -> Bundle:
         """The bundle, or `NotFound`; also for one of which nothing is kept."""
@@ -99,7 +98,7 @@ class Bundles:
 
     def ready_on(self, version: BundleVersion) -> list[str]:
         """The ids of the nodes that have its environment, as far as this master has seen."""
-        return self._state.fleet.experienced(readiness(version.digest))
+        return self._state.fleet.ready(version.digest)
 
     async def deploy(
         self, project_id: str, request: BundleRequest, *, by: str

@@ -37,9 +37,7 @@ class Errands:
         self, execution: Execution, name: str, arguments: dict[str, Any] | None = None
     ) -> msgspec.Raw:
         """The answer of an execution; raises `Conflict` with its refusal, or `Busy`."""
-        loop = asyncio.get_running_loop()
-        heard_at = self._polled.get(execution.session_id, float("-inf"))
-        if loop.time() - heard_at > POLLS_WITHIN_S:
+        if not self.polls_here(execution.session_id):
             raise Conflict(
                 f"the node {execution.node_id} of {execution.task_id} speaks to another master; "
                 "ask that one"
@@ -78,6 +76,11 @@ class Errands:
         if len(self._polled) > 2 * len(self._state.sessions) + MOST_WAITING:
             living = self._state.sessions
             self._polled = {id: at for id, at in self._polled.items() if id in living}
+
+    def polls_here(self, session_id: str) -> bool:
+        """Whether a session asks this master for work, and so can be told something."""
+        heard_at = self._polled.get(session_id, float("-inf"))
+        return asyncio.get_running_loop().time() - heard_at <= POLLS_WITHIN_S
 
     def answer(self, execution_id: str, answer: OrderAnswer) -> None:
         """Take an answer; one that nobody waits for is dropped."""

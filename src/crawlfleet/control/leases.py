@@ -74,7 +74,7 @@ class Leases:
         self._measuring = measuring
         self._state = state
         self._errands = errands or Errands(state=state)
-        self.warming = Warming(state=state, system=system)
+        self.warming = Warming(state=state, system=system, polls_here=self._errands.polls_here)
         """What nodes are asked to make ready, which they hear with their leases."""
         self._system = system
         self._settings = settings

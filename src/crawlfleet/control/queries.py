@@ -15,7 +15,6 @@ from crawlfleet.core.placement import requirement_of
 from crawlfleet.core.quality.holding import in_words as in_words_of
 from crawlfleet.core.rules import Rules
 from crawlfleet.core.shards import waits_for
-from crawlfleet.core.warming import readiness
 from crawlfleet.model.node import Node, Session
 from crawlfleet.model.quota_views import QuotaHold
 from crawlfleet.model.statistics import Statistics, Throughput
@@ -163,7 +162,7 @@ class Queries:
         nodes = self._warming.waits(asked, task.project_id, self._rules)
         if not nodes:
             return ""
-        ready = {*self._state.fleet.experienced(readiness(task.bundle.digest))}
+        ready = {*self._state.fleet.ready(task.bundle.digest)}
         how = "is busy" if any(node.id in ready for node in nodes) else "is being made"
         return f"waits for the environment of {task.bundle} on {_named(nodes)}, which {how}"
 

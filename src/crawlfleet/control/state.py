@@ -28,7 +28,7 @@ from crawlfleet.control.unplaced import Unplaced
 from crawlfleet.control.watchlist import Watchlist
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.fleet import Fleet
-from crawlfleet.core.placement import experience_of
+from crawlfleet.core.placement import experience_of, ready_for
 from crawlfleet.core.tenancy import Tenancy
 from crawlfleet.core.usage import counted
 from crawlfleet.errors import InvalidRequest, StoreUnavailable
@@ -435,3 +435,5 @@ class FleetState:
             and task.status is not TaskStatus.PENDING
         ):
             self.fleet.remember_success(task.assigned_node, experience_of(task))
+            if digest := ready_for(task):
+                self.fleet.add_ready(task.assigned_node, digest)

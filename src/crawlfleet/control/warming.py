@@ -1,10 +1,11 @@
 """Environments that nodes make ahead of the work, as far as this master has asked or was told.
 
 Asking costs nothing that counts: what is lost, or fails, is made when the work comes. So all of it
-is in the memory of one master, for the nodes that speak to it.
+is in the memory of one master, for the nodes that speak to it: what one is asked goes with the
+reply to its long poll, which another master would not give.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -12,7 +13,6 @@ import msgspec
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import warming
 from crawlfleet.core.rules import Rules
-from crawlfleet.core.warming import readiness
 from crawlfleet.model.bundle import Bundle, BundleRef
 from crawlfleet.model.node import Node
 from crawlfleet.model.task import Requirement
@@ -21,8 +21,6 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.SCHED)
 LOOK_EVERY_S: Final = 1.0
-SPARE: Final = 100
-"""So many nodes that are gone are remembered before all of them are forgotten."""
 MAKING_S: Final = 300.0
 """After so long nobody waits for a node that was asked: it failed, or is gone."""
 
@@ -36,12 +34,15 @@ class _Asked(msgspec.Struct):
 class Warming:
     """Asks nodes to make environments, and hears which they have."""
 
-    def __init__(self, *, state: FleetState, system: System) -> None:
+    def __init__(
+        self, *, state: FleetState, system: System, polls_here: Callable[[str], bool]
+    ) -> None:
+        """`polls_here` says of a session whether it asks this master for work."""
         self._state = state
+        self._polls_here = polls_here
         self._system = system
         self._asked: dict[str, dict[str, _Asked]] = {}
         """By node and digest."""
-        self._has: dict[str, frozenset[str]] = {}
         self._looked: dict[str, float] = {}
         """When it was last looked who else could make an environment: a large fleet has many."""
         self.held: Mapping[Requirement, float] = {}
@@ -58,18 +59,10 @@ class Warming:
 
     def told(self, node_id: str, digests: Collection[str]) -> None:
         """A node says which environments it has: these, and no others."""
-        fleet, has = self._state.fleet, frozenset(digests)
-        for digest in has:
+        for digest in digests:
             self._asked.get(node_id, {}).pop(digest, None)
-        for digest in self._has.get(node_id, frozenset()) - has:
-            fleet.forget_success(node_id, readiness(digest))
-        # Said again each time: the fleet may have been loaded anew, or have forgotten it.
-        fleet.remember_success(node_id, tuple(readiness(digest) for digest in sorted(has)))
-        if has != self._has.get(node_id):
-            self._has[node_id] = has
+        if self._state.fleet.replace_ready(node_id, digests):
             self._state.signals.dispatch.set()
-        if len(self._has) > 2 * len(self._state.nodes) + SPARE:
-            self._has = {id: each for id, each in self._has.items() if id in self._state.nodes}
 
     def due(self, node_id: str) -> tuple[BundleRef, ...]:
         """What a node is to be told now; each once."""
@@ -102,8 +95,7 @@ class Warming:
         present = bundle.numbered(bundle.current)
         if present is not None:
             ref = BundleRef(name=bundle.name, number=present.number, digest=present.digest)
-            nodes = self._state.nodes.values()
-            self._ask(warming.to_ask_for_bundle(bundle, nodes, self._state.fleet), ref)
+            self._ask(warming.to_ask_for_bundle(bundle, self._near(), self._state.fleet), ref)
 
     async def for_work(self, held: Iterable[Requirement], rules: Rules) -> None:
         """Tasks wait for nodes that have their environment: have some more made."""
@@ -122,9 +114,18 @@ class Warming:
                 rules,
                 self.making,
                 tasks=queue.waiting_for(requirement),
+                among=[node.id for node in self._near()],
                 project_id=tasks[0].project_id,
             )
             self._ask(chosen, tasks[0].bundle)
+
+    def _near(self) -> list[Node]:
+        """The nodes that can be asked from here."""
+        return [
+            node
+            for node in self._state.nodes.values()
+            if node.session_id is not None and self._polls_here(node.session_id)
+        ]
 
     def _recent(self) -> dict[str, float]:
         now = self._system.now()
@@ -135,7 +136,7 @@ class Warming:
             node = self._state.nodes.get(node_id)
             if node is None or node.session_id is None or self.is_asked(node_id, ref.digest):
                 continue
-            if ref.digest in self._has.get(node_id, frozenset()):
+            if self._state.fleet.has_ready(node_id, ref.digest):
                 continue
             asked = self._asked.setdefault(node_id, {})
             asked[ref.digest] = _Asked(ref, self._system.now())

@@ -27,6 +27,7 @@ from crawlfleet.core.feasibility import (
     closed_by,
     filter_names,
 )
+from crawlfleet.core.readiness import Readiness
 from crawlfleet.core.resources import UNITS, from_units, units
 from crawlfleet.model.node import Node
 from crawlfleet.model.resources import NOTHING, RESOURCE_NAMES, Resources
@@ -41,7 +42,7 @@ SPARE_CLASSES: Final = 256
 
 
 class Fleet:
-    """All nodes, what is reserved on each, and what they have done before."""
+    """All nodes, what is reserved on each, what they have done before, and have ready."""
 
     def __init__(self) -> None:
         self._nodes: list[Node] = []
@@ -57,6 +58,7 @@ class Fleet:
         self._closed: NDArray[np.int8] = np.zeros(FIRST_ROWS, dtype=np.int8)
         self._class_of: Rows = np.zeros(FIRST_ROWS, dtype=np.intp)
         self._experience: dict[Any, NDArray[np.bool_]] = {}
+        self._ready = Readiness()
         self._last_turn = 0.0
         self._away: dict[str, tuple[Floats, int]] = {}
         self._unsettled: dict[tuple[str, Resources], int] = {}
@@ -97,6 +99,7 @@ class Fleet:
         row = self._row.pop(node_id, None)
         if row is None:
             return
+        self._ready.drop(node_id)
         if self._active[row]:
             self._away[node_id] = (self._reserved[:, row].copy(), int(self._active[row]))
         last = len(self._nodes) - 1
@@ -212,11 +215,29 @@ class Fleet:
         while len(self._experience) > REMEMBERED_FEATURES:
             del self._experience[next(iter(self._experience))]
 
-    def forget_success(self, node_id: str, feature: tuple[str, Any]) -> None:
-        """The node is not good at this any more."""
-        row, done = self._row.get(node_id), self._experience.get(feature)
-        if row is not None and done is not None:
-            done[row] = False
+    def add_ready(self, node_id: str, digest: str) -> None:
+        """The node has this environment; ignored when the node is not known."""
+        if node_id in self._row:
+            self._ready.add(node_id, digest)
+
+    def replace_ready(self, node_id: str, digests: Iterable[str]) -> bool:
+        """The node has these environments and no others; whether that is news. Ignored when the
+        node is not known."""
+        return node_id in self._row and self._ready.replace(node_id, digests)
+
+    def ready(self, digest: str) -> list[str]:
+        """The ids of the nodes that have an environment."""
+        return list(self._ready.nodes(digest))
+
+    def has_ready(self, node_id: str, digest: str) -> bool:
+        """Whether a node is known to have an environment."""
+        return self._ready.has(node_id, digest)
+
+    def ready_rows(self, digest: str) -> NDArray[np.bool_]:
+        """Which rows of a draft have an environment; valid until the fleet is changed."""
+        found = np.zeros(len(self._nodes), dtype=np.bool_)
+        found[[self._row[id] for id in self._ready.nodes(digest)]] = True
+        return found
 
     def promising(
         self,
@@ -230,15 +251,6 @@ class Fleet:
         is_open = (self.verdicts(requirement, filters, project_id) == OPEN) & (lasting == OPEN)
         rows = ((id, self._row.get(id)) for id in ids)
         return [id for id, row in rows if row is not None and is_open[row]]
-
-    def ids(self) -> list[str]:
-        """Of all nodes."""
-        return list(self._row)
-
-    def experienced(self, feature: tuple[str, Any]) -> list[str]:
-        """The ids of the nodes that have finished work with this feature, as far as remembered."""
-        done = self._experience.get(feature)
-        return [] if done is None else [id for id, row in self._row.items() if done[row]]
 
     def capacity(self, node_id: str) -> Resources:
         """What the node has in all; `KeyError` when it is not known."""

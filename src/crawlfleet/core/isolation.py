@@ -105,6 +105,11 @@ def demanded(capabilities: Mapping[str, Any]) -> Level | None:
     return next((level for level in Level if level.number >= number), Level.L4)
 
 
+def allows_raw_tcp(settings: SandboxSettings) -> bool:
+    """Whether a node gives it to those who demand it; what has no network cannot."""
+    return settings.raw_tcp and settings.network != "none"
+
+
 def needs_cell(
     task_type: str,
     demand: Level | None,

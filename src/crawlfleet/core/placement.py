@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from crawlfleet.core.columns import Floats, NodeColumns, Rows
 from crawlfleet.core.explanation import explain
@@ -26,7 +27,7 @@ from crawlfleet.core.rules import Rules, default_rules
 from crawlfleet.core.strategies import Ranking, least_loaded
 from crawlfleet.core.tenancy import Tenancy
 from crawlfleet.core.turns import Turns
-from crawlfleet.core.warming import Making, hopeful, readiness
+from crawlfleet.core.warming import Making, hopeful
 from crawlfleet.model.bundle import CAPABILITY as BUNDLES
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.messages import SHARING_PROTOCOL
@@ -46,17 +47,21 @@ __all__ = [
     "experience_of",
     "explain",
     "plan",
-    "readiness",
+    "ready_for",
     "requirement_of",
 ]
 
 
 def experience_of(task: Task) -> Pairs:
     """What the node of a task is known to be good at by now."""
-    done = sorted_pairs(task.content_features) if task.status is TaskStatus.COMPLETED else ()
-    if task.bundle is not None and task.status in {TaskStatus.PROCESSING, TaskStatus.COMPLETED}:
-        return (*done, readiness(task.bundle.digest))
-    return done
+    return sorted_pairs(task.content_features) if task.status is TaskStatus.COMPLETED else ()
+
+
+def ready_for(task: Task) -> str:
+    """The digest of the environment that the node of a task has, since it runs there or did; empty
+    when that is not known."""
+    has_begun = task.status in {TaskStatus.PROCESSING, TaskStatus.COMPLETED}
+    return task.bundle.digest if task.bundle is not None and has_begun else ""
 
 
 class Rejections(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +173,7 @@ class _Drawing:
         self._census: tuple[Rows, Rows] | None = None
         self._held_until: Callable[[Requirement, str], float] = lambda *_: 0.0
         self._known_holds: dict[tuple[Requirement, str], float] = {}
+        self._ready: dict[str, NDArray[np.bool_]] = {}
 
     def hold(self, queue: Lines, making: Making, *, now: float, patience_s: float) -> None:
         """Let what needs an environment wait for the nodes that have it, for a while."""
@@ -218,7 +224,7 @@ class _Drawing:
         self._candidates[requirement, ahead, project_id] = rows
         warm = None
         if requirement.bundle:
-            warm = NodeColumns(self._draft, rows).has_done(readiness(requirement.bundle))
+            warm = self._ready_rows(requirement.bundle)[rows]
             if self.held_until(requirement, project_id):
                 rows, warm = rows[warm], warm[warm]
         if not len(rows):
@@ -233,6 +239,12 @@ class _Drawing:
         order = chosen[_spread(score[best].tolist(), steps, room, wanted)]
         self._draft.place(order, demand)
         return [self._fleet.node_at(row).id for row in order.tolist()]
+
+    def _ready_rows(self, digest: str) -> NDArray[np.bool_]:
+        known = self._ready.get(digest)
+        if known is None:
+            known = self._ready[digest] = self._fleet.ready_rows(digest)
+        return known
 
     def rejections(self, requirement: Requirement, project_id: str) -> dict[str, int]:
         """How many nodes each filter rejects for a project, when none has room left."""

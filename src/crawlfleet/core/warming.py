@@ -7,9 +7,9 @@ be made: the patience bounds what that can cost.
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from crawlfleet.core.feasibility import closed_by
+from crawlfleet.core.feasibility import class_of, closed_by
 from crawlfleet.core.fleet import Fleet
 from crawlfleet.core.rules import Rules
 from crawlfleet.model.bundle import CAPABILITY, Bundle
@@ -23,11 +23,6 @@ Making = Mapping[str, Collection[str]]
 """The nodes that were asked to make environments and may still be at it, by digest."""
 
 
-def readiness(digest: str) -> tuple[str, Any]:
-    """What a node has done before that has this code ready."""
-    return ("bundle", digest)
-
-
 def hopeful(
     requirement: Requirement, fleet: Fleet, rules: Rules, making: Making, *, project_id: str = ""
 ) -> list[str]:
@@ -35,9 +30,8 @@ def hopeful(
     room."""
     if not requirement.bundle:
         return []
-    ids = dict.fromkeys(
-        (*fleet.experienced(readiness(requirement.bundle)), *making.get(requirement.bundle, ()))
-    )
+    digest = requirement.bundle
+    ids = dict.fromkeys((*fleet.ready(digest), *making.get(digest, ())))
     return fleet.promising(ids, requirement, rules.filters, project_id)
 
 
@@ -48,13 +42,15 @@ def to_ask_for_work(
     making: Making,
     *,
     tasks: int,
+    among: Collection[str],
     project_id: str = "",
 ) -> list[str]:
-    """Which nodes should make the environment for so many tasks that wait: as many as these need
-    slots, the emptiest first, beside those that have it or make it already."""
+    """Which nodes of those `among` which to choose should make the environment for so many tasks
+    that wait: as many as these need slots, the emptiest first, beside those that have it or make it
+    already."""
     has = hopeful(requirement, fleet, rules, making, project_id=project_id)
     asked = len(making.get(requirement.bundle, ()))
-    others = fleet.promising({*fleet.ids()}.difference(has), requirement, rules.filters, project_id)
+    others = fleet.promising({*among}.difference(has), requirement, rules.filters, project_id)
     needed, chosen = tasks - sum(_room(id, requirement, fleet) for id in has), list[str]()
     for id in _emptiest(others, fleet):
         if needed <= 0 or asked + len(chosen) >= MOST_ASKED:
@@ -67,20 +63,25 @@ def to_ask_for_work(
 
 def to_ask_for_bundle(bundle: Bundle, nodes: Iterable[Node], fleet: Fleet) -> list[str]:
     """Which nodes should make the environment of the present version of a bundle before anybody
-    asks for it: those that have another version, or else the emptiest one."""
-    able = [
-        node.id
-        for node in nodes
-        if node.capabilities.get(CAPABILITY) and closed_by(node) <= 0 and node.id in fleet
-    ]
+    asks for it: those that have another version, or else the emptiest one. None that is kept for
+    other projects: these need not hand their machines anybody else's code."""
+    able = [node.id for node in nodes if _may_run(bundle, node, fleet)]
     earlier = {
         id
         for version in bundle.versions
         if version.number != bundle.current
-        for id in fleet.experienced(readiness(version.digest))
+        for id in fleet.ready(version.digest)
     }
     used = [id for id in able if id in earlier]
     return _emptiest(used or able, fleet)[: MOST_ASKED if used else 1]
+
+
+def _may_run(bundle: Bundle, node: Node, fleet: Fleet) -> bool:
+    """Whether a node takes such work now, be there room or not."""
+    if not node.capabilities.get(CAPABILITY) or closed_by(node) > 0 or node.id not in fleet:
+        return False
+    owners = fleet.owners(class_of(node))
+    return fleet.accepts_work(node.cluster_id) and (not owners or bundle.project_id in owners)
 
 
 def _room(id: str, requirement: Requirement, fleet: Fleet) -> int:

@@ -186,7 +186,7 @@ class Dialler:
         if not self._allow_private and f".{name}".endswith(".localhost"):
             raise AddressRefused(f"{host} is the proxy's own machine")
         if self._door is not None and not is_literal(host):
-            return  # nobody here knows it
+            return  # a cell has no DNS, and the agent judges the proxy alone
         try:
             known = await self._names.addresses(host)
         except NameUnknown:

@@ -69,8 +69,9 @@ class LocalCell:
         self._pipes: dict[int, Any] = {}
         self._listener: asyncio.SubprocessProtocol | None = None
         self._is_clear = False
-        self.fds: list[int] = []
-        """What the cell handed over beside its number: the door of its proxy, and those of TCP."""
+        self.doors: list[socket.socket] = []
+        """Where those are heard who want out: at its proxy, which is the first, and by TCP. They
+        are closed when it is cleared, whoever listens there by then or does not yet."""
         self.group: Group | None = None
         """Its control group, where it has one."""
         self.proxy: EgressProxy | None = None
@@ -156,6 +157,8 @@ class LocalCell:
             await self.raw_tcp.close()
         if self.proxy is not None:
             await self.proxy.close()
+        for door in self.doors:
+            door.close()
         if self.group is not None:
             await self.group.remove()
         for remove in self.traces:
@@ -185,13 +188,17 @@ class LocalCell:
         if not data:
             self._hang_up()
             return
+        if fds and self._pidfd is None:
+            self._pidfd, *doors = fds
+            self.doors += [socket.socket(fileno=door) for door in doors]
+        else:
+            for fd in fds:
+                os.close(fd)
         try:
             word = decode_word(data)
         except msgspec.DecodeError:
             self._hang_up()
             return
-        if fds and self._pidfd is None:
-            self._pidfd, *self.fds = fds
         if word.ended is not None:
             self._code, self._reason = word.ended, word.reason
         elif not self._begun.done():

@@ -96,11 +96,10 @@ class LocalSandbox:
             made = self._specify(id, order, cell, way)
             ours.send(spec.encode(made))
             await cell.begin()
-            doors = [socket.socket(fileno=fd) for fd in cell.fds]
             if cell.proxy is not None:
-                await cell.proxy.open(way.door or doors.pop(0))
+                await cell.proxy.open(cell.doors[0])
             if cell.raw_tcp is not None:
-                await cell.raw_tcp.open(doors)
+                await cell.raw_tcp.open(cell.doors[1:])
             listener = make()
             ends, pipes = pipes, ()
             await cell.connect(cast("asyncio.SubprocessProtocol", listener), ends)
@@ -147,8 +146,9 @@ class LocalSandbox:
         password = secrets.token_hex(16)
         cell.proxy = EgressProxy(order.egress, judge=self._judge, password=password)
         door = socket.create_server(("127.0.0.1", 0))
+        cell.doors.append(door)
         port = door.getsockname()[1]
-        return _WayOut(port, f"http://cell:{password}@127.0.0.1:{port}", door)
+        return _WayOut(port, f"http://cell:{password}@127.0.0.1:{port}")
 
     def _specify(self, id: str, order: CellOrder, cell: LocalCell, way: "_WayOut") -> spec.CellSpec:
         """All that is made for a cell before it begins is made here, and known to it."""
@@ -250,8 +250,6 @@ class _WayOut(NamedTuple):
 
     port: int = 0
     url: str = ""
-    door: socket.socket | None = None
-    """Opened here already."""
 
 
 _OF_FILES: Final = frozenset({Layer.MOUNT_NAMESPACE, Layer.LANDLOCK})

@@ -33,6 +33,8 @@ def serve(orders: socket.socket, own: int | None, home: int | None) -> None:
             return
         if len(fds) == FDS_OF_A_CELL and _fork(home) == 0:
             orders.close()
+            if home is not None:
+                os.close(home)  # nothing of a cell's may lead back to the machine's processes
             inmate.become(socket.socket(fileno=fds[0]), fds[1:], own=own)
         for fd in fds:
             os.close(fd)

@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import sys
+from collections.abc import Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,8 @@ for folder in folders:
                     pass  # who imports it is told
 """
 """An environment never changes, so that nobody need look whether a source has."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Bytecode:
@@ -94,19 +97,41 @@ class _End(asyncio.SubprocessProtocol):
 
 def _put_in_place(output: Path, sources: tuple[Path, ...]) -> None:
     """Put plain files that have the name of a source where Python looks for its bytecode, as the
-    node's own. What else a cell left is not looked at."""
+    node's own. What else a cell left is not looked at, and no link of it is followed."""
     for folder in sources:
         for parent, _, names in os.walk(folder):
-            for name in names:
-                source = Path(parent, name)
-                made = Path(f"{output}{source}")
-                with contextlib.suppress(OSError):
-                    if name.endswith(".py") and stat.S_ISREG(made.lstat().st_mode):
-                        _adopt(made, Path(cache_from_source(str(source))))
+            with contextlib.suppress(OSError), _folder_within(output, Path(parent)) as made:
+                for name in names:
+                    place = Path(cache_from_source(str(Path(parent, name))))
+                    with contextlib.suppress(OSError):
+                        if name.endswith(".py") and not place.parent.is_symlink():
+                            _adopt(name, made, place)
 
 
-def _adopt(made: Path, place: Path) -> None:
-    place.parent.mkdir(exist_ok=True)
-    os.lchown(made, os.geteuid(), os.getegid())
-    made.chmod(0o644)
-    made.rename(place)
+@contextlib.contextmanager
+def _folder_within(output: Path, parent: Path) -> Iterator[int]:
+    """The folder that a cell made for one of sources, opened part by part: whatever it put in the
+    place of one, the way leads nowhere but into its output."""
+    folder = os.open(output, _FOLDER)
+    try:
+        for part in parent.parts[1:]:
+            outer, folder = folder, os.open(part, _FOLDER, dir_fd=folder)
+            os.close(outer)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _adopt(name: str, folder: int, place: Path) -> None:
+    file = os.open(name, _FILE, dir_fd=folder)
+    try:
+        found = os.fstat(file)
+        # One with a second name may be somebody else's, too.
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            return
+        place.parent.mkdir(exist_ok=True)
+        os.fchown(file, os.geteuid(), os.getegid())
+        os.fchmod(file, 0o644)
+        os.rename(name, place, src_dir_fd=folder)
+    finally:
+        os.close(file)

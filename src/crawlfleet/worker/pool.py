@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from crawlfleet import plugins, telemetry
-from crawlfleet.core.isolation import needs_cell
+from crawlfleet.core.isolation import allows_raw_tcp, needs_cell
 from crawlfleet.model.inquiry import Finding
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.messages import Assignment, ExecutionOrder
@@ -211,7 +211,7 @@ class ProcessPool:
             raw_tcp=assignment.raw_tcp,
         ):
             return None
-        if assignment.raw_tcp and not (self._sandbox and self._settings.sandbox.raw_tcp):
+        if assignment.raw_tcp and not (self._sandbox and allows_raw_tcp(self._settings.sandbox)):
             raise Unprovided(
                 "raw TCP is demanded, but this node does not allow it (`worker.sandbox.raw_tcp`)"
             )

@@ -75,6 +75,7 @@ class Warming:
                     log.info("environment ready ahead of its work", bundle=str(ref))
             except (CannotMake, OSError) as error:
                 log.warning("environment not made ahead", bundle=str(ref), error=str(error))
+            self._told = None  # who asked is answered, even if it was there already
             made()
 
 
