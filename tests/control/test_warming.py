@@ -38,8 +38,9 @@ async def deploy(at: Stage, archive: bytes) -> None:
 
 
 async def polling_node(at: Stage, name: str = "n", **fields: Any) -> PlayedNode:
-    """One that has asked this master for work."""
+    """One that has asked this master for work, and said that it has no environment."""
     node = await at.node(name, **OFFERS, **fields)
+    await tell(at, node)
     await node.lease(wait_s=0)
     return node
 
@@ -58,6 +59,7 @@ def test_who_is_asked_to_make_an_environment_may_fetch_its_code_and_no_other(
 ) -> None:
     async def scenario(at: Stage) -> None:
         node = await at.node(**OFFERS)
+        await tell(at, node)
         polling = asyncio.create_task(node.lease(wait_s=20))
         await deploy(at, ONE)
         (ref,) = (await polling).warm
@@ -138,6 +140,7 @@ def test_more_nodes_are_asked_when_more_work_waits(tmp_path: Path) -> None:
         assignment = await first.take()
         await first.report(assignment, ReportKind.STARTED)
         second = await at.node("second", slots=1, **OFFERS)
+        await tell(at, second)
         polling = asyncio.create_task(second.lease(wait_s=20))
         waiting = await submit(at)
         reply = await polling
@@ -198,5 +201,18 @@ def test_what_a_removed_node_had_is_not_kept(tmp_path: Path) -> None:
         fleet.drop(node.id)
         await tell(at, node, ONE)
         assert fleet.ready(digest_of(ONE)) == []
+
+    run(tmp_path, scenario)
+
+
+def test_nodes_that_do_not_say_what_they_have_are_not_asked(tmp_path: Path) -> None:
+    async def scenario(at: Stage) -> None:
+        silent = await at.node("silent", **OFFERS)
+        await silent.lease(wait_s=0)
+        await deploy(at, ONE)
+        assert (await silent.lease(wait_s=0)).warm == ()
+        await tell(at, silent)
+        await deploy(at, TWO)
+        assert [ref.number for ref in (await silent.lease(wait_s=0)).warm] == [2]
 
     run(tmp_path, scenario)

@@ -120,11 +120,13 @@ class Warming:
             self._ask(chosen, tasks[0].bundle)
 
     def _near(self) -> list[Node]:
-        """The nodes that can be asked from here."""
+        """The nodes that can be asked from here: those of earlier versions would not understand."""
         return [
             node
             for node in self._state.nodes.values()
-            if node.session_id is not None and self._polls_here(node.session_id)
+            if node.session_id is not None
+            and self._polls_here(node.session_id)
+            and self._state.fleet.tells_ready(node.id)
         ]
 
     def _recent(self) -> dict[str, float]:

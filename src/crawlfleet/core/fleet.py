@@ -233,6 +233,10 @@ class Fleet:
         """Whether a node is known to have an environment."""
         return self._ready.has(node_id, digest)
 
+    def tells_ready(self, node_id: str) -> bool:
+        """Whether a node is one that says which environments it has."""
+        return self._ready.tells(node_id)
+
     def ready_rows(self, digest: str) -> NDArray[np.bool_]:
         """Which rows of a draft have an environment; valid until the fleet is changed."""
         found = np.zeros(len(self._nodes), dtype=np.bool_)

@@ -16,6 +16,7 @@ class Readiness:
         self._digests: dict[str, dict[str, None]] = {}
         """Of each node, the one heard of last at the end."""
         self._nodes: dict[str, dict[str, None]] = {}
+        self._tell: set[str] = set()
 
     def nodes(self, digest: str) -> Collection[str]:
         """Those that have it."""
@@ -23,6 +24,10 @@ class Readiness:
 
     def has(self, node_id: str, digest: str) -> bool:
         return digest in self._digests.get(node_id, {})
+
+    def tells(self, node_id: str) -> bool:
+        """Whether a node ever said what it has; those of earlier versions do not."""
+        return node_id in self._tell
 
     def add(self, node_id: str, digest: str) -> None:
         """A node has one more; of too many, the one not heard of for longest is forgotten."""
@@ -34,7 +39,8 @@ class Readiness:
             self._take(node_id, next(iter(digests)))
 
     def replace(self, node_id: str, digests: Iterable[str]) -> bool:
-        """A node has these, and no others; whether that was not known."""
+        """A node says that it has these, and no others; whether that was not known."""
+        self._tell.add(node_id)
         told = dict.fromkeys(digests)
         before = self._digests.get(node_id, {}).keys()
         is_news = before != told.keys()
@@ -48,6 +54,7 @@ class Readiness:
         """The node is gone."""
         self.replace(node_id, ())
         self._digests.pop(node_id, None)
+        self._tell.discard(node_id)
 
     def _take(self, node_id: str, digest: str) -> None:
         del self._digests[node_id][digest]
