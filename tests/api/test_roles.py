@@ -115,7 +115,6 @@ FLEET_WIDE: Final = (
     "/api/v1/nodes",
     "/api/v1/clusters",
     "/api/v1/hosts",
-    "/api/v1/breakers",
     "/metrics",
     "/api/distribution/devices",
     "/api/distribution/system",
