@@ -1,7 +1,7 @@
 """Sites that are taken for down, for programs."""
 
 from crawlfleet.client.calls import Calls, segment
-from crawlfleet.model.breaker_views import BreakerClosing, BreakerList, BreakerView
+from crawlfleet.model.breaker_views import BreakerList, BreakerView
 
 
 class BreakerCalls(Calls):
@@ -19,5 +19,5 @@ class BreakerCalls(Calls):
 
     async def close_breaker(self, target: str, *, project_id: str | None = None) -> BreakerView:
         """Let all tasks of a project, or of each, for a site go on."""
-        body = BreakerClosing(project_id=project_id)
+        body = {} if project_id is None else {"project_id": project_id}
         return await self._post(f"/breakers/{segment(target)}:close", BreakerView, body)
