@@ -115,7 +115,6 @@ FLEET_WIDE: Final = (
     "/api/v1/nodes",
     "/api/v1/clusters",
     "/api/v1/hosts",
-    "/api/v1/breakers",
     "/metrics",
     "/api/distribution/devices",
     "/api/distribution/system",
@@ -381,3 +380,14 @@ def test_no_answer_shows_a_hash(master: Master) -> None:
         shown |= set(texts(master.get(f"/api/v1/{path}")))
     assert hashes
     assert hashes.isdisjoint(shown)
+
+
+def test_a_project_sees_and_closes_its_own_breakers_only(master: Master, cast: Cast) -> None:
+    path, key = "/api/v1/breakers/down.example:close", cast.secrets["shop's operator"]
+    assert master.post(path, {}, key=key)["project_id"] == "shop"
+    refused = master.post(path, {"project_id": "other"}, key=key, status=422)
+    assert [each["field"] for each in refused["errors"]] == ["project_id"]
+    assert master.post(path, {"project_id": "other"})["project_id"] == "other"
+    assert master.post(path, {})["project_id"] is None
+    seen = master.call("GET", "/api/v1/breakers?project_id=other&all=true", key=key).expect(200)
+    assert seen == {"items": [], "total": 0}

@@ -124,19 +124,20 @@ def test_orders_change_the_state_under_a_version_and_are_in_the_audit_log(master
 
 
 def test_a_call_back_is_accepted_once_somebody_signs_it(master: Master) -> None:
-    url = "https://flow.example/instances/1"
-    request = {"task_type": "nobodys", "project_id": "called-back", "callback_url": url}
+    url, query = "https://flow.example/instances/1", "?token=secret"
+    wanted = url + query
+    request = {"task_type": "nobodys", "project_id": "called-back", "callback_url": wanted}
     refused = master.post("/api/v1/tasks", request, status=422)
     assert [each["field"] for each in refused["errors"]] == ["callback_url"]
     assert "--format callback" in refused["errors"][0]["remedy"]
     fields = {"name": "callbacks", "format": "callback", "project_id": "called-back"}
     id = master.post(PATH, fields, status=201)["webhook"]["id"]
     task = master.post("/api/v1/tasks", request, status=201)["id"]
-    assert master.get(f"/api/v1/tasks/{task}")["callback_url"] == url
+    assert master.get(f"/api/v1/tasks/{task}")["callback_url"] == f"{url}?…"
     (first,) = until(lambda: master.get(f"{PATH}/{id}/deliveries")["items"])
     assert first["subject"] == task
     whole = master.get(f"{PATH}/{id}/deliveries/{first['id']}")
-    assert (whole["url"], whole["path"]) == (url, ":update")
+    assert (whole["url"], whole["path"]) == (f"{url}?…", ":update")
     assert master.call("POST", f"{PATH}/{id}:test", {}).status == 409
     master.post(f"{PATH}/{id}:remove", {})
 

@@ -16,6 +16,7 @@ from crawlfleet.model.parcel import Parcel, Sent
 from crawlfleet.model.requests import CloneRequest
 from crawlfleet.model.settings import WebhookSettings
 from crawlfleet.model.webhook import DeliveryStatus, Format, Webhook
+from crawlfleet.model.webhook_views import WebhookPatch
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
 from tests.control.test_masters import two
@@ -350,6 +351,13 @@ def webhook_of(id: str, url: str = "", project_id: str | None = None) -> Webhook
         ("https://a.example/apix", "https://a.example/api", False),
         ("https://a.example/api/../x", "https://a.example/api", False),
         ("https://a.example/api/%2E%2e/x", "https://a.example/api", False),
+        ("https://a.example/api/..%2f..%2fadmin", "https://a.example/api", False),
+        ("https://a.example/api/..\\admin", "https://a.example/api", False),
+        ("https://a.example/api/..%5Cadmin", "https://a.example/api", False),
+        ("https://a.example/api/..;/admin", "https://a.example/api", False),
+        ("https://a.example/api/..%3B/admin", "https://a.example/api", False),
+        ("https://a.example/api/%252e%252e/x", "https://a.example/api", False),
+        ("https://a.example/api/x?to=%2F..%2F;", "https://a.example/api", True),
         ("http://a.example/api/x", "https://a.example/api", False),
         ("https://a.example:444/api/x", "https://a.example/api", False),
         ("https://a.example.evil.example/api/x", "https://a.example/api", False),
@@ -357,6 +365,68 @@ def webhook_of(id: str, url: str = "", project_id: str | None = None) -> Webhook
 )
 def test_where_call_backs_may_lead(url: str, allowed: str, may: bool) -> None:
     assert callbacks.leads_below(url, allowed) is may
+
+
+def test_where_private_addresses_are_allowed_somebody_has_to_say_which() -> None:
+    async def scene() -> None:
+        async with stage(webhooks=WebhookSettings(allow_private=True)) as on:
+            with pytest.raises(InvalidRequest, match="allow_private"):
+                await carrier(on)
+            made = await carrier(on, url="http://flow.internal/api")
+            task = await on.submit(callback_url="http://flow.internal/api/1")
+            assert task.callback is not None
+            with pytest.raises(InvalidRequest):
+                await on.submit(callback_url="http://10.0.0.1/")
+            patch = WebhookPatch(url="")
+            with pytest.raises(InvalidRequest, match="allow_private"):
+                await on.control.telling.webhooks.change(made.id, patch, by="ann")
+
+    run_simulated(scene())
+    # One that was made before private addresses were allowed.
+    open_to_all = [webhook_of("hook-1")]
+    assert isinstance(callbacks.choose(open_to_all, "shop", URL), Callback)
+    refused = callbacks.choose(open_to_all, "shop", URL, allow_private=True)
+    assert isinstance(refused, FieldProblem)
+
+
+def test_a_receiver_that_is_away_for_long_costs_nobody_else_the_end_of_a_task() -> None:
+    async def scene() -> None:
+        receiver = Receiver(lambda parcel: BROKEN if "away.example" in parcel.url else OK)
+        settings = WebhookSettings(most_waiting=3)
+        async with stage(courier=receiver, webhooks=settings) as on:
+            node = await on.node(slots=20)
+            webhook = await carrier(on)
+            for number in range(6):
+                await on.submit(callback_url=f"https://away.example/{number}")
+                await asyncio.sleep(0.05)
+            await on.submit(callback_url=URL)
+            await asyncio.sleep(0.05)
+            for given in await node.take_all():
+                await node.report(given, *DONE)
+            await asyncio.sleep(0.1)
+            assert said(receiver)[-1] == (":complete", "completed")
+            service = on.control.telling.webhooks
+            assert not (await service.get(webhook.id)).is_full
+            counts = await service.counts(webhook.id)
+            # Of those for whom there was no room their end is kept, and can be sent.
+            assert counts[DeliveryStatus.DEAD] >= 3
+            dead = [each for each in on.heard.events if each.kind == "delivery.dead"]
+            assert len(dead) == counts[DeliveryStatus.DEAD]
+            assert all("most_waiting" in each.cause for each in dead)
+            receiver.answer = lambda _: OK
+            await service.resend(webhook.id, [each.subject for each in dead], by="ann")
+            await node.pass_time(200)
+            ends = [each for each in receiver.taken if each.url.endswith(":complete")]
+            assert len({each.url for each in ends if "away" in each.url}) == 6
+
+    run_simulated(scene())
+
+
+def test_a_query_is_not_shown() -> None:
+    where = Callback(url="https://flow.example/in?token=secret", webhook_id="hook-1")
+    assert callbacks.shown(where) == "https://flow.example/in?…"
+    assert callbacks.shown(None) is None
+    assert callbacks.without_query(URL) == URL
 
 
 def test_the_projects_own_webhook_with_the_longest_address_carries() -> None:

@@ -425,7 +425,7 @@ export interface paths {
         };
         /**
          * See which sites are taken for down
-         * @description Targets of tasks that failed and failed, in order, and how many tasks wait for each. Role: **viewer** or **operator** or **admin**.
+         * @description Targets of tasks that failed and failed, in order, and how many tasks wait for each. Each project has its own; a key of one project sees those. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_breakers"];
         put?: never;
@@ -447,7 +447,7 @@ export interface paths {
         put?: never;
         /**
          * Let all tasks for a site go on
-         * @description Its failures are forgotten. Closing it again changes nothing more. Role: **operator** or **admin**.
+         * @description Its failures are forgotten: those of one project's tasks, or of all. A key of one project closes that project's. Closing it again changes nothing more. Role: **operator** or **admin**.
          */
         post: operations["close_breaker"];
         delete?: never;
@@ -3422,6 +3422,17 @@ export interface components {
         BatchRequest: {
             tasks: components["schemas"]["TaskRequest"][];
         };
+        /**
+         * BreakerClosing
+         * @description Whose tasks go on.
+         */
+        BreakerClosing: {
+            /**
+             * @description Those of this project; of all, or of the one that the key is bound to, if it is not said.
+             * @default null
+             */
+            project_id?: string | null;
+        };
         /** BreakerList */
         BreakerList: {
             items: components["schemas"]["BreakerView"][];
@@ -3430,7 +3441,7 @@ export interface components {
         };
         /**
          * BreakerView
-         * @description A site that tasks depend on, and how it stands.
+         * @description A site that tasks of a project depend on, and how it stands for them.
          */
         BreakerView: {
             /**
@@ -3447,6 +3458,11 @@ export interface components {
              * @default null
              */
             probe?: string | null;
+            /**
+             * @description Whose tasks; not set in the answer to who closes it for all projects.
+             * @default null
+             */
+            project_id?: string | null;
             /**
              * @description When the next task is let through.
              * @default null
@@ -8258,6 +8274,7 @@ export type Backoff = components['schemas']['Backoff'];
 export type BatchItem = components['schemas']['BatchItem'];
 export type BatchReply = components['schemas']['BatchReply'];
 export type BatchRequest = components['schemas']['BatchRequest'];
+export type BreakerClosing = components['schemas']['BreakerClosing'];
 export type BreakerList = components['schemas']['BreakerList'];
 export type BreakerView = components['schemas']['BreakerView'];
 export type BulkPriorityRequest = components['schemas']['BulkPriorityRequest'];
@@ -9643,6 +9660,8 @@ export interface operations {
                 all?: boolean;
                 /** @description How many at most. */
                 limit?: number;
+                /** @description Only those of this project. */
+                project_id?: string;
             };
             header?: never;
             path?: never;
@@ -9660,6 +9679,7 @@ export interface operations {
                      * @example {
                      *       "items": [
                      *         {
+                     *           "project_id": "shop",
                      *           "target": "shop.example",
                      *           "state": "open",
                      *           "failures": 12,
@@ -9694,7 +9714,16 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "project_id": "shop"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BreakerClosing"];
+            };
+        };
         responses: {
             /** @description OK */
             200: {
@@ -9704,6 +9733,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "project_id": "shop",
                      *       "target": "shop.example",
                      *       "state": "closed",
                      *       "failures": 0,
@@ -10708,7 +10738,7 @@ export interface operations {
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
                 /** @description Only those whose last error is of this class. */
-                error_class?: "crash" | "error" | "invalid" | "lost" | "network" | "timeout";
+                error_class?: "blocked" | "crash" | "error" | "invalid" | "lost" | "network" | "timeout";
                 /** @description How many at most. */
                 limit?: number;
                 /** @description Only those of this project. */

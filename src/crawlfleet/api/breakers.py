@@ -7,12 +7,14 @@ import msgspec
 from crawlfleet.api import examples_breakers as examples
 from crawlfleet.api.presenting import instant, moment
 from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Route, Scope
-from crawlfleet.api.selecting import PageSize, check_id
+from crawlfleet.api.selecting import PageSize, check_id, invalid
 from crawlfleet.model.breaker import Breaker, BreakerState
-from crawlfleet.model.breaker_views import BreakerList, BreakerView
+from crawlfleet.model.breaker_views import BreakerClosing, BreakerList, BreakerView
 
 
 class BreakerQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    project_id: str | None = None
+    """Only those of this project."""
     all: bool = False
     """Also those whose failures are only counted."""
     limit: PageSize = 100
@@ -21,7 +23,10 @@ class BreakerQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 async def find(call: Call) -> BreakerList:
     query: BreakerQuery = call.query
-    found = call.control.breakers.page(all=query.all)
+    own = call.project_id
+    if own is not None and query.project_id not in (None, own):
+        return BreakerList(items=[], total=0)
+    found = call.control.breakers.page(all=query.all, project_id=own or query.project_id)
     return BreakerList(
         items=[present_breaker(*each) for each in found[: query.limit]], total=len(found)
     )
@@ -29,13 +34,26 @@ async def find(call: Call) -> BreakerList:
 
 async def close(call: Call) -> BreakerView:
     target = check_id("target", call.path["target"])
-    await call.control.breakers.close(target, by=call.caller.name)
-    return BreakerView(target=target, state="closed", failures=0)
+    request: BreakerClosing = call.body
+    own = call.project_id
+    if own is not None and request.project_id not in (None, own):
+        raise invalid(
+            "project_id",
+            "is not the project of your key",
+            f"leave it out, or say {own!r}",
+            request.project_id,
+        )
+    project_id = own or request.project_id
+    if project_id is not None:
+        check_id("project_id", project_id)
+    await call.control.breakers.close(target, by=call.caller.name, project_id=project_id)
+    return BreakerView(project_id=project_id, target=target, state="closed", failures=0)
 
 
 def present_breaker(breaker: Breaker, waiting: int) -> BreakerView:
     is_open = breaker.state is not BreakerState.CLOSED
     return BreakerView(
+        project_id=breaker.project_id,
         target=breaker.target,
         state=breaker.state.value,
         failures=breaker.failures,
@@ -54,11 +72,11 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/breakers",
         roles=READERS,
-        scope=Scope.FLEET,
+        scope=Scope.OWN,
         handler=find,
         summary="See which sites are taken for down",
         details="Targets of tasks that failed and failed, in order, and how many tasks wait for "
-        "each.",
+        "each. Each project has its own; a key of one project sees those.",
         query=BreakerQuery,
         response=BreakerList,
         example=Example(response=examples.BREAKERS),
@@ -68,11 +86,13 @@ ROUTES: Final = (
         method="POST",
         path="/api/v1/breakers/{target}:close",
         roles=OPERATORS,
-        scope=Scope.FLEET,
+        scope=Scope.OWN,
         handler=close,
         summary="Let all tasks for a site go on",
-        details="Its failures are forgotten. Closing it again changes nothing more.",
+        details="Its failures are forgotten: those of one project's tasks, or of all. A key of one "
+        "project closes that project's. Closing it again changes nothing more.",
+        body=BreakerClosing,
         response=BreakerView,
-        example=Example(response=examples.CLOSED),
+        example=Example(request=examples.CLOSING, response=examples.CLOSED),
     ),
 )

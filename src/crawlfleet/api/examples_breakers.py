@@ -5,6 +5,7 @@ from typing import Any, Final
 BREAKERS: Final[dict[str, Any]] = {
     "items": [
         {
+            "project_id": "shop",
             "target": "shop.example",
             "state": "open",
             "failures": 12,
@@ -18,7 +19,9 @@ BREAKERS: Final[dict[str, Any]] = {
     ],
     "total": 1,
 }
+CLOSING: Final[dict[str, Any]] = {"project_id": "shop"}
 CLOSED: Final[dict[str, Any]] = {
+    "project_id": "shop",
     "target": "shop.example",
     "state": "closed",
     "failures": 0,

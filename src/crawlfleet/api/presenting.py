@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.queries import NodeState
+from crawlfleet.core import callbacks
 from crawlfleet.core.keys import status_of
 from crawlfleet.core.regions import locate
 from crawlfleet.model.audit import AuditEntry
@@ -93,7 +94,7 @@ def present_task(
         bundle=None if task.bundle is None else str(task.bundle),
         secrets=task.secrets,
         expectations=task.expectations,
-        callback_url=None if task.callback is None else task.callback.url,
+        callback_url=callbacks.shown(task.callback),
         target=task.target,
         version=task.version,
     )

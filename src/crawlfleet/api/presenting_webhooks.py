@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.api.presenting import instant, moment
+from crawlfleet.core.callbacks import without_query
 from crawlfleet.model.webhook import Delivery, DeliveryStatus, Webhook
 from crawlfleet.model.webhook_views import (
     DeliveryDetails,
@@ -56,7 +57,8 @@ def present_delivery(delivery: Delivery) -> DeliveryView:
 
 def present_delivery_whole(delivery: Delivery) -> DeliveryDetails:
     body = msgspec.json.decode(delivery.body)
-    return DeliveryDetails(**_delivery(delivery), path=delivery.path, url=delivery.url, body=body)
+    url = without_query(delivery.url)
+    return DeliveryDetails(**_delivery(delivery), path=delivery.path, url=url, body=body)
 
 
 def _delivery(delivery: Delivery) -> dict[str, Any]:

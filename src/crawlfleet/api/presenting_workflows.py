@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from crawlfleet.api.presenting import instant, moment
+from crawlfleet.core import callbacks
 from crawlfleet.core.graph.plan import Plan, PlannedStep
 from crawlfleet.core.graph.runs import instance_ids
 from crawlfleet.model.workflow import (
@@ -63,7 +64,7 @@ def present_run(run: Run, counts: Mapping[str, int] | None = None) -> RunView:
         cause=run.cause,
         error=run.error,
         idempotency_key=run.idempotency_key,
-        callback_url=None if run.callback is None else run.callback.url,
+        callback_url=callbacks.shown(run.callback),
         created_at=moment(run.created_at),
         updated_at=moment(run.updated_at),
         ended_at=instant(run.ended_at),

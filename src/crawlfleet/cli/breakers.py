@@ -1,6 +1,7 @@
 """`breakers`: sites that are taken for down, and tasks that wait for them."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -24,7 +25,15 @@ def register(app: typer.Typer) -> None:
         list_breakers,
         try_this=("crawlfleet breakers list", "crawlfleet breakers list --all --json"),
     )
-    add_fleet_command(group, "close", close, try_this=["crawlfleet breakers close shop.example"])
+    add_fleet_command(
+        group,
+        "close",
+        close,
+        try_this=(
+            "crawlfleet breakers close shop.example",
+            "crawlfleet breakers close shop.example --project shop",
+        ),
+    )
 
 
 async def list_breakers(
@@ -32,28 +41,36 @@ async def list_breakers(
     all: Annotated[
         bool, typer.Option("--all", help="Also those whose failures are only counted.")
     ] = False,
+    project: Annotated[
+        str | None, typer.Option(metavar="PROJECT", help="Only those of this project.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
 ) -> None:
     """List the sites that are taken for down, and how many tasks wait for each."""
-    found = await desk.fleet.breakers(all=all, limit=limit)
+    found = await desk.fleet.breakers(all=all, project_id=project, limit=limit)
     desk.output.show(found, lambda: draw_breakers(found.items))
 
 
 async def close(
     desk: Desk,
     targets: Annotated[list[str], typer.Argument(metavar="DOMAIN...", show_default=False)],
+    project: Annotated[
+        str | None, typer.Option(metavar="PROJECT", help="Only for tasks of this project.")
+    ] = None,
 ) -> None:
     """Let all tasks for sites go on, and forget their failures."""
-    await order_each(desk, targets, desk.fleet.close_breaker, draw_breakers)
+    order = partial(desk.fleet.close_breaker, project_id=project)
+    await order_each(desk, targets, order, draw_breakers)
 
 
 def draw_breakers(breakers: Sequence[BreakerView]) -> Table:
     """Breakers, one a line."""
     return table(
-        ("domain", "state", "failures", "down for", "waiting", "next try", "error"),
+        ("domain", "project", "state", "failures", "down for", "waiting", "next try", "error"),
         (
             [
                 cell(each.target),
+                cell(each.project_id),
                 state(each.state),
                 cell(each.failures),
                 since(each.opened_at) if each.opened_at else cell(None),

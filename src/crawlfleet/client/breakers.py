@@ -7,11 +7,17 @@ from crawlfleet.model.breaker_views import BreakerList, BreakerView
 class BreakerCalls(Calls):
     """What can be asked about the sites that tasks depend on."""
 
-    async def breakers(self, *, all: bool = False, limit: int = 100) -> BreakerList:
-        """The sites that are taken for down; with `all` those, too, that have only failed."""
+    async def breakers(
+        self, *, all: bool = False, project_id: str | None = None, limit: int = 100
+    ) -> BreakerList:
+        """The sites that are taken for down, for one project or for each; with `all` those, too,
+        that have only failed."""
         query = {"all": "true" if all else "false", "limit": str(limit)}
+        if project_id is not None:
+            query["project_id"] = project_id
         return await self._get("/breakers", BreakerList, query)
 
-    async def close_breaker(self, target: str) -> BreakerView:
-        """Let all tasks for a site go on."""
-        return await self._post(f"/breakers/{segment(target)}:close", BreakerView, None)
+    async def close_breaker(self, target: str, *, project_id: str | None = None) -> BreakerView:
+        """Let all tasks of a project, or of each, for a site go on."""
+        body = {} if project_id is None else {"project_id": project_id}
+        return await self._post(f"/breakers/{segment(target)}:close", BreakerView, body)

@@ -1,6 +1,6 @@
 """Breakers as people see them: listed, and closed by hand."""
 
-from crawlfleet.control.breakers import KIND
+from crawlfleet.control.breakers import reason_for
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.breakers import closed_event
 from crawlfleet.core.targets import TARGET
@@ -17,21 +17,29 @@ class BreakerOrders:
         self._state = state
         self._system = system
 
-    def page(self, *, all: bool) -> list[tuple[Breaker, int]]:
+    def page(self, *, all: bool, project_id: str | None = None) -> list[tuple[Breaker, int]]:
         """The targets that are taken for down, in order, each with how many tasks wait for it;
-        with `all` those, too, whose failures are only counted."""
+        with `all` those, too, whose failures are only counted. Of one project, or of each."""
         gate = self._state.gate
         return [
-            (each, gate.holds.count(KIND + each.target))
-            for each in gate.breakers.all()
-            if all or each.state is not BreakerState.CLOSED
+            (each, gate.holds.count(reason_for(each.site)))
+            for each in gate.breakers.all(self._system.now())
+            if (all or each.state is not BreakerState.CLOSED)
+            and project_id in (None, each.project_id)
         ]
 
-    async def close(self, target: str, *, by: str) -> None:
-        """Let everything for a target go on, and forget its failures. Every master hears of it."""
+    async def close(self, target: str, *, by: str, project_id: str | None = None) -> None:
+        """Let everything of a project, or of each, for a target go on, and forget its failures.
+        Every master hears of it."""
         if not TARGET.match(target):
             raise NotFound("target", target)
         now = self._system.now()
-        cause = f"closed by {by}"
-        await self._state.commit([Change(events=(closed_event(target, now, cause),))])
-        self._state.gate.breakers.close(target, now, cause, tell=False)
+        breakers = self._state.gate.breakers
+        projects: list[str | None] = [project_id]
+        if project_id is None:
+            # Whoever is told of one project hears of it, too; without any, masters that know more.
+            projects = [*dict.fromkeys(site[0] for site in breakers.of_target(target))] or [None]
+        events = tuple(closed_event(each, target, now, f"closed by {by}") for each in projects)
+        await self._state.commit([Change(events=events)])
+        for event in events:
+            breakers.hear(event)

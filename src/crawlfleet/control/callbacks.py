@@ -11,7 +11,9 @@ Carriers = Mapping[tuple[str, str], Callback | FieldProblem]
 """By project, and the address that is wanted there."""
 
 
-async def carriers(store: Store, wanted: Iterable[tuple[str, str | None]]) -> Carriers:
+async def carriers(
+    store: Store, wanted: Iterable[tuple[str, str | None]], *, allow_private: bool
+) -> Carriers:
     """Who carries what is wanted, by project and address, or what is wrong; nothing is read when
     nobody wants any."""
     asked = {(project_id, url) for project_id, url in wanted if url is not None}
@@ -19,5 +21,6 @@ async def carriers(store: Store, wanted: Iterable[tuple[str, str | None]]) -> Ca
         return {}
     known = await store.webhooks()
     return {
-        (project_id, url): callbacks.choose(known, project_id, url) for project_id, url in asked
+        (project_id, url): callbacks.choose(known, project_id, url, allow_private=allow_private)
+        for project_id, url in asked
     }

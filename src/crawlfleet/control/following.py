@@ -120,8 +120,8 @@ class Following:
                 nodes[event.subject] = None
             elif kind == "schedule":
                 schedules[event.subject] = None
-            elif event.kind == "breaker.closed":
-                self._state.gate.breakers.close(event.subject, event.at, "", tell=False)
+            elif kind == "breaker":
+                self._state.gate.breakers.hear(event)
         renewal = self._state.renewal
         if "key" in kinds:
             await renewal.keys()

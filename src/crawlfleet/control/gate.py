@@ -8,7 +8,7 @@ there is a reason to. Every master knows what waits, and the one that leads lets
 from collections.abc import Callable
 
 from crawlfleet.control.breakers import KIND as BREAKER
-from crawlfleet.control.breakers import Breakers
+from crawlfleet.control.breakers import Breakers, reason_for
 from crawlfleet.control.holds import Holds
 from crawlfleet.control.retry_budgets import KIND as RETRIES
 from crawlfleet.control.retry_budgets import RetryBudgets
@@ -35,7 +35,7 @@ class Gate:
 
     def holds_back(self, task: Task, now: float) -> bool:
         """Whether a task has to wait; then it is known to, until it is forgotten."""
-        if task.target in self.breakers.open:
+        if self.breakers.is_open(task):
             # One that is let through to see is asked for nothing else.
             reason = self.breakers.holds_back(task, now)
         else:
@@ -55,11 +55,13 @@ class Gate:
 
     def due(self, now: float) -> list[str]:
         """Those that may go on now."""
-        return self.breakers.due(now) + self.budgets.due(now) if self.holds else []
+        if not self.holds and not self.breakers.open:
+            return []
+        return self.breakers.due(now) + self.budgets.due(now)
 
     def next(self) -> float | None:
         """When something is due."""
-        if not self.holds:
+        if not self.holds and not self.breakers.open:
             return None
         instants = (self.breakers.next(), self.budgets.next())
         return min((each for each in instants if each is not None), default=None)
@@ -78,8 +80,8 @@ class Gate:
         if reason is None:
             return None
         if reason.startswith(BREAKER):
-            breaker = self.breakers.open.get(reason.removeprefix(BREAKER))
-            if breaker is None:
+            breaker = self.breakers.open.get((task.project_id, task.target or ""))
+            if breaker is None or reason != reason_for(breaker.site):
                 return "its target answers again; it goes on at once", None
             return in_words(breaker, now), breaker.retry_at
         return self.budgets.in_words(reason.removeprefix(RETRIES), now), None

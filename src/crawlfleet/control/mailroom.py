@@ -95,6 +95,10 @@ class Shelf:
         self._announce(subject)
         return True
 
+    def has_line(self, subject: str) -> bool:
+        """Whether something about it waits, or is under way."""
+        return subject in self._lines
+
     def next_due(self) -> float | None:
         """When something may go, at the earliest."""
         return max(self._due[0][0], self.rests_until) if self._due else None
@@ -116,13 +120,17 @@ class Mailroom:
         self._ids: set[str] = set()
         self._waiting: Counter[str] = Counter()
         """By webhook."""
+        self._at: Counter[str] = Counter()
+        """By receiver."""
 
     def put(self, delivery: Delivery) -> None:
         if delivery.id in self._ids:
             return
         self._ids.add(delivery.id)
+        receiver = receiver_of(delivery)
         self._waiting[delivery.webhook_id] += 1
-        self.shelf(receiver_of(delivery)).put(
+        self._at[receiver] += 1
+        self.shelf(receiver).put(
             Waiting(
                 delivery.seq, delivery.id, delivery.subject, delivery.due_at, delivery.is_passing
             )
@@ -136,10 +144,12 @@ class Mailroom:
 
     def drop(self, delivery: Delivery) -> None:
         """One that was overtaken is settled."""
-        shelf = self._shelves.get(receiver_of(delivery))
+        receiver = receiver_of(delivery)
+        shelf = self._shelves.get(receiver)
         if shelf is not None and shelf.drop(delivery.subject, delivery.id):
             self._ids.discard(delivery.id)
             self._waiting[delivery.webhook_id] -= 1
+            self._at[receiver] -= 1
 
     def shelf(self, receiver: str) -> Shelf:
         shelf = self._shelves.get(receiver)
@@ -154,6 +164,9 @@ class Mailroom:
         if again_at is None:
             self._ids.discard(taken.id)
             self._waiting[webhook_of(receiver)] -= 1
+            self._at[receiver] -= 1
+            if not self._at[receiver]:
+                del self._at[receiver]
             if not shelf and webhook_of(receiver) != receiver:
                 # Call-backs may go to a new place with each task.
                 del self._shelves[receiver]
@@ -161,6 +174,15 @@ class Mailroom:
     def waiting(self, webhook_id: str) -> int:
         """How many wait for a webhook."""
         return self._waiting[webhook_id]
+
+    def waiting_at(self, receiver: str) -> int:
+        """How many wait for one receiver."""
+        return self._at[receiver]
+
+    def is_waited_for(self, delivery: Delivery) -> bool:
+        """Whether something older about the same thing waits, which a newer may replace."""
+        shelf = self._shelves.get(receiver_of(delivery))
+        return shelf is not None and shelf.has_line(delivery.subject)
 
     def receivers(self) -> list[str]:
         """Those for which something waits, or did."""

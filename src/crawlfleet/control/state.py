@@ -134,6 +134,7 @@ class FleetState:
         for execution in executions:
             if execution.task_id in known:
                 self._put_lease(Lease(known[execution.task_id], execution))
+        self.gate.breakers.learn(tasks, self._system.now())
         for task in tasks:
             self._put_task(task)
         self.signals.wake_all(sessions=self.sessions)

@@ -206,6 +206,7 @@ class ControlPlane(Authenticating):
             bundles=self.bundles,
             vault=self.vault,
             quotas=self.quotas,
+            private_callbacks=settings.webhooks.allow_private,
         )
         self.orders = Orders(store=store, state=state, system=system)
         self.workflows = Workflows(

@@ -68,7 +68,9 @@ class Tasks:
         bundles: Bundles,
         vault: Vault,
         quotas: Quotas,
+        private_callbacks: bool = False,
     ) -> None:
+        """With `private_callbacks` they may lead to private addresses, where a webhook says so."""
         self._store = store
         self._state = state
         self._system = system
@@ -77,6 +79,7 @@ class Tasks:
         self.bundles = bundles
         self._vault = vault
         self.quotas = quotas
+        self._private_callbacks = private_callbacks
 
     @property
     def rules(self) -> AdmissionRules:
@@ -328,10 +331,12 @@ class Tasks:
         return Named(
             await self._pins(requests),
             await self._secrets(requests),
-            await carriers(
-                self._store, ((each.project_id, each.callback_url) for each in requests)
-            ),
+            await self.carriers([(each.project_id, each.callback_url) for each in requests]),
         )
+
+    async def carriers(self, wanted: Sequence[tuple[str, str | None]]) -> Carriers:
+        """Who carries the call-backs that are wanted, by project and address."""
+        return await carriers(self._store, wanted, allow_private=self._private_callbacks)
 
     async def _pins(self, requests: Sequence[TaskRequest]) -> Pins:
         """What the bundles that requests name come to; all that is wrong is told later."""

@@ -35,7 +35,12 @@ class Telling:
         self._courier = courier or _Nobody()
         secrets = WebhookSecrets(seal)
         self.webhooks = Webhooks(
-            store=store, state=state, system=system, courier=self._courier, secrets=secrets
+            store=store,
+            state=state,
+            system=system,
+            courier=self._courier,
+            secrets=secrets,
+            allow_private=settings.webhooks.allow_private,
         )
         self._post = Post(
             store=store,

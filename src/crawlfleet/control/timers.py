@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.control.breaker_news import BreakerNews
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.leases import Leases, demand_lead
 from crawlfleet.control.node_orders import removal
@@ -72,12 +73,12 @@ class Timers:
         """Over their time limit, of nodes that had no chance to speak yet."""
         self._next_clear_up = 0.0
         self._orphaned: frozenset[str] = frozenset()
+        self._news = BreakerNews(store=store, state=state, system=system)
 
     async def run(self) -> None:
         """Do what is due, then sleep until the next thing is."""
         self.allow_for_silence()
-        # What was learned before is told by whoever led then.
-        self._state.gate.breakers.news.clear()
+        self._news.begin()
         wake = self._state.signals.timers
         while True:
             wake.clear()
@@ -116,7 +117,7 @@ class Timers:
             instants.append(recall)
         if (held := self._state.gate.next()) is not None:
             instants.append(held)
-        if self._state.gate.breakers.news:
+        if self._news.is_due:
             instants.append(0.0)
         return min(instants)
 
@@ -125,7 +126,7 @@ class Timers:
         now = self._system.now()
         await self._state.release_delayed(now)
         await self._state.release_held(now)
-        await self._tell_of_breakers()
+        await self._news.tell()
         await self._give_back_orphans()
         await self._end_silent_sessions(now)
         await self._stop_overruns(now)
@@ -133,17 +134,6 @@ class Timers:
         if now >= self._next_clear_up:
             more = await self._clear_up(now)
             self._next_clear_up = now + (1.0 if more else CLEAR_UP_EVERY_S)
-
-    async def _tell_of_breakers(self) -> None:
-        news = self._state.gate.breakers.news
-        if not news:
-            return
-        told = tuple(news)
-        demand_lead(await self._state.commit([Change(events=told, epoch=self._state.epoch)]))
-        for event in told:
-            if event in news:
-                news.remove(event)
-            log.warning("breaker", target=event.subject, what=event.kind, cause=event.cause)
 
     async def _give_back_orphans(self) -> None:
         """Do what whoever ended a session has not done since the last look."""

@@ -5,8 +5,8 @@ cursor is durable, so that no event is missed whoever dies. The id of a delivery
 webhook and the event: one that is unfolded twice is refused by its version the second time.
 """
 
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -101,20 +101,50 @@ class Unfolding:
             if webhooks.wants(webhook, task) and not _is_outdated(webhook, event, task):
                 made.append(deliveries.delivery_of(webhook, event, task, now=now))
         # One change each: of those that come again, some may be there.
-        changes = [Change(deliveries=(each,), epoch=self._state.epoch) for each in made]
+        projects = {webhook.id: webhook.project_id for webhook, _ in wanted}
+        changes = [
+            msgspec.structs.replace(change, epoch=self._state.epoch)
+            for change in self._kept(made, mailroom, projects, now)
+        ]
         refusals = await self._state.commit(changes)
         demand_lead(refusals)
         there: list[str] = []
-        for delivery, refusal in zip(made, refusals, strict=True):
-            if refusal is None:
-                await self._put(delivery, mailroom)
-            else:
+        for change, refusal in zip(changes, refusals, strict=True):
+            (delivery,) = change.deliveries
+            if refusal is not None:
                 there.append(delivery.id)
+            elif delivery.status is DeliveryStatus.WAITING:
+                await self._put(delivery, mailroom)
         # Perhaps by a commit of ours that got no answer: then nobody else has put them there.
         await self._put_waiting(there, mailroom)
         for webhook in {webhook.id: webhook for webhook, _ in wanted}.values():
-            if mailroom.waiting(webhook.id) >= self._most_waiting:
+            is_callback = webhook.format is Format.CALLBACK
+            if not is_callback and mailroom.waiting(webhook.id) >= self._most_waiting:
                 await self._stop(webhook)
+
+    def _kept(
+        self,
+        made: Sequence[Delivery],
+        mailroom: Mailroom,
+        projects: Mapping[str, str | None],
+        now: float,
+    ) -> Iterator[Change]:
+        """What is written down of call-backs and all others. One that is too much for its receiver
+        is given up, so that it can be sent later, and stops none to others; of how far something
+        has got there will be other news."""
+        coming: Counter[str] = Counter()
+        for delivery in made:
+            receiver = deliveries.receiver_of(delivery)
+            waiting = mailroom.waiting_at(receiver) + coming[receiver]
+            if not delivery.url or waiting < self._most_waiting or mailroom.is_waited_for(delivery):
+                coming[receiver] += 1
+                yield Change(deliveries=(delivery,))
+            elif not delivery.is_passing:
+                project_id = projects[delivery.webhook_id]
+                log.info("receiver overflowed", receiver=receiver, delivery=delivery.id)
+                yield deliveries.overflowed(
+                    delivery, self._most_waiting, project_id=project_id, now=now
+                )
 
     async def _put_waiting(self, ids: Sequence[str], mailroom: Mailroom) -> None:
         """Put those that wait on their shelves. One that is settled meanwhile is found to be."""

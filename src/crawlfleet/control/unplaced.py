@@ -51,7 +51,7 @@ class Unplaced:
 
     def hold_back(self, task: Task, now: float) -> bool:
         """Take a ready task from the queue if it has to wait by now; whether it has."""
-        if task.target not in self._gate.breakers.open or not self._gate.holds_back(task, now):
+        if not self._gate.breakers.is_open(task) or not self._gate.holds_back(task, now):
             return False
         self._put_held(task)
         return True

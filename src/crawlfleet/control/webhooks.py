@@ -49,12 +49,14 @@ class Webhooks:
         system: System,
         courier: Courier,
         secrets: WebhookSecrets,
+        allow_private: bool,
     ) -> None:
         self._store = store
         self._state = state
         self._system = system
         self._courier = courier
         self._secrets = secrets
+        self._allow_private = allow_private
 
     async def get(self, webhook_id: str) -> Webhook:
         """The webhook, or `NotFound`."""
@@ -84,7 +86,7 @@ class Webhooks:
     async def create(self, request: WebhookRequest, *, by: str) -> tuple[Webhook, str]:
         """The webhook and its secret; without one if it was there before. `Conflict` if another
         has the name."""
-        accept(webhooks.problems_of(request))
+        accept(webhooks.problems_of(request, allow_private=self._allow_private))
         present = [each for each in await self._store.webhooks() if each.removed_at is None]
         if len(present) >= MOST_WEBHOOKS:
             raise Conflict(f"there are {MOST_WEBHOOKS} webhooks already; remove one first")
@@ -119,7 +121,7 @@ class Webhooks:
 
         def decide(webhook: Webhook, now: float) -> Change | None:
             after = webhooks.patched(webhook, patch)
-            accept(webhooks.problems_of(after))
+            accept(webhooks.problems_of(after, allow_private=self._allow_private))
             return webhooks.changed_webhook(
                 webhook, after, what="changed", now=now, cause=f"changed by {by}"
             )

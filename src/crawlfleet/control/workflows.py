@@ -9,7 +9,6 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.control.advancing import Advancing
-from crawlfleet.control.callbacks import carriers
 from crawlfleet.control.instances import Tally, tallies
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.plans import LARGE_BYTES, Plans
@@ -203,7 +202,7 @@ class Workflows:
         first = next(iter(plan.document.steps))
         if closed := self._tasks.closed(request_of(plan.document, first, EMPTY_OBJECT)):
             raise Conflict(closed)
-        found = await carriers(self._store, [(workflow.project_id, callback_url)])
+        found = await self._tasks.carriers([(workflow.project_id, callback_url)])
         callback = found.get((workflow.project_id, callback_url or ""))
         if isinstance(callback, FieldProblem):
             raise InvalidRequest([callback])

@@ -4,6 +4,7 @@ A call-back is a delivery like any other, of a webhook of the format `callback`:
 and tasks and runs have the addresses. Which one is decided when they are submitted, and stays.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -18,15 +19,20 @@ from crawlfleet.model.webhook import Format, Webhook
 from crawlfleet.model.workflow import LIVE_RUN, Run, RunStatus, RunStep
 
 FIELD: Final = "callback_url"
+AMBIGUOUS: Final = re.compile(r"[\\;]|%(?:2f|5c|3b|25)", re.IGNORECASE)
+"""What some servers take for the end of a part of a path, or decode into one, and others do not."""
 ENDS: Final = frozenset(map(str, TERMINAL))
 RUN_ENDS: Final = frozenset(str(each) for each in RunStatus if each not in LIVE_RUN)
 
 
-def choose(webhooks: Iterable[Webhook], project_id: str, url: str) -> Callback | FieldProblem:
+def choose(
+    webhooks: Iterable[Webhook], project_id: str, url: str, *, allow_private: bool = False
+) -> Callback | FieldProblem:
     """Who carries the call-backs to this address for a project, or what is wrong with it.
 
-    The project's own webhooks come before those of the whole fleet, and of them the one whose
-    address says the most of where it may lead.
+    Where private addresses are allowed, nobody does who does not say which. The project's own
+    webhooks come before those of the whole fleet, and of them the one whose address says the most
+    of where it may lead.
     """
     if problem := web_problem(url):
         message, remedy = problem
@@ -37,14 +43,15 @@ def choose(webhooks: Iterable[Webhook], project_id: str, url: str) -> Callback |
         if each.format is Format.CALLBACK
         and each.removed_at is None
         and each.project_id in (None, project_id)
+        and (each.url or not allow_private)
     ]
     if not carriers:
         return FieldProblem(
             field=FIELD,
             value=url[:200],
             message=f"nobody signs call-backs for the project {project_id!r}",
-            remedy=f"make a webhook for them once: `crawlfleet webhooks create callbacks --format "
-            f"callback --project {project_id}`",
+            remedy="make a webhook for them once: `crawlfleet webhooks create callbacks "
+            f"{'ADDRESS ' if allow_private else ''}--format callback --project {project_id}`",
         )
     fitting = [each for each in carriers if leads_below(url, each.url)]
     if not fitting:
@@ -71,8 +78,19 @@ def leads_below(url: str, allowed: str) -> bool:
     folder = theirs.path.rstrip("/")
     below = ours.path == folder or ours.path.startswith(f"{folder}/")
     # Whoever answers may resolve dots, and then the path leads elsewhere.
-    plain = not {".", ".."} & {*ours.path.lower().replace("%2e", ".").split("/")}
-    return origin and below and plain
+    dotted = {".", ".."} & {*ours.path.lower().replace("%2e", ".").split("/")}
+    return origin and below and not dotted and not AMBIGUOUS.search(ours.path)
+
+
+def shown(callback: Callback | None) -> str | None:
+    """Where call-backs go, for people to see: without a query, which may be what lets us in."""
+    return None if callback is None else without_query(callback.url)
+
+
+def without_query(url: str) -> str:
+    """An address of which only is said that it has a query."""
+    address, query, _ = url.partition("?")
+    return f"{address}?…" if query else url
 
 
 def address(url: str, verb: str) -> str:

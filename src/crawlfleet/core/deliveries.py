@@ -207,6 +207,14 @@ def given_up(tried: Delivery, *, project_id: str | None, now: float, cause: str)
     return Change(deliveries=(dead,), events=(_event("dead", dead, project_id, now, cause),))
 
 
+def overflowed(delivery: Delivery, most: int, *, project_id: str | None, now: float) -> Change:
+    """What writing down a new delivery changes that is not sent, since so many wait for its
+    receiver: it can be sent when somebody asks for it."""
+    cause = f"{most} wait for its receiver already (`webhooks.most_waiting`)"
+    unsent = msgspec.structs.replace(delivery, last_error=cause)
+    return given_up(unsent, project_id=project_id, now=now, cause=cause)
+
+
 def superseded(delivery: Delivery, *, now: float) -> Change:
     """What it changes that a delivery need not be sent, since there is something newer to tell."""
     return given_way(msgspec.structs.replace(delivery, version=delivery.version + 1), now=now)

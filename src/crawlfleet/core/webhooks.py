@@ -35,8 +35,10 @@ def name_scope(project_id: str | None) -> str:
     return f"webhook:{project_id or FLEET}"
 
 
-def problems_of(wanted: WebhookRequest | Webhook) -> Iterator[FieldProblem]:
-    """What is wrong with a webhook."""
+def problems_of(
+    wanted: WebhookRequest | Webhook, *, allow_private: bool = False
+) -> Iterator[FieldProblem]:
+    """What is wrong with a webhook, where it may or may not lead to private addresses."""
     url = wanted.url
     yield from name_problems(wanted.name)
     yield from description_problems(wanted.description)
@@ -52,6 +54,13 @@ def problems_of(wanted: WebhookRequest | Webhook) -> Iterator[FieldProblem]:
     yield from _kind_problems(tuple(wanted.kinds), wanted.format)
     yield from _callback_problems(wanted)
     if wanted.format is Format.CALLBACK and not url:
+        if allow_private:
+            # Else whoever submits a task could have us call any machine of the network.
+            yield FieldProblem(
+                field="url",
+                message="is needed for call-backs while `webhooks.allow_private` is set",
+                remedy="say below which address they may lead, such as http://flow.internal/api",
+            )
         return
     problem = _mail_problem(url) if wanted.format is Format.EMAIL else web_problem(url)
     if problem is not None:

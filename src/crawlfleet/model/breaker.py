@@ -4,6 +4,9 @@ from enum import StrEnum
 
 import msgspec
 
+Site = tuple[str, str]
+"""A project and one of its targets: what one project's tasks say of a site stops no other's."""
+
 
 class BreakerState(StrEnum):
     CLOSED = "closed"
@@ -15,8 +18,9 @@ class BreakerState(StrEnum):
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a target that has failed lately."""
+    """What is known of a project's target that has failed lately."""
 
+    project_id: str
     target: str
     state: BreakerState = BreakerState.CLOSED
     failures: int = 0
@@ -33,5 +37,11 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     """When the next task is let through."""
     probe: str | None = None
     """The task that was."""
+    unclear: int = 0
+    """How many in a row were let through and ended in a way that tells nothing of the target."""
     error: str = ""
     """What the last one failed with."""
+
+    @property
+    def site(self) -> Site:
+        return self.project_id, self.target

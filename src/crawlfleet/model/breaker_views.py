@@ -7,8 +7,10 @@ import msgspec
 
 
 class BreakerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A site that tasks depend on, and how it stands."""
+    """A site that tasks of a project depend on, and how it stands for them."""
 
+    project_id: str | None = None
+    """Whose tasks; not set in the answer to who closes it for all projects."""
     target: str
     state: Literal["open", "probing", "closed"]
     """`open`: tasks for it wait; `probing`: one of them was let through; `closed`: they go their
@@ -26,6 +28,13 @@ class BreakerView(msgspec.Struct, frozen=True, kw_only=True):
     """What the last one failed with."""
     waiting: int = 0
     """How many tasks wait for it, as far as this master knows."""
+
+
+class BreakerClosing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tasks go on."""
+
+    project_id: str | None = None
+    """Those of this project; of all, or of the one that the key is bound to, if it is not said."""
 
 
 class BreakerList(msgspec.Struct, frozen=True, kw_only=True):

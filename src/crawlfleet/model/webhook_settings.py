@@ -36,7 +36,8 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         Count,
         Meta(
             description="A webhook for which so many deliveries wait is stopped: nothing more is "
-            "kept for it until it is resumed."
+            "kept for it until it is resumed. Of call-backs so many wait for each receiver; ends "
+            "of tasks beyond that are dead letters."
         ),
     ] = 50_000
 

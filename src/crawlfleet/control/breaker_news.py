@@ -1,0 +1,98 @@
+"""Tells which targets are taken for down, and which are not any more, while this master leads.
+
+Every master learns it, and one tells. Whoever led before may have died before it told, or after:
+so who takes over compares what it knows with the event log, and tells what is not in it.
+"""
+
+from typing import Final
+
+from crawlfleet.control.leases import demand_lead
+from crawlfleet.control.state import FleetState
+from crawlfleet.core.breakers import opened_event
+from crawlfleet.model.breaker import Site
+from crawlfleet.model.change import Change
+from crawlfleet.model.event import Event
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.system import System
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.RECOVER)
+OPENED: Final = "breaker.opened"
+KINDS: Final = (OPENED, "breaker.closed")
+PORTION: Final = 1000
+
+
+class BreakerNews:
+    """Makes events of what the breakers have learned."""
+
+    def __init__(self, *, store: Store, state: FleetState, system: System) -> None:
+        self._store = store
+        self._state = state
+        self._system = system
+        self._compares = True
+
+    def begin(self) -> None:
+        """This master leads from now on."""
+        self._compares = True
+
+    @property
+    def is_due(self) -> bool:
+        return self._compares or bool(self._state.gate.breakers.news)
+
+    async def tell(self) -> None:
+        """Tell what is new. Raises `LeadershipLost` or `StoreUnavailable`."""
+        if self._compares:
+            await self._compare()
+            self._compares = False
+        news = self._state.gate.breakers.news
+        if not news:
+            return
+        told = tuple(news)
+        demand_lead(await self._state.commit([Change(events=told, epoch=self._state.epoch)]))
+        for event in told:
+            if event in news:
+                news.remove(event)
+            log.warning("breaker", target=event.subject, what=event.kind, cause=event.cause)
+
+    async def _compare(self) -> None:
+        """Leave of the news what nobody has told, and add what nobody will."""
+        breakers = self._state.gate.breakers
+        closed = {
+            site: event
+            for event in breakers.news
+            if event.kind != OPENED and (site := (event.project_id or "", event.subject))
+        }
+        last = await self._last({*breakers.open, *closed})
+        now = self._system.now()
+        # As it is by now: the store was asked meanwhile.
+        found = [
+            opened_event(each, now)
+            for site, each in breakers.open.items()
+            if last.get(site) != OPENED
+        ]
+        found += [
+            event
+            for site, event in closed.items()
+            if site not in breakers.open and last.get(site) == OPENED
+        ]
+        breakers.news.clear()
+        breakers.news.extend(found)
+
+    async def _last(self, sites: set[Site]) -> dict[Site, str]:
+        """What the log says last of each."""
+        last: dict[Site, str] = {}
+        for target in sorted({target for _, target in sites}):
+            after = 0
+            while True:
+                events = await self._store.events(after=after, limit=PORTION, subject=target)
+                _note_kinds(events, last)
+                if len(events) < PORTION:
+                    break
+                after = events[-1].seq
+        return last
+
+
+def _note_kinds(events: list[Event], last: dict[Site, str]) -> None:
+    for event in events:
+        if event.kind in KINDS:
+            last[event.project_id or "", event.subject] = event.kind
