@@ -173,9 +173,18 @@ def test_limits_come_from_the_allocation_and_else_from_the_node() -> None:
 def test_an_address_is_denied_however_it_is_spelt(
     address: str, port: int, is_own: bool, refused: bool
 ) -> None:
-    rules = Egress(deny=("192.0.2.7", "2001:DB8::1", "master.example"), closed_ports=(8700,))
+    denied = ("192.0.2.7", "2001:DB8::1", "master.example")
+    rules = Egress(deny=denied, closed_ports=(8700,), allow_private=True)
     reason = refused_address(address, port, is_own=is_own, rules=rules)
     assert (reason is not None) is refused
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860::8888"])
+def test_public_addresses_of_the_machine_are_as_closed_as_private_ones(address: str) -> None:
+    for is_own, allow_private in ((True, False), (True, True), (False, False)):
+        rules = Egress(allow_private=allow_private)
+        reason = refused_address(address, 22, is_own=is_own, rules=rules)
+        assert ("of this machine" in (reason or "")) is (is_own and not allow_private)
 
 
 @pytest.mark.parametrize(

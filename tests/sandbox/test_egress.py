@@ -5,15 +5,20 @@ import base64
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import TypeVar
 
 import msgspec
+import psutil
 import pytest
 
 from crawlfleet.core.egress import refused_by_lists
+from crawlfleet.crawl import dial
 from crawlfleet.crawl.dial import Dialler
 from crawlfleet.crawl.names import Addresses, Names
 from crawlfleet.model.isolation import Egress
+from crawlfleet.ports.sandbox import PUBLIC_HEADER
+from crawlfleet.sandbox import egress
 from crawlfleet.sandbox.egress import EgressProxy
 
 T = TypeVar("T")
@@ -129,6 +134,103 @@ def test_a_connection_that_a_server_leaves_open_is_not_used_for_another_request(
     assert b"12345" in b"".join(asked)
 
 
+def test_what_is_said_to_the_proxy_is_not_passed_on() -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        head = f"GET http://127.0.0.1:{server}/ HTTP/1.1\r\n{PUBLIC_HEADER}:\r\n\r\n"
+        return await ask(port, head)
+
+    answer = with_proxy(scenario, OPEN)
+    assert b"GET / HTTP/1.1" in answer
+    assert PUBLIC_HEADER.encode() not in answer
+
+
+@pytest.mark.parametrize("length", ["1" * 5000, "-1", "1e3"])
+def test_a_length_that_is_none_is_refused(length: str) -> None:
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        head = f"POST http://127.0.0.1:{server}/ HTTP/1.1\r\nContent-Length: {length}\r\n\r\n"
+        return await ask(port, head)
+
+    assert with_proxy(scenario, OPEN).startswith(b"HTTP/1.1 400")
+
+
+def serving(
+    handler: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> bytes | str:
+    """What comes through a tunnel from a server that answers so, to one who has ended."""
+
+    async def scenario(proxy: EgressProxy, port: int, _: int) -> bytes | str:
+        server = await asyncio.start_server(handler, "127.0.0.1", 0)
+        own = server.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"CONNECT 127.0.0.1:{own} HTTP/1.1\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write_eof()
+        try:
+            return await reader.read()
+        except ConnectionResetError:
+            return "broken off"
+        finally:
+            writer.close()
+            server.close()
+
+    return with_proxy(scenario, OPEN)
+
+
+def test_an_answer_goes_on_while_it_comes_though_whoever_asked_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(egress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(egress, "LINGER_S", 0.05)
+
+    async def scenario(proxy: EgressProxy, port: int, _: int) -> bytes:
+        more = asyncio.Semaphore(0)
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            for _ in range(4):
+                await more.acquire()
+                writer.write(b"x")
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        own = server.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"CONNECT 127.0.0.1:{own} HTTP/1.1\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write_eof()
+        got = b""
+        for _ in range(4):
+            await asyncio.sleep(0.06)
+            now[0] += 0.04
+            more.release()
+            got += await reader.read(1)
+        writer.close()
+        server.close()
+        return got
+
+    assert with_proxy(scenario, OPEN) == b"x" * 4
+
+
+def test_an_answer_that_does_not_end_is_broken_off_and_not_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(egress, "LINGER_S", 0.05)
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.write(b"x")
+        await asyncio.Event().wait()
+
+    async def breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        egress.break_off(writer)
+
+    assert serving(never) == "broken off"
+    monkeypatch.setattr(egress, "LINGER_S", 20.0)
+    assert serving(breaks) == "broken off"
+
+
 def test_a_tunnel_carries_bytes_both_ways_and_they_are_counted() -> None:
     async def scenario(proxy: EgressProxy, port: int, server: int) -> dict[str, float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -190,6 +292,30 @@ def test_an_answer_that_changes_after_the_check_has_no_effect() -> None:
     assert book.asked == 1
 
 
+@pytest.mark.parametrize("rules", [Egress(), OPEN])
+def test_a_public_address_of_the_machine_is_its_own(
+    rules: Egress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dial, "is_own", lambda address: address == "8.8.8.8")
+
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        head = f"CONNECT shop.example:{server} HTTP/1.1\r\n{PUBLIC_HEADER}: yes\r\n\r\n"
+        return await ask(port, head)
+
+    answer = with_proxy(scenario, rules, book=Book("8.8.8.8"))
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert b"8.8.8.8 is an address of this machine" in answer
+
+
+def test_the_addresses_of_this_machine_are_known_as_its_own() -> None:
+    families = (socket.AF_INET, socket.AF_INET6)
+    every = [each for found in psutil.net_if_addrs().values() for each in found]
+    own = [each.address for each in every if each.family in families and "%" not in each.address]
+    assert "127.0.0.1" in own
+    assert [each for each in own if not dial.is_own(each)] == []
+    assert not any(map(dial.is_own, ("192.0.2.1", "2001:db8::1", "8.8.8.8%1")))
+
+
 def test_lists_of_domains_decide() -> None:
     async def scenario(proxy: EgressProxy, port: int, server: int) -> list[bytes]:
         hosts = ("shop.example", "a.shop.example", "notshop.example", "bad.shop.example")
@@ -207,6 +333,27 @@ def test_an_address_that_is_denied_is_so_under_any_name() -> None:
 
     rules = Egress(deny=("127.0.0.1",), allow_private=True)
     assert with_proxy(scenario, rules, book=Book("127.0.0.1")).startswith(b"HTTP/1.1 403")
+
+
+@pytest.mark.parametrize(
+    "rules", [Egress(deny=("127.0.0.1",), allow_private=True), Egress(closed_ports=(1,))]
+)
+def test_nobody_learns_which_ports_of_a_denied_address_are_open(
+    rules: Egress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    async def connect(self: Dialler, addresses: list[str], port: int) -> None:
+        tried.append(port)
+        raise ConnectionRefusedError
+
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> bytes:
+        proxy._rules = msgspec.structs.replace(rules, allow_private=True)
+        return await ask(port, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
+
+    monkeypatch.setattr(Dialler, "_connect", connect)
+    assert with_proxy(scenario, OPEN).startswith(b"HTTP/1.1 403")
+    assert tried == []
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "[::ffff:127.0.0.1]", "own.example"])

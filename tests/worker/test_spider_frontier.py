@@ -91,6 +91,23 @@ def test_items_are_durable_before_the_step_that_counts_them() -> None:
     assert (frontier.items.count, frontier.items.pages) == (1, 1)
 
 
+def test_what_several_pages_of_a_step_led_to_is_said_once_and_never_lost() -> None:
+    other = "https://other.example"
+    leases = [*lease(7, 1, 2), {**lease(9, 5)[0], "host": other}]
+    master = Master(told(leases), told([HOST]), told([]))
+    pages = [page for page, _ in master.frontier.lease(5, 10)]
+    for page in pages:
+        page.links[3] = [3, "3", HOST, 0]
+    master.frontier.commit(pages)
+    refused, made = (each["asks"][0]["commit"]["hosts"] for each in master.asked[1:])
+    assert [visit[4] for part in refused for visit in part["visits"]] == [
+        [[3, "3", HOST, 0]],
+        [],
+        [],
+    ]
+    assert [visit[4] for part in made for visit in part["visits"]] == [[[3, "3", HOST, 0]]]
+
+
 def test_a_step_that_is_refused_is_made_without_what_is_not_ours_any_more() -> None:
     other = "https://other.example"
     leases = [*lease(7, 1), {**lease(9, 5)[0], "host": other}]

@@ -11,6 +11,7 @@ from crawlfleet.worker.runner.crawlfleet_runner import scheduler as module
 from crawlfleet.worker.runner.crawlfleet_runner.page import Page
 from crawlfleet.worker.runner.crawlfleet_runner.scheduler import ITEMS, Scheduler
 from crawlfleet.worker.runner.crawlfleet_runner.windows import Host
+from crawlfleet.worker.runner.crawlfleet_runner.wire import Failed
 
 HOST = "https://shop.example"
 
@@ -42,13 +43,19 @@ class Frontier:
         self.added: list[list[Any]] = []
         self.leases: list[tuple[Page, str]] = []
         self.leased: dict[str, dict[int, Page]] = {}
+        self.refusal = ""
+        self.is_closed = False
         self.items = SimpleNamespace(line=lambda fields, text: text.encode())
 
     def open(self) -> None: ...
 
     def look(self) -> None: ...
 
+    def close(self) -> None:
+        self.is_closed = True
+
     def add(self, seeds: list[list[Any]]) -> None:
+        self._answer()
         self.added += seeds
 
     def has(self, page: Page) -> bool:
@@ -61,7 +68,12 @@ class Frontier:
         leases, self.leases = self.leases, []
         return leases
 
+    def _answer(self) -> None:
+        if self.refusal:
+            raise Failed(self.refusal)
+
     def commit(self, pages: list[Page], returned: list[Page], rests: Any) -> list[Page]:
+        self._answer()
         self.done += pages
         self.returned += returned
         self.links += [id for page in pages if self.has(page) for id in page.links]
@@ -79,6 +91,8 @@ class Ledger:
         self.rests: dict[str, float] = {}
 
     def open(self) -> None: ...
+
+    def tick(self) -> None: ...
 
     def host(self, name: str) -> Host:
         return self.hosts.setdefault(name, Host(name))
@@ -188,6 +202,53 @@ def test_links_of_a_page_that_was_lost_while_it_was_made_are_found_again(
     end(scheduler, again)
     end(scheduler, before)
     assert len(frontier.links) == 2
+
+
+def test_a_link_waits_with_each_page_that_led_to_it_until_one_of_them_is_done(
+    played: tuple[Any, Frontier],
+) -> None:
+    """The one that found it first may never be done."""
+    scheduler, frontier = played
+    first, second = make(scheduler, Page(1, HOST)), make(scheduler, Page(2, HOST))
+    assert find(scheduler, first, "a")
+    assert find(scheduler, second, "a")
+    end(scheduler, second)
+    assert len(frontier.links) == 1, "whatever becomes of the first"
+    third = make(scheduler, Page(3, HOST))
+    assert not find(scheduler, third, "a")
+
+
+@pytest.mark.parametrize("way", ["next_request", "tick", "close"])
+def test_a_step_that_fails_is_told_and_nothing_counts_from_then_on(
+    played: tuple[Any, Frontier], way: str
+) -> None:
+    """Scrapy only logs what its scheduler raises."""
+    scheduler, frontier = played
+    request, other = make(scheduler, Page(1, HOST)), make(scheduler, Page(2, HOST))
+    scheduler._crawler.engine._slot.remove_request(request)
+    frontier.refusal = "the disk is full"
+    if way == "close":
+        scheduler.close("finished")
+    else:
+        assert getattr(scheduler, way)() is None
+    assert str(scheduler.trouble) == "the disk is full"
+    assert [page.id for page in scheduler._done] == [1]
+    frontier.refusal = ""
+    scheduler._crawler.engine._slot.remove_request(other)
+    lease(scheduler, Page(3, HOST))
+    assert scheduler.next_request() is None
+    scheduler.close("shutdown")
+    assert (frontier.done, frontier.is_closed) == ([], False)
+
+
+def test_seeds_that_were_not_taken_wait_for_the_next_time(played: tuple[Any, Frontier]) -> None:
+    scheduler, frontier = played
+    assert scheduler.enqueue_request(Request("a"))
+    frontier.refusal = "not now"
+    assert scheduler.next_request() is None
+    assert scheduler.trouble is not None
+    assert len(scheduler._seeds) == 1
+    assert not scheduler.enqueue_request(Request("a"))
 
 
 def test_an_item_counts_with_the_lease_that_its_response_came_of(

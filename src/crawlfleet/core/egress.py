@@ -64,6 +64,8 @@ _NEVER: Final = tuple(
 
 _NAT64: Final = ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST: Final = ip_network("2000::/3")
+OF_THIS_MACHINE: Final = "an address of this machine"
+"""Whatever else it is: what listens there may be closed to all others."""
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
 
 
@@ -115,7 +117,7 @@ def refused_by_lists(
     host: str, rules: Egress, *, reached_port: int | None = None, is_own: bool = False
 ) -> str | None:
     """Why the lists of a cell keep it from a host; `None` when they do not. With a `reached_port`
-    the host is an address that was connected to, `is_own` if it is one of this machine's."""
+    the host is an address that is connected to, `is_own` if it is one of this machine's."""
     if reached_port is not None:
         return refused_address(host, reached_port, is_own=is_own, rules=rules)
     return domain_refusal(host, rules.allow, rules.deny)
@@ -129,6 +131,8 @@ def refused_address(address: str, port: int, *, is_own: bool, rules: Egress) -> 
         return f"{address} is denied"
     if port in rules.closed_ports and (is_own or any(each.is_loopback for each in ways)):
         return f"port {port} of this machine is denied"
+    if is_own and not rules.allow_private:
+        return f"{address} is {OF_THIS_MACHINE}"
     return None
 
 

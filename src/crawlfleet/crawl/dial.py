@@ -28,8 +28,12 @@ from crawlfleet.model.task import ErrorClass
 MAX_ADDRESSES: Final = 6
 """Of one name are tried; each waits for its share of the time."""
 MIN_TRY_S: Final = 1.0
+DISCARD: Final = 9
+"""A port like any other."""
 
 P = TypeVar("P", bound=asyncio.Protocol)
+Bar = Callable[[str, int], str | None]
+"""Says why a port of an address may not be reached, for other reasons than the guard's."""
 
 
 class AddressRefused(CrawlfleetError):
@@ -41,7 +45,7 @@ class AddressRefused(CrawlfleetError):
         self.reason = reason
         super().__init__(
             f"not connected: {reason}; `worker.allow_private` opens loopback, private and"
-            " link-local addresses of a node, and no others"
+            " link-local addresses and those of the node itself, and no others"
         )
 
 
@@ -96,9 +100,14 @@ class Dialler:
         )
 
     async def open(
-        self, origin: Origin, proxy: Proxy | None, make: Callable[[], P]
+        self,
+        origin: Origin,
+        proxy: Proxy | None,
+        make: Callable[[], P],
+        barred: Bar | None = None,
     ) -> tuple[P, str]:
-        """A connection for the protocol that `make` makes, and the address that it leads to.
+        """A connection for the protocol that `make` makes, and the address that it leads to, which
+        is none that is `barred`.
 
         Raises `AddressRefused`, and `NoConnection` for all that can go wrong outside.
         """
@@ -107,7 +116,7 @@ class Dialler:
             async with asyncio.timeout(self._connect_s):
                 stage = "look up the name"
                 if proxy is None:
-                    addresses = await self.allowed(origin.host)
+                    addresses = await self.allowed(origin.host, barred, origin.port)
                     stage = "connect"
                     sock, address = await self._connect(addresses, origin.port)
                     stage = "agree on TLS" if origin.tls else "connect"
@@ -165,14 +174,16 @@ class Dialler:
         if self._owns_names:
             await self._names.close()
 
-    async def allowed(self, host: str) -> Sequence[str]:
-        """The addresses of a host without the forbidden ones, of which one at least is left. In a
-        cell a name stands for itself: the agent looks it up, and judges what it finds. Raises
-        `AddressRefused` and `NameUnknown`."""
+    async def allowed(self, host: str, barred: Bar | None = None, port: int = 0) -> Sequence[str]:
+        """The addresses of a host without the forbidden ones, and those whose `port` is `barred`;
+        one at least is left. In a cell a name stands for itself: the agent looks it up, and judges
+        what it finds. Raises `AddressRefused` and `NameUnknown`."""
         if self._door is not None and not is_literal(host):
             return (host,)
         known = await self._names.addresses(host)
-        reasons = [egress.refusal(each, allow_private=self._allow_private) for each in known]
+        reasons = [
+            self._refusal(each) or (barred(each, port) if barred else None) for each in known
+        ]
         allowed = [each for each, reason in zip(known, reasons, strict=True) if not reason]
         if not allowed:
             raise AddressRefused(_refusal(host, known[0], reasons[0] or ""))
@@ -204,7 +215,7 @@ class Dialler:
         tried = addresses[:MAX_ADDRESSES]
         for left, address in zip(range(len(tried), 0, -1), tried, strict=True):
             # Asked again, here where it counts: the socket goes to this address and no other.
-            if reason := egress.refusal(address, allow_private=self._allow_private):
+            if reason := self._refusal(address):
                 raise AddressRefused(reason)
             sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
             try:
@@ -224,6 +235,14 @@ class Dialler:
                 return sock, address
         raise OSError("no address")
 
+    def _refusal(self, address: str) -> str | None:
+        """Why the guard does not let a connection to an address through."""
+        if reason := egress.refusal(address, allow_private=self._allow_private):
+            return reason
+        if not self._allow_private and self._door is None and is_own(address):
+            return f"{address} is {egress.OF_THIS_MACHINE}"
+        return None
+
     async def _begin(self, sock: socket.socket, origin: Origin, make: Callable[[], P]) -> P:
         loop = asyncio.get_running_loop()
         try:
@@ -239,7 +258,7 @@ class Dialler:
         return protocol
 
     async def _through_socks(self, address: str, proxy: Proxy, origin: Origin) -> socket.socket:
-        if reason := egress.refusal(address, allow_private=self._allow_private):
+        if reason := self._refusal(address):
             raise AddressRefused(reason)
         import python_socks
         from python_socks.async_.asyncio import Proxy as SocksProxy
@@ -279,6 +298,18 @@ class Dialler:
             transport.abort()
             raise
         return protocol
+
+
+def is_own(address: str) -> bool:
+    """Whether an address is one of this machine's: then it is where a packet to it would come
+    from. None is sent."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address.partition("%")[0], DISCARD))
+            return bool(probe.getsockname()[0] == probe.getpeername()[0])
+    except OSError:  # no way there
+        return False
 
 
 def _refusal(host: str, address: str, reason: str) -> str:

@@ -15,6 +15,7 @@ from crawlfleet.model.crawl import Outcome
 from crawlfleet.ports.sandbox import ADDRESS_HEADER, OUTCOME_HEADER, PUBLIC_HEADER, WAY_OUT
 
 MAX_REPLY_BYTES: Final = 16_384
+END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 class Closed(Exception):
@@ -53,11 +54,10 @@ class Door:
             way.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await loop.sock_connect(way, (self._proxy.host, self._proxy.port))
             await loop.sock_sendall(way, self._request(host, port, public_only))
-            head, rest = await _reply(loop, way)
-            status, headers = _read(head)
-            if status == 200 and not rest:
+            status, headers = _read(await _reply(loop, way))
+            if status == 200:
                 return way, headers.get(ADDRESS_HEADER.lower(), "")
-            reason = await _reason(loop, way, rest)
+            reason = await _reason(loop, way)
         except BaseException:
             way.close()
             raise
@@ -79,20 +79,32 @@ class Door:
         return "\r\n".join((*lines, "", "")).encode()
 
 
-async def _reply(loop: asyncio.AbstractEventLoop, way: socket.socket) -> tuple[bytes, bytes]:
-    """The head of the answer, and what came with it."""
+async def _reply(loop: asyncio.AbstractEventLoop, way: socket.socket) -> bytes:
+    """The head of the answer. What comes behind it is left: a server may be the first to speak."""
     reply = b""
-    while b"\r\n\r\n" not in reply and len(reply) < MAX_REPLY_BYTES:
-        data = await loop.sock_recv(way, 4096)
-        if not data:
+    while not reply.endswith(END_OF_HEAD) and len(reply) < MAX_REPLY_BYTES:
+        await _something(loop, way)
+        seen = way.recv(4096, socket.MSG_PEEK)
+        if not seen:
             raise Unreached("the node's proxy closed the connection")
-        reply += data
-    head, _, rest = reply.partition(b"\r\n\r\n")
-    return head, rest
+        end = (reply + seen).find(END_OF_HEAD)
+        reply += way.recv(len(seen) if end < 0 else end + len(END_OF_HEAD) - len(reply))
+    return reply.removesuffix(END_OF_HEAD)
 
 
-async def _reason(loop: asyncio.AbstractEventLoop, way: socket.socket, rest: bytes) -> str:
+async def _something(loop: asyncio.AbstractEventLoop, way: socket.socket) -> None:
+    """Wait until there is something to be read."""
+    came = asyncio.Event()
+    loop.add_reader(way, came.set)
+    try:
+        await came.wait()
+    finally:
+        loop.remove_reader(way)
+
+
+async def _reason(loop: asyncio.AbstractEventLoop, way: socket.socket) -> str:
     """The body of a refusal, which ends with the connection."""
+    rest = b""
     while len(rest) < MAX_REPLY_BYTES and (data := await loop.sock_recv(way, 4096)):
         rest += data
     return rest.decode(errors="replace").strip().removeprefix("crawlfleet: ")

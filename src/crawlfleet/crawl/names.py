@@ -30,6 +30,10 @@ class NameUnknown(CrawlfleetError):
     retryable = True
 
 
+class NameUnanswered(NameUnknown):
+    """Nobody could say: the name may well have an address."""
+
+
 class Addresses(NamedTuple):
     addresses: tuple[str, ...]
     ttl_s: float
@@ -39,7 +43,8 @@ class Directory(Protocol):
     """Whoever knows the addresses of names."""
 
     async def look_up(self, host: str) -> Addresses:
-        """The addresses of a name, the best first. Raises `NameUnknown` when there is none."""
+        """The addresses of a name, the best first. Raises `NameUnknown` when there is none, and
+        `NameUnanswered` when nobody says."""
         ...
 
     async def close(self) -> None: ...
@@ -63,7 +68,13 @@ class SystemDirectory:
             )
         except (aiodns.error.DNSError, UnicodeError) as error:
             reason = error.args[1] if len(error.args) > 1 else error
-            raise NameUnknown(f"{host}: {str(reason).lower()}") from None
+            has_none = isinstance(error, UnicodeError) or error.args[0] in {
+                aiodns.error.ARES_ENOTFOUND,
+                aiodns.error.ARES_ENODATA,
+                aiodns.error.ARES_EBADNAME,
+            }
+            trouble = NameUnknown if has_none else NameUnanswered
+            raise trouble(f"{host}: {str(reason).lower()}") from None
         found = tuple(dict.fromkeys(bytes(node.addr[0]).decode() for node in answer.nodes))
         if not found:
             raise NameUnknown(f"{host}: no address")
@@ -80,7 +91,7 @@ class Names:
     def __init__(self, directory: Directory | None = None, *, size: int = REMEMBERED) -> None:
         self._directory = directory or SystemDirectory()
         self._size = size
-        self._known: OrderedDict[str, tuple[Addresses | str, float]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Addresses | NameUnknown, float]] = OrderedDict()
         self._asking: dict[str, asyncio.Future[None]] = {}
 
     async def addresses(self, host: str) -> Sequence[str]:
@@ -92,8 +103,8 @@ class Names:
                 answer, until = known
                 if time.monotonic() < until:
                     self._known.move_to_end(host)
-                    if isinstance(answer, str):
-                        raise NameUnknown(answer)
+                    if isinstance(answer, NameUnknown):
+                        raise type(answer)(str(answer))
                     return answer.addresses
             if not (asking := self._asking.get(host)):
                 return await self._ask(host)
@@ -105,7 +116,7 @@ class Names:
         try:
             answer = await self._directory.look_up(host)
         except NameUnknown as error:
-            self._remember(host, str(error), UNKNOWN_TTL_S)
+            self._remember(host, type(error)(str(error)), UNKNOWN_TTL_S)
             raise
         finally:
             del self._asking[host]
@@ -113,7 +124,7 @@ class Names:
         self._remember(host, answer, min(max(answer.ttl_s, MIN_TTL_S), MAX_TTL_S))
         return answer.addresses
 
-    def _remember(self, host: str, answer: Addresses | str, ttl_s: float) -> None:
+    def _remember(self, host: str, answer: Addresses | NameUnknown, ttl_s: float) -> None:
         self._known[host] = (answer, time.monotonic() + ttl_s)
         self._known.move_to_end(host)
         if len(self._known) > self._size:
@@ -130,7 +141,7 @@ def is_literal(host: str) -> bool:
     if not (host[-1:].isdigit() or ":" in host):
         return False
     try:
-        ip_address(host.partition("%")[0])
+        ip_address(host)
     except ValueError:
         return False
     return True

@@ -223,7 +223,8 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
         bool,
         Meta(
             description="Whether `http_fetch` may reach loopback, private and link-local "
-            "addresses, and `web_crawl` where the crawl asks for it too."
+            "addresses and those of the node itself, and `web_crawl` where the crawl asks for it "
+            "too."
         ),
     ] = False
     bundles: Annotated[

@@ -14,8 +14,8 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     allow_private: Annotated[
         bool,
         Meta(
-            description="Whether webhooks may lead to loopback, private and link-local addresses; "
-            "never to a cloud's metadata service."
+            description="Whether webhooks may lead to loopback, private and link-local addresses "
+            "and those of the master itself; never to a cloud's metadata service."
         ),
     ] = False
     timeout_s: Annotated[

@@ -10,13 +10,16 @@ import asyncio
 import base64
 import contextlib
 import hmac
+import math
 import socket
+import struct
 import time
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Final, Protocol, cast
 
-from crawlfleet.crawl.dial import AddressRefused, Dialler, NoConnection
-from crawlfleet.crawl.names import NameUnknown
+from crawlfleet.crawl.dial import AddressRefused, Dialler, NoConnection, is_own
+from crawlfleet.crawl.names import NameUnanswered, NameUnknown
 from crawlfleet.crawl.request import Origin, read_target
 from crawlfleet.model.isolation import Egress
 from crawlfleet.ports.sandbox import ADDRESS_HEADER, OUTCOME_HEADER, PUBLIC_HEADER
@@ -27,12 +30,17 @@ HEAD_WAIT_S: Final = 30.0
 CHUNK_BYTES: Final = 1 << 16
 CONNECT_S: Final = 20.0
 LINGER_S: Final = 60.0
-"""How long an answer may take to end when whoever asked has no more to say."""
+"""How long nothing need come of an answer when whoever asked has no more to say."""
 BURST_S: Final = 0.1
 """So much of a second's bytes may go at once."""
 MOST_CONNECTIONS: Final = 256
 BITS_OF_A_MEGABIT: Final = 1e6
-_HOP_HEADERS: Final = (b"proxy-", b"connection:", b"keep-alive:")
+LENGTH_DIGITS: Final = 18
+_HOP_HEADERS: Final = (
+    *(b"proxy-", b"connection:", b"keep-alive:"),
+    PUBLIC_HEADER.lower().encode(),
+)
+_RESET: Final = struct.pack("ii", 1, 0)
 
 
 class Judge(Protocol):
@@ -41,7 +49,7 @@ class Judge(Protocol):
     def __call__(
         self, host: str, rules: Egress, *, reached_port: int | None = None, is_own: bool = False
     ) -> str | None:
-        """With a `reached_port` the host is an address that was connected to, `is_own` if it is
+        """With a `reached_port` the host is an address that is connected to, `is_own` if it is
         one of this machine's."""
 
 
@@ -89,6 +97,22 @@ class _Upstream(asyncio.StreamReaderProtocol):
         return asyncio.StreamWriter(transport, self, self.reader, loop)
 
 
+class _End(Enum):
+    """How a flow of bytes came to its end."""
+
+    OVER = auto()
+    BROKEN = auto()
+    """Off, by whoever it came from or went to."""
+    TOO_MUCH = auto()
+
+
+class _Flow:
+    """Bytes one way."""
+
+    waits_since = math.inf
+    """For the next ones to come."""
+
+
 class Turned(Exception):
     """Somebody is turned away; `status` is what HTTP says of it."""
 
@@ -134,6 +158,11 @@ class EgressProxy:
             await asyncio.wait(connections, timeout=1.0)
         await self._dialler.close()
 
+    @property
+    def allows_by_name(self) -> bool:
+        """Whether an address can be reached for the sake of a name that it was given out for."""
+        return bool(self._rules.allow)
+
     def figures(self) -> dict[str, float]:
         """What went through."""
         return {
@@ -177,14 +206,14 @@ class EgressProxy:
             return (), Trouble.REFUSED
         try:
             async with asyncio.timeout(CONNECT_S):
-                return await self._dialler.allowed(name), Trouble.NONE
+                return await self._dialler.allowed(name, self._barred), Trouble.NONE
         except AddressRefused:
             self.refused += 1
             return (), Trouble.REFUSED
+        except (NameUnanswered, OSError, ValueError):
+            return (), Trouble.FAILED
         except NameUnknown:
             return (), Trouble.UNKNOWN
-        except (OSError, ValueError):
-            return (), Trouble.FAILED
 
     def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(self._serve(reader, writer), name="egress of a cell")
@@ -223,6 +252,7 @@ class EgressProxy:
         )
         if target is None or (not is_tunnel and target.origin.tls):
             raise Turned("400 Bad Request", "use CONNECT, or the whole URL of a plain request")
+        size = None if is_tunnel else _body_bytes(lines)
         public_only = bool(_header(lines, PUBLIC_HEADER))
         upstream, address = await self._dial(target.origin, public_only=public_only)
         out = upstream.writer()
@@ -236,7 +266,6 @@ class EgressProxy:
                 plain = b"\r\n".join((request, *kept, b"Connection: close", b"", b""))
                 out.write(plain)
                 self.sent += len(plain)
-            size = None if is_tunnel else _body_bytes(lines)
             await self._exchange(reader, writer, upstream.reader, out, size)
         finally:
             out.close()
@@ -259,17 +288,23 @@ class EgressProxy:
         dialler = self._for_public if public_only else self._dialler
         try:
             # Never with TLS: what is in the tunnel is between the cell and the other side.
-            upstream, address = await dialler.open(origin._replace(tls=False), None, _Upstream)
+            upstream, address = await dialler.open(
+                origin._replace(tls=False), None, _Upstream, self._barred
+            )
         except AddressRefused as error:
             raise Turned("403 Forbidden", error.reason) from None
         except NoConnection as error:
             raise Turned("502 Bad Gateway", str(error), str(error.outcome)) from None
-        if reason := self._judge(
-            address, self._rules, reached_port=origin.port, is_own=upstream.is_own()
-        ):
+        if upstream.is_own() and (reason := self._barred(address, origin.port, is_ours=True)):
             upstream.writer().close()
             raise Turned("403 Forbidden", reason)
         return upstream, address
+
+    def _barred(self, address: str, port: int = 0, *, is_ours: bool = False) -> str | None:
+        """Why the lists keep a cell from an address; asked before it is connected to, so that
+        nobody learns which of its ports are open."""
+        is_ours = is_ours or is_own(address)
+        return self._judge(address, self._rules, reached_port=port, is_own=is_ours)
 
     async def _exchange(
         self,
@@ -279,16 +314,23 @@ class EgressProxy:
         out: asyncio.StreamWriter,
         size: int | None = None,
     ) -> None:
-        """Carry bytes both ways until the other side has ended, or for a while after this one.
-        With a `size`, so many go out, and whoever has more to say is cut off: it would be another
-        request, perhaps for another host, on a connection that its server left open."""
-        going = asyncio.create_task(self._carry(reader, out, is_sent=True, size=size))
-        coming = asyncio.create_task(self._carry(from_out, writer, is_sent=False))
+        """Carry bytes both ways until the other side has ended, or has nothing to say for a while
+        after this one has. What did not come to its end is broken off, so that nobody takes it for
+        whole. With a `size`, so many go out, and whoever has more to say is cut off: it would be
+        another request, perhaps for another host, on a connection that its server left open."""
+        back = _Flow()
+        going = asyncio.create_task(self._carry(reader, out, _Flow(), is_sent=True, size=size))
+        coming = asyncio.create_task(self._carry(from_out, writer, back, is_sent=False))
         try:
             await asyncio.wait([going, coming], return_when=asyncio.FIRST_COMPLETED)
-            is_cut_off = going.done() and going.result()
-            if not coming.done() and not is_cut_off:
-                await asyncio.wait([coming], timeout=LINGER_S)
+            if going.done() and going.result() is _End.TOO_MUCH:
+                return
+            left_s = LINGER_S
+            while not coming.done() and left_s > 0:
+                await asyncio.wait([coming], timeout=left_s)
+                left_s = min(back.waits_since - time.monotonic(), 0.0) + LINGER_S
+            if not coming.done() or coming.result() is _End.BROKEN:
+                break_off(writer)
         finally:
             going.cancel()
             coming.cancel()
@@ -298,16 +340,22 @@ class EgressProxy:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        flow: _Flow,
         *,
         is_sent: bool,
         size: int | None = None,
-    ) -> bool:
-        """Whether there was more to be had than the `size`."""
+    ) -> _End:
+        """Carry all that comes; it is too much if it is more than the `size`."""
         left = size
-        with contextlib.suppress(OSError):
-            while data := await reader.read(CHUNK_BYTES):
+        try:
+            while True:
+                flow.waits_since = time.monotonic()
+                data = await reader.read(CHUNK_BYTES)
+                flow.waits_since = math.inf
+                if not data:
+                    break
                 if left is not None and len(data) > left:
-                    return True
+                    return _End.TOO_MUCH
                 left = None if left is None else left - len(data)
                 if is_sent:
                     self.sent += len(data)
@@ -318,18 +366,30 @@ class EgressProxy:
                 await writer.drain()
             if is_sent and writer.can_write_eof():
                 writer.write_eof()
-        return False
+        except OSError:
+            return _End.BROKEN
+        return _End.OVER
+
+
+def break_off(writer: asyncio.StreamWriter) -> None:
+    """End a connection so that the other side sees that it was not meant to end here."""
+    with contextlib.suppress(OSError, AttributeError):
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    writer.transport.abort()
 
 
 def _body_bytes(lines: Sequence[bytes]) -> int | None:
-    """How much follows the head of a request; `None` where it does not say."""
+    """How much follows the head of a request; `None` where it does not say. Raises `Turned`."""
     size: int | None = 0
     for line in lines:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"transfer-encoding":
             return None
         if name.strip().lower() == b"content-length":
-            size = int(value) if value.strip().isdigit() else None
+            if not value.strip().isdigit() or len(value.strip()) > LENGTH_DIGITS:
+                raise Turned("400 Bad Request", "Content-Length is no length")
+            size = int(value)
     return size
 
 

@@ -57,7 +57,8 @@ def read(message: bytes) -> Question | None:
 def answer(message: bytes, question: Question, addresses: Iterable[str], trouble: Trouble) -> bytes:
     """The addresses of the kind that was asked for, or why there are none."""
     version = _OF_ADDRESS.get(question.kind)
-    found = [ip for ip in map(ipaddress.ip_address, addresses) if ip.version == version]
+    known = [ipaddress.ip_address(each.partition("%")[0]) for each in addresses]
+    found = [ip for ip in known if ip.version == version]
     records = b"".join(
         struct.pack("!HHHIH", _POINTER_TO_NAME, question.kind, _INTERNET, TTL_S, len(ip.packed))
         + ip.packed

@@ -3,27 +3,24 @@
 In the cell's namespace every connection ends at a door of the agent's (`sandbox.wires`), which
 learns from the kernel where it was meant to go, and carries it there by the rules of the proxy: the
 same guard, the same lists, the same pace, the same counts. Names are answered here, too, so that
-lists of names decide about them; and an address is known by the names that it was given out for.
+lists of names decide about them; and an address is known by a name that it was given out for.
 """
 
 import asyncio
-import contextlib
 import socket
-import struct
 from collections import OrderedDict
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
 from crawlfleet.crawl.request import Origin
 from crawlfleet.sandbox import naming
-from crawlfleet.sandbox.egress import EgressProxy, Turned
+from crawlfleet.sandbox.egress import EgressProxy, Turned, break_off
 
 MOST_REMEMBERED: Final = 10_000
-"""Addresses whose names are known; the oldest are forgotten first."""
+"""Addresses of which a name is known; the oldest are forgotten first."""
 MOST_ASKED: Final = 64
 """Questions at once; further ones get no answer, and are asked again."""
 _ORIGINAL_DESTINATION: Final = 80
-_RESET: Final = struct.pack("ii", 1, 0)
 
 
 class RawTcp:
@@ -31,7 +28,8 @@ class RawTcp:
 
     def __init__(self, proxy: EgressProxy) -> None:
         self._proxy = proxy
-        self._names: OrderedDict[str, set[str]] = OrderedDict()
+        self._names: OrderedDict[str, str] = OrderedDict()
+        """One for each address is enough: only those that are allowed are given out."""
         self._servers: list[asyncio.Server] = []
         self._ears: list[asyncio.DatagramTransport] = []
         self._carrying: set[asyncio.Task[None]] = set()
@@ -73,16 +71,12 @@ class RawTcp:
         try:
             host, port = destination(writer.get_extra_info("socket"))
             # By a name that is allowed, if it was given out for one.
-            names = sorted(self._names.get(host, ()))
+            names = [self._names[host]] if host in self._names else []
             place = f"[{host}]" if ":" in host else host
             origin = Origin(tls=False, host=host, port=port, authority=f"{place}:{port}")
             await self._proxy.carry(origin, reader, writer, known_as=names)
         except (Turned, OSError):
-            # There is no other way to tell than to break off.
-            with contextlib.suppress(OSError):
-                sock = writer.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            writer.transport.abort()
+            break_off(writer)  # there is no other way to tell
         finally:
             writer.close()
 
@@ -91,13 +85,17 @@ class RawTcp:
         if asked is None:
             return
         addresses, trouble = await self._proxy.look_up(asked.name)
+        if self._proxy.allows_by_name:
+            self._remember(asked.name, addresses)
+        if not ear.is_closing():
+            ear.sendto(naming.answer(question, asked, addresses, trouble), where)
+
+    def _remember(self, name: str, addresses: Iterable[str]) -> None:
         for address in addresses:
-            self._names.setdefault(address, set()).add(asked.name)
+            self._names[address] = name
             self._names.move_to_end(address)
         while len(self._names) > MOST_REMEMBERED:
             self._names.popitem(last=False)
-        if not ear.is_closing():
-            ear.sendto(naming.answer(question, asked, addresses, trouble), where)
 
 
 def _begin(work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> None:

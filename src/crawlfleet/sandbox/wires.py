@@ -45,18 +45,31 @@ _OUT_BY, _FROM = 4, 7
 def open_doors() -> list[socket.socket]:
     """Have all connections and questions of this namespace end here, and listen for them: one door
     for TCP and one for names in each family that there is. Raises `OSError`."""
-    doors = []
-    for family, host in HOME.items():
-        try:
-            pair = [_door(family, host, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)]
-        except OSError:
-            if family == socket.AF_INET:
-                raise
-            continue  # a machine without IPv6
-        _lead_home(family, host)
-        doors += pair
-    _redirect()
+    doors: list[socket.socket] = []
+    with contextlib.ExitStack() as undo:
+        for family, host in HOME.items():
+            try:
+                pair = _doors(family, host)
+            except OSError:
+                if family == socket.AF_INET:
+                    raise
+                continue  # a machine without IPv6
+            for door in pair:
+                undo.callback(door.close)
+            _lead_home(family, host)
+            doors += pair
+        _redirect()
+        undo.pop_all()
     return doors
+
+
+def _doors(family: int, host: str) -> list[socket.socket]:
+    first = _door(family, host, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as undo:
+        undo.callback(first.close)
+        second = _door(family, host, socket.SOCK_DGRAM)
+        undo.pop_all()
+    return [first, second]
 
 
 def _door(family: int, host: str, kind: int) -> socket.socket:

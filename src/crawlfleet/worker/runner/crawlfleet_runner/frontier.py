@@ -154,8 +154,11 @@ class Frontier:
     ) -> list[dict[str, Any]]:
         visits: dict[str, list[Any]] = {}
         back: dict[str, list[int]] = {}
+        found: set[int] = set()
         for page in pages:
-            links = [*page.links.values()]
+            # What several pages of a step led to is said once: they count together or not at all.
+            links = [link for id, link in page.links.items() if id not in found]
+            found |= page.links.keys()
             # Only answers count as pages, not what was ignored, moved or never answered.
             visit = [page.id, OK, page.status, time.time(), links, None, page.status > 0]
             visits.setdefault(page.host, []).append(visit)

@@ -7,11 +7,13 @@ makes it once more repeats nothing. Hosts are leased, each to one worker at a ti
 the fleet's ledger says so.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, Final
 
 from .frontier import Frontier
@@ -71,6 +73,9 @@ class Scheduler:
         self._has_warned = False
         self._committed_at = self._leased_at = time.monotonic()
         self._ask_at = 0.0
+        self.trouble: Exception | None = None
+        """Why the crawl cannot go on: Scrapy only logs what is raised in here. Nothing counts from
+        then on."""
         self._patience_s = FIRST_PATIENCE_S
 
     @classmethod
@@ -85,8 +90,10 @@ class Scheduler:
 
     def close(self, reason: str) -> None:
         self._slot = None
-        self._commit()
-        self.frontier.close()
+        if self.trouble is None:
+            with self._noting_trouble():
+                self._commit()
+                self.frontier.close()
 
     def has_pending_requests(self) -> bool:
         return bool(
@@ -107,16 +114,17 @@ class Scheduler:
         if parent is not None and not self.frontier.has(parent):
             return False  # whoever has that page now finds it, too
         key = self._id_of(request, parent)
-        if key in self._known:
+        links = self._seeds if parent is None else parent.links
+        # Not by what other pages led to that are not done: they may never be.
+        if key in self._known or key in links:
             self._crawler.stats.inc_value("dupefilter/filtered")
             return False
-        self._known.add(key)
         try:
             text = written(request, self._spider)
         except ValueError as error:
+            self._known.add(key)
             self._stay(request, error)
             return True
-        links = self._seeds if parent is None else parent.links
         queue = self._queue_of(host_of(request.url), key)
         links[key] = [key, text, queue, max(-128, min(request.priority, 127))]
         self._crawler.stats.inc_value("scheduler/enqueued")
@@ -124,17 +132,17 @@ class Scheduler:
 
     def next_request(self) -> Any:
         self._hook()
-        self._attend()
+        if self.trouble is None:
+            with self._noting_trouble():
+                self._attend()
+        if self.trouble is not None:
+            return None
         if self._local:
             return self._local.popleft()
         picked = self._pick()
         if picked is None:
             return None
         page, request = picked
-        for before in (*self._making.values(), *self._done):
-            if before.id == page.id:
-                # Lost while it was made: what it led to so far is found anew.
-                self._known -= before.links.keys()
         self._made += 1
         self._making[self._made] = page
         request.meta[KEY] = self._made
@@ -144,10 +152,11 @@ class Scheduler:
 
     def tick(self) -> None:
         """To be called a few times a second: what waits for a time, or for others, goes on."""
-        self.ledger.tick()
-        if self._slot is not None:
-            self._attend()
-            self._wake()
+        with self._noting_trouble():
+            self.ledger.tick()
+            if self._slot is not None and self.trouble is None:
+                self._attend()
+                self._wake()
 
     def led_to(self, request: Any, response: Any) -> None:
         """A page's callback made a request, which is enqueued next."""
@@ -198,6 +207,13 @@ class Scheduler:
         held = sum(queue.partition(PART)[0] == host for queue in self.frontier.held())
         return max(-(-concurrency * held // self.parts), 1)
 
+    @contextlib.contextmanager
+    def _noting_trouble(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # such as that the master has given the task to another
+            self.trouble = self.trouble or error
+
     # What waits at the master
 
     def _attend(self) -> None:
@@ -246,14 +262,16 @@ class Scheduler:
 
     def _commit(self) -> None:
         if self._seeds:
-            seeds, self._seeds = [*self._seeds.values()], {}
-            self.frontier.add(seeds)
-        done, self._done = self._done, []
-        returned, self._returned = self._returned, []
-        if done or returned:
-            for page in (*self.frontier.commit(done, returned, self._rests), *returned):
-                # Whoever makes it once more, perhaps this process, is to find them anew.
-                self._known -= page.links.keys()
+            self.frontier.add([*self._seeds.values()])
+            self._known |= self._seeds.keys()
+            self._seeds = {}
+        if self._done or self._returned:
+            lost = {*self.frontier.commit(self._done, self._returned, self._rests)}
+            for page in self._done:
+                # Whoever makes a lost one once more, perhaps this process, finds its links anew.
+                if page not in lost:
+                    self._known |= page.links.keys()
+            self._done, self._returned = [], []
             held = self.frontier.held()
             self._leaving &= held.keys()
             self._rests = {queue: at for queue, at in self._rests.items() if queue in held}

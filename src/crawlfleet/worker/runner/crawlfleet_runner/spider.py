@@ -31,13 +31,13 @@ class Spider(Work):
     _reactor: Any = None
     _frontier: Frontier | None = None
     _ledger: Ledger | None = None
+    _has_failed = False
 
     def run(self) -> tuple[Any, dict[str, float]]:
         sys.path.insert(0, str(Path.cwd()))
         if module := self.parameters.get("settings_module"):
             os.environ["SCRAPY_SETTINGS_MODULE"] = module
         crawler, process = self._prepared()
-        self._troubles: list[Exception] = []
         troubles: list[Any] = []
         crawl = process.crawl(crawler, **(self.parameters.get("arguments") or {}))
         crawl.addErrback(troubles.append)
@@ -54,7 +54,8 @@ class Spider(Work):
             process.start(install_signal_handlers=False)
         if self._ledger is not None:
             self._ledger.close()
-        if failures := [*self._troubles, *(each.value for each in troubles)]:
+        trouble = getattr(self._scheduler(crawler), "trouble", None)
+        if failures := [*([trouble] if trouble else []), *(each.value for each in troubles)]:
             raise failures[0]
         self._tell(crawler, is_final=True)
         self.items.finish()
@@ -131,14 +132,20 @@ class Spider(Work):
         settings.set("SPIDER_MIDDLEWARES", middlewares, priority="cmdline")
 
     def _tick(self, crawler: Any) -> None:
-        scheduler = getattr(crawler, "crawlfleet_scheduler", None)
-        if scheduler is None or self._troubles:
+        scheduler = self._scheduler(crawler)
+        if scheduler is None or self._has_failed:
             return
-        try:
-            scheduler.tick()
-        except Exception as error:  # such as that the master has given the task to another
-            self._troubles.append(error)
+        scheduler.tick()
+        if scheduler.trouble is not None:
+            self._has_failed = True
+            if self._ledger is not None:
+                self._ledger.give_up()
             self._process.stop()
+
+    @staticmethod
+    def _scheduler(crawler: Any) -> Scheduler | None:
+        made: Scheduler | None = getattr(crawler, "crawlfleet_scheduler", None)
+        return made
 
     @property
     def _count(self) -> int:
