@@ -38,7 +38,7 @@ from crawlfleet.testing.simulation import (
 from crawlfleet.testing.simulation.clock import Stalled
 from crawlfleet.worker.session import WorkSession
 
-SEEDS = 2_000 if os.environ.get("CRAWLFLEET_SOAK") else 120
+SEEDS = 2_000 if os.environ.get("CRAWLFLEET_SOAK") else 80
 PORTION = 20
 SEEDS_TO_FIND_A_DEFECT = 80
 WARY = Scenario(

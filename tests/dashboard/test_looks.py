@@ -64,7 +64,7 @@ VIEWS: Final = {
 }
 SERIOUS: Final = {"serious", "critical"}
 DARK_SAMPLE: Final = 1 if os.environ.get("CRAWLFLEET_SOAK") else 2
-"""Of the dark theme, which has the same pages in other colours, every second view outside of the soak."""
+"""Of the same pages in dark colours: every one in the soak, else every second."""
 
 
 @pytest.fixture(scope="module")
