@@ -67,6 +67,7 @@ from crawlfleet.worker.confining import Masters
 from crawlfleet.worker.health_endpoint import Nameplate, Place, answering
 from crawlfleet.worker.identity import IdentityFile
 from crawlfleet.worker.journal import ReportJournal
+from crawlfleet.worker.open_files import allow_many
 from crawlfleet.worker.pool import ProcessPool
 from crawlfleet.worker.process import command_line
 from crawlfleet.worker.usage import UsageMeter, measure_capacity
@@ -298,6 +299,7 @@ async def run_worker(
     from crawlfleet.client.transport import Transport
 
     masters = Masters((master_url or "").split(","))
+    allow_many(settings.worker.slots)
     sandbox = await open_sandbox(
         settings.worker.sandbox.level,
         choose=choose,

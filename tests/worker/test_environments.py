@@ -182,6 +182,47 @@ def test_those_not_used_for_longest_go_first_and_none_in_use(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
+def test_one_that_goes_meanwhile_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "made.json").touch()
+    seen = [tmp_path / digest / "made.json" for digest in ("gone", "here")]
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(seen))
+    assert environments(tmp_path, FakeInstall()).kept() == ["here"]
+
+
+def test_what_a_compiler_left_that_was_killed_is_compiled_anew(tmp_path: Path) -> None:
+    master, compiled = Master(), list[str]()
+
+    async def compile(folder: Path) -> bool:
+        assert not (folder / "bytecode").exists()
+        compiled.append(folder.name)
+        return True
+
+    agent = Environments(tmp_path, install=FakeInstall(), most_bytes=MB, compile=compile)
+    left = tmp_path / master.ref().digest / "bytecode"
+
+    async def use() -> None:
+        async with agent.borrowed(master.ref(), master.fetch(), print):
+            assert len(compiled) == 1 or not left.exists()
+
+    async def scenario() -> None:
+        await use()
+        await use()
+        assert len(compiled) == 1
+        async with agent.borrowed(master.ref(), master.fetch(), print):
+            (left / "deep").mkdir(parents=True)
+            await use()
+            assert len(compiled) == 1, "somebody uses it"
+        await use()
+        assert len(compiled) == 2
+        await use()
+        assert len(compiled) == 2
+
+    asyncio.run(scenario())
+
+
 def test_what_cannot_be_cleared_away_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,18 +62,18 @@ def test_what_is_asked_for_is_made_once_and_told(tmp_path: Path) -> None:
     async def scenario() -> None:
         environments, master = kept_in(tmp_path), Master("1", "2")
         warming, link = Warming(environments), Link(master)
-        assert warming.news() == ()
+        assert await warming.news() == ()
         warming.said(())
-        assert warming.news() is UNSET
+        assert await warming.news() is UNSET
         assert await made(warming, link, master.ref(0), master.ref(1)) == 2
-        told = warming.news()
+        told = await warming.news()
         assert told == tuple(sorted((master.ref(0).digest, master.ref(1).digest)))
-        assert warming.news() == told, "until the master has heard it"
+        assert await warming.news() == told, "until the master has heard it"
         warming.said(told)
-        assert [warming.news() for _ in range(3)] == [UNSET] * 3
-        assert told in [warming.news() for _ in range(TOLD_AGAIN)]
+        assert [await warming.news() for _ in range(3)] == [UNSET] * 3
+        assert told in [await warming.news() for _ in range(TOLD_AGAIN)]
         assert await made(warming, link, master.ref(0)) == 1
-        assert warming.news() == told, "who asks is answered, although nothing is new"
+        assert await warming.news() == told, "who asks is answered, although nothing is new"
         assert [call.digest for call in link.calls] == [master.ref(0).digest, master.ref(1).digest]
         assert {call.session_id for call in link.calls} == {"session-1"}
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_fetched_is_left_for_the_work(tmp_path: Path) -> None:
 def test_a_node_without_bundles_makes_and_tells_nothing() -> None:
     async def scenario() -> None:
         warming, master = Warming(None), Master()
-        assert warming.news() is UNSET
+        assert await warming.news() is UNSET
         assert await made(warming, Link(master), master.ref()) == 0
 
     asyncio.run(scenario())

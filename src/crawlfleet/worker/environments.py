@@ -26,6 +26,7 @@ from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NoCode
 from crawlfleet.ports.installing import Install, InstallFailed
 from crawlfleet.telemetry import Component, logger
+from crawlfleet.worker.compiling import OUTPUT
 
 log = logger(Component.WORKER)
 LOOK_EVERY_S: Final = 0.1
@@ -95,6 +96,7 @@ class Environments:
     ) -> AsyncIterator[Environment]:
         """The environment of a version, for as long as the block runs; made if there is none.
         Raises `CannotMake`."""
+        await self._compile_again(ref.digest)
         with self._lock_file(ref.digest) as lock:
             environment = await self._shared(lock, ref, fetch, tell)
             try:
@@ -105,11 +107,12 @@ class Environments:
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
     def kept(self) -> list[str]:
-        """The digests of those that are there, the one used last first."""
-        with contextlib.suppress(FileNotFoundError):
-            found = [(path.stat().st_mtime, path) for path in self._folder.glob(f"*/{MADE}")]
-            return [path.parent.name for _, path in sorted(found, reverse=True)]
-        return []
+        """The digests of those that are there, the one used last first. Looks at each."""
+        found = list[tuple[float, str]]()
+        for path in self._folder.glob(f"*/{MADE}"):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it goes just now
+                found.append((path.stat().st_mtime, path.parent.name))
+        return [digest for _, digest in sorted(found, reverse=True)]
 
     async def tidy(self) -> None:
         """Clear away what dead makers left, and what has not been used for longest beyond the
@@ -179,6 +182,16 @@ class Environments:
         folder = self._folder / digest
         if self._compile is not None and await self._compile(folder):
             await asyncio.to_thread(_measure_again, folder)
+
+    async def _compile_again(self, digest: str) -> None:
+        """What a compiler left that died at it, unless somebody uses the environment now."""
+        left = self._folder / digest / OUTPUT
+        if not left.is_dir():
+            return
+        with self._taken(digest) as is_taken, contextlib.suppress(OSError):
+            if is_taken:
+                await asyncio.to_thread(_clear, left)
+                await self._add_bytecode(digest)
 
     def _finish(self, ref: BundleRef, contents: Contents, place: Path) -> None:
         made = _Made(contents=contents, bytes=_opened(place), name=str(ref))

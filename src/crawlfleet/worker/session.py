@@ -209,6 +209,7 @@ class WorkSession:
         except Exception as error:
             log.warning("cannot measure this node", error=repr(error))
         return Heartbeat(
+            environments=await self._warming.news(),  # first: what runs is listed without a pause
             resources=self._usage,
             load=max(self._usage.cpu_usage, self._usage.memory_usage),
             active_tasks=tuple(self._held[id].task_id for id in self._running),
@@ -217,7 +218,6 @@ class WorkSession:
             session_timeout_s=self._timeout_s,
             number=self._beats,
             sent_at=self._system.now(),
-            environments=self._warming.news(),
         )
 
     def _work_by(self, terms: NodeTerms, heard_at: float) -> None:

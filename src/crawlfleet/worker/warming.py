@@ -33,12 +33,13 @@ class Warming:
         self._told: tuple[str, ...] | None = None
         self._beats = 0
 
-    def news(self) -> tuple[str, ...] | UnsetType:
+    async def news(self) -> tuple[str, ...] | UnsetType:
         """What the next heartbeat tells: the digests of what is there, when that has changed or
         was not said for a while."""
         if self._environments is None:
             return UNSET
-        kept = tuple(sorted(self._environments.kept()[:MOST_TOLD]))
+        there = await asyncio.to_thread(self._environments.kept)
+        kept = tuple(sorted(there[:MOST_TOLD]))
         self._beats += 1
         if kept == self._told and self._beats % TOLD_AGAIN:
             return UNSET
