@@ -1,5 +1,6 @@
 """What is measured of items, what it comes to, and what may be expected at all."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -192,17 +193,22 @@ class TestSketches:
         one.take(values)
         other.take([*reversed(values), *values])
         assert one.text() == other.text()
-        assert sketch.distinct(one.text()) == len({sketch.number_of(each) for each in values})
+        assert one.distinct() == len({sketch.number_of(each) for each in values})
+        assert one.error() == 0
         if values:
-            assert sketch.changed(one.text(), other.text()) == 0
+            assert sketch.changed(one.text(), other.text()) == (0, 0)
 
-    @pytest.mark.parametrize("count", [127, 1_000, 50_000])
-    def test_many_are_estimated_within_a_quarter_in_a_kilobyte(self, count: int) -> None:
+    @pytest.mark.parametrize("count", [127, 2_000, 3_000, 50_000])
+    def test_many_are_counted_or_estimated_and_take_a_kilobyte(self, count: int) -> None:
         taken = sketch.Sketch()
-        taken.take([f"value {number}" for number in range(count)])
-        text = taken.text()
-        assert len(text) <= 1_400
-        assert sketch.distinct(text) == pytest.approx(count, rel=0.25)
+        for first in range(0, count, 500):
+            taken.take([f"value {number}" for number in range(first, min(first + 700, count))])
+        assert len(taken.text()) <= 1_400
+        if count < sketch.COUNTED:
+            assert (taken.distinct(), taken.error()) == (count, 0)
+        else:
+            assert 0 < taken.error() < 0.07
+            assert taken.distinct() == pytest.approx(count, rel=taken.error())
 
     @pytest.mark.parametrize(("size", "shared"), [(40, 30), (40, 0), (5_000, 4_000), (5_000, 0)])
     def test_what_two_runs_share_is_seen(self, size: int, shared: int) -> None:
@@ -211,7 +217,9 @@ class TestSketches:
         after.take(range(size - shared, 2 * size - shared))
         expected = 1 - shared / (2 * size - shared)
         changed = sketch.changed(before.text(), after.text())
-        assert changed == pytest.approx(expected, abs=1e-9 if size < 64 else 0.15)
+        assert changed is not None
+        assert changed.share == pytest.approx(expected, abs=changed.error + 1e-9)
+        assert (changed.error > 0) == (size > 64 and shared > 0)
 
     def test_equal_numbers_are_equal_and_what_is_no_sketch_is_empty(self) -> None:
         assert sketch.number_of(2) == sketch.number_of(2.0) != sketch.number_of("2")
@@ -219,6 +227,59 @@ class TestSketches:
         assert sketch.number_of(True) != sketch.number_of(1)
         assert sketch.read("no base64!") == []
         assert sketch.changed("", "") is None
+
+
+class TestEstimates:
+    """What is estimated breaks nothing by chance, and still finds what is broken."""
+
+    @pytest.mark.parametrize("turn", range(4))
+    @pytest.mark.parametrize("count", [2_000, 6_000])
+    def test_a_key_that_is_different_in_every_item_is_as_expected(
+        self, count: int, turn: int
+    ) -> None:
+        expected = expect(fields={"url": {"distinct": {"min": 0.99}}})
+        urls = [("items", {"url": f"{turn}/{number}"}) for number in range(count)]
+        fold = Fold(expected)
+        fold.take(urls)
+        assert judge(expected, fold.profile(), Baseline()).verdict is Verdict.OK
+
+    @pytest.mark.parametrize("count", [2_000, 20_000])
+    def test_a_key_that_is_half_the_same_is_not(self, count: int) -> None:
+        expected = expect(fields={"url": {"distinct": {"min": 0.6}}})
+        fold = Fold(expected)
+        fold.take(("items", {"url": max(number - count // 2, 0)}) for number in range(count))
+        judged = judge(expected, fold.profile(), Baseline())
+        assert judged.verdict is Verdict.FAILED
+        assert judged.checks[0].words.startswith("about") == (count > 5_000)
+
+    @pytest.mark.parametrize("turn", range(3))
+    def test_as_many_different_values_as_usual_have_not_drifted(self, turn: int) -> None:
+        expected = expect(series="s", drift={"least": 1, "fields": {"url": {"distinct": 0.001}}})
+
+        def profile(of: int) -> Profile:
+            fold = Fold(expected)
+            fold.take(("items", {"url": f"{of}/{number}"}) for number in range(5_000))
+            return fold.profile()
+
+        base = Baseline(profiles=(profile(turn),))
+        assert judge(expected, profile(turn + 1), base).verdict is Verdict.OK
+        none = Fold(expected).profile()
+        assert judge(expected, none, base).verdict is Verdict.DRIFTED
+
+    def test_numbers_that_are_too_great_for_a_mean_hide_nothing_else(self) -> None:
+        fold = Fold(expect(fields={"price": {"max": 5}}))
+        fold.take([("items", {"price": each}) for each in (1e308, 1.7e308, 1e308, 3)])
+        fold.take([("items", {"price": 4})])
+        field = (fold.profile().fields or {})["price"]
+        assert (field.numbers, field.fitting, field.mean) == (5, 2, None)
+        assert (field.low, field.high) == (3, 1.7e308)
+
+    @pytest.mark.parametrize("pages", [math.inf, -math.inf, math.nan, 1e300])
+    def test_what_nobody_can_have_counted_is_not_known(self, pages: float) -> None:
+        assert figures.pages_in({"fetched": pages}) is None
+        assert figures.errors_in({"fetched": pages, "failed": 1}) is None
+        assert figures.errors_in({"fetched": 1, "failed": pages}) is None
+        assert figures.unseen(expect(), {"items": pages}).items is None
 
 
 class TestJudging:

@@ -76,7 +76,8 @@ class FieldExpectation(Part, frozen=True, kw_only=True, omit_defaults=True):
     """At most this share of the items has no value in it: none at all, `null`, blank text, an
     empty list."""
     distinct: ShareBand | None = None
-    """Of the values that are there, so many are different from each other."""
+    """Of the values that are there, so many are different from each other. What is estimated is
+    taken for broken when it certainly is."""
     type: ValueKind | None = None
     """What the values are."""
     pattern: Annotated[str, Meta(min_length=1, max_length=LONGEST_PATTERN)] | None = None
@@ -157,6 +158,8 @@ class FieldProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Values that are as expected; not set when nothing is expected of them one by one."""
     distinct: int = 0
     """Different values; estimated when there are many."""
+    distinct_error: float = 0.0
+    """How far that may be off, as a share of it; nothing where they were counted."""
     sketch: str = ""
     """A sample of the different values, the same wherever they come from."""
 

@@ -1,6 +1,6 @@
 """What an attempt says of itself in its metrics, as far as expectations are about it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from crawlfleet.core.quality.fold import Fold
@@ -8,6 +8,8 @@ from crawlfleet.model.quality import Expectations, Profile
 
 CRAWLERS: Final = frozenset({"web_crawl", "scrapy_spider"})
 """Whose results do not hold the items where the master keeps them."""
+GREATEST: Final = 1e15
+"""Count: more than anybody has fetched, and few enough to be exact."""
 _PAGES: Final = ("pages_crawled", "fetched")
 _FAILED: Final = ("failed", "errors")
 ELSEWHERE: Final = (
@@ -17,17 +19,23 @@ ELSEWHERE: Final = (
 
 def pages_in(metrics: Mapping[str, float]) -> int | None:
     """How many pages were fetched, where that is known."""
-    found = next((metrics[name] for name in _PAGES if name in metrics), None)
+    found = _figure(metrics, _PAGES)
     return None if found is None else int(found)
 
 
 def errors_in(metrics: Mapping[str, float]) -> float | None:
     """Which share of what was asked for failed, where that is known."""
     pages = pages_in(metrics)
-    failed = next((metrics[name] for name in _FAILED if name in metrics), None)
+    failed = _figure(metrics, _FAILED)
     if pages is None or failed is None or failed < 0 or pages < 0:
         return None
     return failed / (pages + failed) if pages + failed else 0.0
+
+
+def _figure(metrics: Mapping[str, float], names: Sequence[str]) -> float | None:
+    """The first that there is. They come from nodes: what nobody can have counted tells nothing."""
+    found = next((metrics[name] for name in names if name in metrics), None)
+    return found if found is not None and abs(found) <= GREATEST else None
 
 
 def holds_items(task_type: str, data: Any) -> bool:
@@ -39,7 +47,7 @@ def holds_items(task_type: str, data: Any) -> bool:
 
 def unseen(expected: Expectations, metrics: Mapping[str, float]) -> Profile:
     """The profile of items that went elsewhere: how many there are may be known all the same."""
-    count = metrics.get("items")
+    count = _figure(metrics, ("items",))
     pages, errors = pages_in(metrics), errors_in(metrics)
     if count == 0:
         return Fold(expected).profile(pages=pages, errors=errors)

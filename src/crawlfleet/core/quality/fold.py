@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.core.quality.sketch import Sketch, distinct
+from crawlfleet.core.quality.sketch import Sketch
 from crawlfleet.model.quality import (
     MOST_FIELDS,
     Expectations,
@@ -135,7 +135,10 @@ class _Column:
         ]
         if numbers:
             self._numbers += len(numbers)
-            self._sum += math.fsum(numbers)
+            try:
+                self._sum += math.fsum(numbers)
+            except OverflowError:
+                self._sum = math.nan  # too great for a mean; all else of them can be told
             self._low = min(self._low, min(numbers))
             self._high = max(self._high, max(numbers))
         if self._fits is not None:
@@ -143,7 +146,6 @@ class _Column:
         self._sketch.take(filled)
 
     def profile(self) -> FieldProfile:
-        sketch = self._sketch.text()
         has_numbers = self._numbers > 0
         mean = self._sum / self._numbers if has_numbers else None
         return FieldProfile(
@@ -155,8 +157,9 @@ class _Column:
             high=self._high if has_numbers else None,
             mean=mean if mean is not None and math.isfinite(mean) else None,
             fitting=None if self._fits is None else self._fitting,
-            distinct=distinct(sketch),
-            sketch=sketch,
+            distinct=self._sketch.distinct(),
+            distinct_error=self._sketch.error(),
+            sketch=self._sketch.text(),
         )
 
 

@@ -77,6 +77,12 @@ def judge(expected: Expectations, profile: Profile, base: Baseline) -> Judgement
     return Judgement(verdict=verdict, checks=of_every_run + of_drift)
 
 
+def unjudged(why: str) -> Judgement:
+    """What a profile comes to that nobody can judge."""
+    check = Check(name="items", outcome=CheckOutcome.UNKNOWN, words=why)
+    return Judgement(verdict=Verdict.UNMEASURED, checks=(check,))
+
+
 def _is_broken(checks: Sequence[Check]) -> bool:
     return any(each.outcome is CheckOutcome.BROKEN for each in checks)
 
@@ -127,8 +133,16 @@ def _of_field(name: str, expected: FieldExpectation, profile: Profile) -> Iterat
         )
     if expected.distinct is not None:
         measured = share(lambda each: min(each.distinct, each.filled), filled)
+        doubt = 0.0 if found is None or measured is None else measured * found.distinct_error
         words = f"{_percent(measured)} of the values of {name} are different from each other"
-        yield _banded(f"{path}.distinct", measured, words, profile, expected.distinct)
+        yield _banded(
+            f"{path}.distinct",
+            measured,
+            _estimated(words, doubt),
+            profile,
+            expected.distinct,
+            doubt,
+        )
     asked = [
         word for word in ("type", "pattern", "min", "max") if getattr(expected, word) is not None
     ]
@@ -174,6 +188,7 @@ def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]
         what: str,
         figure: Callable[[Profile], float | None],
         tolerance: float | None,
+        error: float = 0.0,
     ) -> Iterator[Check]:
         if tolerance is None:
             return
@@ -183,7 +198,9 @@ def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]
             return
         words = "" if measured is None else f"{what}: {measured:,.0f} where {middle:,.0f} are usual"
         low, high = max(middle * (1 - tolerance), 0.0), middle * (1 + tolerance)
-        yield _within(name, measured, words, profile, low=low, high=high)
+        doubt = error * max(measured or 0.0, middle)
+        words = _estimated(words, doubt)
+        yield _within(name, measured, words, profile, low=low, high=high, doubt=doubt)
 
     def grown(
         name: str, what: str, figure: Callable[[Profile], float | None], points: float | None
@@ -214,6 +231,8 @@ def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]
             f"different values of {name}",
             partial(_distinct_in, name),
             field.distinct,
+            # What is usual is an estimate, too.
+            sum(_distinct_error(name, each) for each in (profile, *base.profiles[:1])),
         )
         yield from _changed(path, name, field, profile, base, enough, known)
 
@@ -234,11 +253,13 @@ def _changed(
         yield _unknown(f"{path}.changed", None, f"changed {name}: there are {known}")
         return
     before, after = _in(base.profiles[0], name), _in(profile, name)
-    measured = None
+    found = None
     if before is not None and after is not None:
-        measured = sketch.changed(before.sketch, after.sketch)
+        found = sketch.changed(before.sketch, after.sketch)
+    measured, doubt = (None, 0.0) if found is None else found
     words = f"{_percent(measured)} of the values of {name} are in one of the last two runs only"
-    yield _banded(f"{path}.changed", measured, words, profile, field.changed)
+    words = _estimated(words, doubt)
+    yield _banded(f"{path}.changed", measured, words, profile, field.changed, doubt)
 
 
 def _in(profile: Profile, name: str) -> FieldProfile | None:
@@ -257,11 +278,25 @@ def _distinct_in(name: str, profile: Profile) -> float | None:
     return float(profile.fields.get(name, FieldProfile()).distinct)
 
 
+def _distinct_error(name: str, profile: Profile) -> float:
+    field = _in(profile, name)
+    return 0.0 if field is None else field.distinct_error
+
+
 def _banded(
-    name: str, measured: float | None, words: str, profile: Profile, band: ShareBand
+    name: str,
+    measured: float | None,
+    words: str,
+    profile: Profile,
+    band: ShareBand,
+    doubt: float = 0.0,
 ) -> Check:
     low, high = band.min or None, band.max if band.max < 1 else None
-    return _within(name, measured, words, profile, low=low, high=high, shown=_percent)
+    return _within(name, measured, words, profile, low=low, high=high, doubt=doubt, shown=_percent)
+
+
+def _estimated(words: str, doubt: float) -> str:
+    return f"about {words}" if doubt and words else words
 
 
 def _number(value: float | None) -> str:
@@ -282,10 +317,11 @@ def _within(
     *,
     low: float | None = None,
     high: float | None = None,
+    doubt: float = 0.0,
     shown: Callable[[float | None], str] = _number,
     unit: str = "",
 ) -> Check:
-    """One figure against its bounds."""
+    """One figure, which may be off by `doubt`, against its bounds."""
     bounds = [f"at least {shown(low)}"] if low is not None else []
     bounds += [f"at most {shown(high)}"] if high is not None else []
     bound = " and ".join(bounds) or "anything"
@@ -298,9 +334,8 @@ def _within(
             min=low,
             max=high,
         )
-    is_met = (low is None or measured >= low - _SLACK) and (
-        high is None or measured <= high + _SLACK
-    )
+    slack = doubt + _SLACK
+    is_met = (low is None or measured >= low - slack) and (high is None or measured <= high + slack)
     expected = f"expected: {bound} {unit}".rstrip()
     return Check(
         name=name,
