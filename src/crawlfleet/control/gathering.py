@@ -17,7 +17,7 @@ from crawlfleet.control.state import FleetState
 from crawlfleet.core import shards
 from crawlfleet.core.merging import data_of
 from crawlfleet.core.quality.recording import Judged
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import TERMINAL, Task, TaskStatus
 from crawlfleet.ports.store import Store, TaskFilter
@@ -84,8 +84,17 @@ class Gathering:
         """End the tasks that only wait for their items to be measured."""
         while self._unmeasured:
             parent_id = next(iter(self._unmeasured))
-            await self.gather(parent_id, measured=True)
+            # Before, not after: what is heard of it meanwhile has to be looked at, too.
             del self._unmeasured[parent_id]
+            try:
+                await self.gather(parent_id, measured=True)
+            except (StoreUnavailable, LeadershipLost):
+                self._unmeasured[parent_id] = None
+                self._news.set()
+                raise
+            except Exception:
+                # A task is durable: raised on, this would end every master that leads.
+                log.exception("defect: a split task waits to be gathered", task_id=parent_id)
 
     async def gather(self, parent_id: str, *, measured: bool = False) -> bool:
         """End a task if all of its shards have; whether it was ended. One that expects something

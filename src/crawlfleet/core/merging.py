@@ -7,6 +7,7 @@ result is left with the shards, and the result names them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from sys import float_info
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,8 @@ from crawlfleet.model.task import Task, TaskStatus
 
 MOST_BYTES: Final = 950_000
 """Of data as JSON; leaves room in the 1 MB that a result may have."""
+MOST_COUNTED: Final = 2**53
+"""Items: beyond that a number of JSON is none that can be counted with."""
 OUTPUT: Final = "output"
 """Where a crawl's result says that its items are kept by the master."""
 
@@ -57,7 +60,9 @@ class Merger:
             result = _Result()
             self._bytes += MOST_BYTES + 1
         for name, value in result.metrics.items():
-            self.metrics[name] = self.metrics.get(name, 0) + value
+            added = self.metrics.get(name, 0) + value
+            # JSON has no infinity: so great a sum stays as great as a number can be.
+            self.metrics[name] = max(-float_info.max, min(added, float_info.max))
         if child.status is not TaskStatus.COMPLETED:
             return
         self._bytes += len(memoryview(result.data))
@@ -80,12 +85,12 @@ class Merger:
         return msgspec.Raw(encoded)
 
     def _merged(self) -> bytes | None:
-        """`None` for data that is nested so deeply that nobody should follow it: it comes from
-        nodes, and must not be able to hurt the master."""
+        """`None` for data that is nested so deeply, or whose numbers are so great, that nobody
+        should follow it: it comes from nodes, and must not be able to hurt the master."""
         merge = MERGES.get(self._parent.task_type, _by_shard)
         try:
             return msgspec.json.encode(merge(self._parent, self._data, self.metrics))
-        except RecursionError:
+        except (OverflowError, RecursionError):
             return None
 
     def _elsewhere(self) -> Any:
@@ -118,7 +123,10 @@ def _crawled(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str
 
 
 def _in_storage(parent: Task, metrics: Mapping[str, float]) -> dict[str, Any]:
-    return {"items": int(metrics.get("items", 0)), OUTPUT: f"/api/v1/crawls/{parent.id}/output"}
+    items = metrics.get("items", 0)
+    # It comes from nodes, and may be anything; their sum may even be too great for a number.
+    counted = int(items) if abs(items) <= MOST_COUNTED else None
+    return {"items": counted, OUTPUT: f"/api/v1/crawls/{parent.id}/output"}
 
 
 def _scraped(parent: Task, data: Mapping[int, msgspec.Raw], metrics: Mapping[str, float]) -> Any:
