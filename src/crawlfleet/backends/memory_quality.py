@@ -34,6 +34,12 @@ class MemoryQuality:
         wanted = {*task_ids}
         return share_all(each for each in self._measured_runs if each.task_id in wanted)
 
+    async def decisions_of(self, task_ids: Sequence[str]) -> dict[str, Decision]:
+        self._need_open()
+        wanted = {*task_ids}
+        runs = (each for each in self._measured_runs if each.task_id in wanted)
+        return {each.task_id: each.decision for each in runs}
+
     async def newest_of_series(
         self, *, project_id: str | None, after: str | None, limit: int
     ) -> list[MeasuredRun]:
@@ -48,7 +54,11 @@ class MemoryQuality:
     async def remove_measured_runs(self, *, before: float, keep: int, limit: int) -> int:
         self._need_open()
         most = max(limit, 0)
-        old = sorted((each.at, each.id) for each in self._measured_runs if each.at < before)
+        old = sorted(
+            (each.at, each.id)
+            for each in self._measured_runs
+            if each.at < before and each.decision is not Decision.HELD
+        )
         gone = [id for _, id in old[:most]]
         self._forget_runs(gone)
         places: Counter[str] = Counter()

@@ -25,12 +25,11 @@ from crawlfleet.core.graph.evaluation import Scope
 from crawlfleet.core.graph.plan import PlannedStep
 from crawlfleet.core.graph.requests import request_of, task_id
 from crawlfleet.core.orders import Order, Verb
-from crawlfleet.core.quality.holding import Held, Rejected, held_by
+from crawlfleet.core.quality.holding import GONE, Held, Rejected, concerned, held_by
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.quality import Decision as Said
-from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.step import StepRef
 from crawlfleet.model.task import TERMINAL, TaskStatus
 from crawlfleet.model.workflow import LIVE_RUN, RunStatus, StepStatus
@@ -44,15 +43,12 @@ ENOUGH: Final = 2_000
 """Rows in one commit; a single step may have more."""
 RUNS_AT_ONCE: Final = 100
 STATES_AT_ONCE: Final = 5_000
-MEASURED_AT_ONCE: Final = 100
-"""Runs: each has a profile of some kilobytes."""
 KEPT: Final = 200
 """Runs in memory."""
 TRIES: Final = 8
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 BREATHE_EVERY: Final = 200
 _STEERED: Final = frozenset({f"run.{status}" for status in LIVE_RUN})
-_OPEN: Final = frozenset({Said.HELD, Said.REJECTED})
 _DECIDED: Final = frozenset({f"task.{Said.ACCEPTED}", f"task.{Said.REJECTED}"})
 """What somebody said of a task that was held."""
 
@@ -216,7 +212,8 @@ class Advancing:
             return set()
         concerned: set[int] = set()
         for place in measured:
-            standing = held_by(await self._undecided(live.ids(place)))
+            was_held = live.rows[place].status is StepStatus.HELD
+            standing = await self._standing(live.ids(place), was_held=was_held)
             if isinstance(standing, Rejected):
                 live.reject(place, standing.reason, now)
             elif isinstance(standing, Held):
@@ -226,14 +223,19 @@ class Advancing:
             concerned.add(place)
         return concerned
 
-    async def _undecided(self, ids: Sequence[str]) -> list[MeasuredRun]:
-        """Of the tasks of a step, the newest runs that are not simply good, or were accepted."""
-        found: list[MeasuredRun] = []
-        for first in range(0, len(ids), MEASURED_AT_ONCE):
-            portion = ids[first : first + MEASURED_AT_ONCE]
-            newest = {each.task_id: each for each in await self._store.measured_runs_of(portion)}
-            found += [each for each in newest.values() if each.decision in _OPEN]
-        return found
+    async def _standing(self, ids: Sequence[str], *, was_held: bool) -> Held | Rejected | None:
+        """What holds a completed step. Whole runs are only read of the tasks that are named: a
+        step may have thousands."""
+        said: dict[str, Said] = {}
+        for first in range(0, len(ids), STATES_AT_ONCE):
+            said |= await self._store.decisions_of(ids[first : first + STATES_AT_ONCE])
+        named, more = concerned(said)
+        if named:
+            newest = {each.task_id: each for each in await self._store.measured_runs_of(named)}
+            return held_by(newest.values(), more)
+        # Only who accepts lets go what was held, not that nothing is left to accept.
+        is_gone = len(said) < len(ids) and Said.ACCEPTED not in said.values()
+        return Held(GONE) if was_held and is_gone else None
 
     async def _go_on(self, live: LiveRun, intake: Intake) -> None:
         """Decide on all steps that nothing holds up any more, and begin them."""

@@ -311,10 +311,10 @@ class Workflows:
         tasks completed, or all shards of one did, and would fail it once more."""
         if plan.steps[place].step.expectations is None:
             return False
-        newest = {each.task_id: each for each in await self._store.measured_runs_of(ids)}
-        if any(each.decision is Decision.REJECTED for each in newest.values()):
+        said = await self._store.decisions_of(ids)
+        if Decision.REJECTED in said.values():
             return True
-        tasks = await self._store.tasks([*newest])
+        tasks = await self._store.tasks([*said])
         return any(task.is_parent and failed_by_items(task) for task in tasks)
 
     async def _with_tasks(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.model.quality import MeasuredRun
+from crawlfleet.model.quality import Decision, MeasuredRun
 
 
 class MeasuredRuns(Protocol):
@@ -22,6 +22,10 @@ class MeasuredRuns(Protocol):
         """All runs of these tasks, oldest first; a task that ended again has several."""
         ...
 
+    async def decisions_of(self, task_ids: Sequence[str]) -> dict[str, Decision]:
+        """What was said of the newest run of each of these tasks; nothing of those without."""
+        ...
+
     async def newest_of_series(
         self, *, project_id: str | None, after: str | None, limit: int
     ) -> list[MeasuredRun]:
@@ -31,5 +35,5 @@ class MeasuredRuns(Protocol):
 
     async def remove_measured_runs(self, *, before: float, keep: int, limit: int) -> int:
         """Remove up to `limit` runs from before then, and as many that are not among the newest
-        `keep` of their series; of these last, those that are held stay. Returns how many went."""
+        `keep` of their series; those that are held stay. Returns how many went."""
         ...

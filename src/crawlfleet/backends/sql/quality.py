@@ -10,7 +10,7 @@ import msgspec
 from crawlfleet.backends.sql import operations, rows
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.statements import Rows, Statements, Values
-from crawlfleet.model.quality import MeasuredRun
+from crawlfleet.model.quality import Decision, MeasuredRun
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -50,6 +50,11 @@ class SqlQuality(ABC, Generic[T]):
     async def measured_runs_of(self, task_ids: Sequence[str]) -> list[MeasuredRun]:
         statement = self._statements.of_quality.of_tasks
         return await self._decode(rows.MEASURED_RUN, statement, [{"ids": list(task_ids)}])
+
+    async def decisions_of(self, task_ids: Sequence[str]) -> dict[str, Decision]:
+        statement = self._statements.of_quality.decisions
+        found = await self._fetch(statement, {"ids": list(task_ids)})
+        return {str(task_id): Decision(decision) for task_id, decision in found}
 
     async def newest_of_series(
         self, *, project_id: str | None, after: str | None, limit: int

@@ -1,12 +1,14 @@
 """The statements about measured runs."""
 
-from typing import Generic
+from typing import Final, Generic
 
 from sqlalchemy import BigInteger, bindparam, delete, func, literal_column, select
 
 from crawlfleet.backends.sql.dialect import Dialect, T, limited
 from crawlfleet.backends.sql.quality_schema import measured_runs
 from crawlfleet.model.quality import Decision
+
+HELD: Final = f"'{Decision.HELD}'"
 
 
 class QualityStatements(Generic[T]):
@@ -24,6 +26,11 @@ class QualityStatements(Generic[T]):
         self.of_tasks = finish(
             select(measured_runs).where(dialect.among_given(runs.task_id, "ids")).order_by(runs.id)
         )
+        self.decisions = finish(
+            select(runs.task_id, runs.decision)
+            .where(dialect.among_given(runs.task_id, "ids"))
+            .order_by(runs.id)
+        )
         self.series = finish(
             limited(
                 select(runs.series, func.max(runs.id))
@@ -34,7 +41,10 @@ class QualityStatements(Generic[T]):
             )
         )
         old = limited(
-            select(runs.id).where(runs.at < bindparam("before")).order_by(runs.at, runs.id)
+            select(runs.id)
+            .where(runs.at < bindparam("before"))
+            .where(runs.decision != literal_column(HELD))
+            .order_by(runs.at, runs.id)
         ).subquery()
         self.old_runs = finish(select(dialect.collect(old.c.id)))
         place = func.row_number().over(partition_by=runs.series, order_by=runs.id.desc())
@@ -42,7 +52,7 @@ class QualityStatements(Generic[T]):
         surplus = limited(
             select(places.c.id)
             .where(places.c.place > bindparam("keep", type_=BigInteger()))
-            .where(places.c.decision != literal_column(f"'{Decision.HELD}'"))
+            .where(places.c.decision != literal_column(HELD))
             .order_by(places.c.id)
         ).subquery()
         self.surplus_runs = finish(select(dialect.collect(surplus.c.id)))

@@ -27,6 +27,9 @@ class QualityTests(Harness):
         again = await commit_one(store, Change(measured_runs=(accepted,)))
         assert is_refused(again, RefusalKind.VERSION, plain.id)
         assert await store.measured_runs_of([plain.task_id, "task-none"]) == [accepted]
+        said = {plain.task_id: Decision.ACCEPTED}
+        assert await store.decisions_of([plain.task_id, "task-none"]) == said
+        assert await store.decisions_of([]) == {}
         assert await store.measured_runs_of([]) == []
 
     @on_store
@@ -50,6 +53,10 @@ class QualityTests(Harness):
         await must(store, Change(measured_runs=tuple(runs)))
         found = await store.measured_runs_of(["task-0001"])
         assert ids(found) == sorted(each.id for each in runs)
+        held = replace(found[-1], decision=Decision.HELD, version=2)
+        accepted = replace(found[0], decision=Decision.ACCEPTED, version=2)
+        await must(store, Change(measured_runs=(held, accepted)))
+        assert await store.decisions_of(["task-0001"]) == {"task-0001": Decision.HELD}
 
     @on_store
     async def test_series_are_listed_with_their_newest_run(self, store: Store) -> None:
@@ -93,5 +100,8 @@ class QualityTests(Harness):
         kept = ids([runs[7], runs[6], held])
         assert ids(await store.measured_runs(series, after=None, limit=9)) == kept
         assert ids(await store.measured_runs(other.series, after=None, limit=9)) == [other.id]
+        # Nor does it go by its age.
+        assert await store.remove_measured_runs(before=NOW + 99, keep=9, limit=9) == 3
+        assert ids(await store.measured_runs(series, after=None, limit=9)) == [held.id]
         # What is gone is new again.
         await must(store, Change(measured_runs=(runs[0],)))
