@@ -418,6 +418,34 @@ def record_secrets(master: Master) -> list[dict[str, Any]]:
     return to.exchanges
 
 
+def record_measured(master: Master) -> list[dict[str, Any]]:
+    """A node that knows that what it found may have to be said again."""
+    to = Recorder(master)
+    registration = Registration(
+        name="patient", resources={"slots": 1.0}, task_types=("measured",), protocol=PROTOCOL
+    )
+    to.say("register to be patient", "join", "/api/v1/nodes:register", registration)
+    node = "/api/v1/nodes/{node_id}"
+    task = {"task_type": "measured", "expectations": {"items": {"min": 1}}}
+    to.say("submit (measured)", "admin", "/api/v1/tasks", task)
+    request = LeaseRequest(session_id=to.ids["session_id"], wait_s=5.0)
+    (work,) = to.say("lease (measured)", "node", f"{node}:lease", request)["assignments"]
+    report = Report(
+        execution_id=work["execution_id"],
+        task_id=work["task_id"],
+        token=work["token"],
+        kind=ReportKind.SUCCEEDED,
+        at=1.0,
+        data=msgspec.Raw(b"[1]"),
+    )
+    batch = ReportBatch(session_id=to.ids["session_id"], reports=(report,), knows_later=True)
+    filled = msgspec.json.encode(batch).decode()
+    to.say("report what is measured", "node", f"{node}:report", None, fill=filled)
+    end = Departure(session_id=to.ids["session_id"])
+    to.say("leave (measured)", "node", f"{node}:unregister", end)
+    return to.exchanges
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for suffix, record_part in {
@@ -427,6 +455,7 @@ def main() -> None:
         "-frontier": record_frontier,
         "-inquiries": record_inquiries,
         "-leaving": record_leaving,
+        "-measured": record_measured,
         "-secrets": record_secrets,
     }.items():
         file = FOLDER / f"node-protocol-{PROTOCOL}{suffix}.json"

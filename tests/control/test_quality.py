@@ -60,6 +60,9 @@ class Kept:
     async def tasks(self) -> Sequence[str]:
         return []
 
+    async def sizes(self) -> dict[str, int]:
+        return {}
+
 
 async def finish(node: PlayedNode, assignment: Assignment, data: Any, **metrics: float) -> None:
     report = Report(

@@ -253,7 +253,8 @@ ROUTES: Final = (
         handler=report,
         summary="Say what became of executions",
         details="Send it again until it is answered: it is recorded once. `stale` means that the "
-        "attempt does not own the task (any more): stop it and forget it.",
+        "attempt does not own the task (any more): stop it and forget it. `later` (with "
+        "`knows_later`; else 503) means that what was found is still being measured: say it again.",
         body=ReportBatch,
         response=ReportReply,
         example=Example(request=examples.REPORT_BATCH, response=examples.REPORT_REPLY),

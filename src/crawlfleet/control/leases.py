@@ -5,25 +5,24 @@ so a reply that got lost costs nothing. Reports are recorded once, under their t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from crawlfleet.control.errands import Errands
-from crawlfleet.control.measuring import Measuring
+from crawlfleet.control.measuring import LONGEST_WAIT_S, MOMENT_S, Measuring
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.warming import Warming
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
-from crawlfleet.core.isolation import demanded, demands_raw_tcp
+from crawlfleet.core.delivery import assignment, stop_order
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
 from crawlfleet.core.quality.recording import Judged
-from crawlfleet.errors import LeadershipLost
+from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.messages import (
-    Assignment,
     LeaseReply,
     LeaseRequest,
     Report,
@@ -31,11 +30,10 @@ from crawlfleet.model.messages import (
     ReportKind,
     ReportOutcome,
     ReportReply,
-    StopOrder,
 )
 from crawlfleet.model.node import Health, NodeStatus, Session
 from crawlfleet.model.settings import RecoverySettings
-from crawlfleet.model.task import LIVE_EXECUTION, ErrorClass, Execution, ExecutionStatus, TaskError
+from crawlfleet.model.task import LIVE_EXECUTION, ErrorClass, ExecutionStatus, TaskError
 from crawlfleet.ports.store import Refusal, RefusalKind
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
@@ -107,26 +105,51 @@ class Leases:
                 return reply
 
     async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
-        """Record what became of executions; repeating a batch changes nothing."""
-        recorded = [False] * len(batch.reports)
-        undecided = list(range(len(batch.reports)))
+        """Record what became of executions; repeating a batch changes nothing.
+
+        What is measured for long holds up nothing else: the node says it again. Raises
+        `StoreUnavailable` to a node that does not know how, once the rest is recorded.
+        """
         await self.know_session(node_id, batch.session_id)
         await self._know_leases(batch)
-        judged = {} if self._measuring is None else await self._measuring.reported(batch.reports)
+        outcomes = [ReportOutcome.STALE] * len(batch.reports)
+        later = await self._record(node_id, batch, range(len(outcomes)), outcomes, MOMENT_S)
+        if later and not batch.knows_later:
+            later = await self._record(node_id, batch, later, outcomes, LONGEST_WAIT_S)
+            if later:
+                raise StoreUnavailable("the items of a task are still being measured; ask again")
+        return ReportReply(outcomes=tuple(outcomes))
+
+    async def _record(
+        self,
+        node_id: str,
+        batch: ReportBatch,
+        places: Sequence[int],
+        outcomes: list[ReportOutcome],
+        wait_s: float,
+    ) -> list[int]:
+        """Record some reports of a batch; which of them have to be said again."""
+        undecided = [*places]
+        judged: Mapping[str, Judged] = {}
+        if self._measuring is not None and self._session(node_id, batch.session_id) is not None:
+            reports = [batch.reports[place] for place in places]
+            judged = await self._measuring.reported(node_id, reports, wait_s=wait_s)
         for _ in range(TRIES):
             if not undecided or self._session(node_id, batch.session_id) is None:
                 break
             plan = self._decide(node_id, batch, undecided, judged)
-            for place in plan.known:
-                recorded[place] = True
+            for place in undecided:
+                outcomes[place] = plan.told.get(place, ReportOutcome.STALE)
             refusals = await self._state.commit(plan.changes)
             undecided = []
-            for places, refusal in zip(plan.places, refusals, strict=True):
-                for place in places:
-                    recorded[place] = refusal is None
-                if refusal is not None and refusal.kind is RefusalKind.VERSION:
+            for group, refusal in zip(plan.places, refusals, strict=True):
+                if refusal is None:
+                    continue
+                for place in group:
+                    outcomes[place] = ReportOutcome.STALE
+                if refusal.kind is RefusalKind.VERSION:
                     # Somebody was faster, an operator for example: decide on the new state.
-                    undecided.extend(places)
+                    undecided.extend(group)
             undecided.sort()
             if undecided:
                 await self._state.catch_up()
@@ -134,11 +157,7 @@ class Leases:
             raise self._state.doubt(f"reports of {node_id} do not fit what is known of its work")
         if judged and self._measuring is not None:
             self._measuring.forget(judged)
-        return ReportReply(
-            outcomes=tuple(
-                ReportOutcome.RECORDED if each else ReportOutcome.STALE for each in recorded
-            )
-        )
+        return [place for place in places if outcomes[place] is ReportOutcome.LATER]
 
     async def know_session(self, node_id: str, session_id: str) -> None:
         """Look up a session that is not known here: another master may just have opened it."""
@@ -238,7 +257,7 @@ class Leases:
             if execution.status is ExecutionStatus.STOPPING:
                 stop.append(stop_order(execution))
             elif execution.id not in held:
-                assignments.append(_assignment(lease))
+                assignments.append(assignment(lease))
         node = self._state.nodes[session.node_id]
         return LeaseReply(
             assignments=tuple(assignments),
@@ -257,7 +276,7 @@ class Leases:
     ) -> "_Decided":
         changes: dict[str, Change] = {}
         groups: dict[str, list[int]] = {}
-        known: list[int] = []
+        told: dict[int, ReportOutcome] = {}
         now = self._system.now()
         for place in places:
             report = batch.reports[place]
@@ -265,17 +284,25 @@ class Leases:
             lease = self._current(report, earlier)
             if lease is None or lease.execution.node_id != node_id:
                 continue
-            found = judged.get(report.execution_id) if judged else None
-            if found is not None and report.kind is ReportKind.SUCCEEDED and lease.owns:
+            found = judged.get(report.execution_id)
+            if not self._is_measured(lease, report):
+                change = self._change(lease, report, now, batch.session_id)
+            elif found is not None:
                 change = self._succeeded(lease, report, now, batch.session_id, found)
             else:
-                change = self._change(lease, report, now, batch.session_id)
+                told[place] = ReportOutcome.LATER
+                change = attempts.finish(lease, now=now, under=batch.session_id)
             if change is not None:
                 changes[report.execution_id] = _merged(earlier, change) if earlier else change
                 groups.setdefault(report.execution_id, []).append(place)
-            elif lease.execution.status in LIVE_EXECUTION:
-                known.append(place)
-        return _Decided([*changes.values()], [*groups.values()], known)
+            if change is not None or lease.execution.status in LIVE_EXECUTION:
+                told.setdefault(place, ReportOutcome.RECORDED)
+        return _Decided([*changes.values()], [*groups.values()], told)
+
+    def _is_measured(self, lease: Lease, report: Report) -> bool:
+        """Whether this ends a task that must not end before its items are measured."""
+        is_end = report.kind is ReportKind.SUCCEEDED and lease.owns
+        return is_end and self._measuring is not None and lease.task.expectations is not None
 
     def _current(self, report: Report, pending: Change | None) -> Lease | None:
         """The lease as it will be when the reports before this one have been recorded."""
@@ -309,7 +336,7 @@ class Leases:
             message = f"the result has {size} bytes; at most {MAX_RESULT_BYTES} are kept"
             error = TaskError(error_class=ErrorClass.ERROR, message=message)
             return self._failure(lease, error, report, now, under)
-        begun_at = attempts.begun_at(lease, report.ran_s, now=now)
+        begun_at = attempts.begun_at(lease, report.ran_s, now=lease.execution.end_time or now)
         return attempts.succeed(
             lease,
             report.data,
@@ -358,8 +385,9 @@ class _Decided(NamedTuple):
     """One for each execution that something new was said of."""
     places: list[list[int]]
     """For each change, which reports it records."""
-    known: list[int]
-    """Reports that say what is already known of a living lease."""
+    told: dict[int, ReportOutcome]
+    """What is answered to which reports when the changes are made; also to those that say what is
+    known of a living lease. The others are stale."""
 
 
 _Decision = Callable[[Leases, Lease, Report, float, str], Change | None]
@@ -376,30 +404,6 @@ def demand_lead(refusals: Iterable[Refusal | None]) -> None:
     """Raise `LeadershipLost` if a change was refused because another master leads."""
     if any(refusal and refusal.kind is RefusalKind.EPOCH for refusal in refusals):
         raise LeadershipLost("another master leads now; this one must not act as the leader")
-
-
-def stop_order(execution: Execution) -> StopOrder:
-    """What a node is told about an execution that must stop."""
-    return StopOrder(execution_id=execution.id, task_id=execution.task_id, token=execution.token)
-
-
-def _assignment(lease: Lease) -> Assignment:
-    task = lease.task
-    return Assignment(
-        execution_id=lease.execution.id,
-        task_id=task.id,
-        token=lease.execution.token,
-        task_type=task.task_type,
-        parameters=task.parameters,
-        timeout_s=task.timeout_s,
-        allocation=lease.execution.allocation,
-        attempt=task.retry_count + task.loss_count + 1,
-        parent_id=task.parent_id,
-        isolation=demanded(task.capabilities),
-        raw_tcp=demands_raw_tcp(task.capabilities),
-        bundle=task.bundle,
-        secrets=task.secrets,
-    )
 
 
 def _merged(first: Change, second: Change) -> Change:

@@ -3,7 +3,7 @@
 It reads what readers would read: the output that counts, of however many attempts and shards, or
 the result. So what is measured is exactly what there is, whoever was killed on the way. It is done
 piece by piece, in a thread and for one task at a time: the loop stays free, and so does most of
-the machine. What takes longer than a report may wait for goes on, and the node asks again.
+the machine. What takes longer than a moment goes on, and the node asks again.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import msgspec
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.quality import figures
 from crawlfleet.core.quality.fold import Fold, items_of_lines, items_of_result
-from crawlfleet.core.quality.judging import Baseline, baseline, judge
+from crawlfleet.core.quality.judging import Baseline, baseline, judge, unjudged
 from crawlfleet.core.quality.recording import Judged
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.ids import MEASURED, make_id
@@ -28,8 +28,10 @@ from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
+MOMENT_S: Final = 1.0
+"""For which all reports of a batch wait together."""
 LONGEST_WAIT_S: Final = 20.0
-"""For which a report waits; nodes ask for half a minute."""
+"""For which those wait whose node asks again with all it has; nodes ask for half a minute."""
 MOST_READ: Final = 100
 """Of the earlier runs of a series: those that were not good are passed over."""
 
@@ -68,10 +70,12 @@ class Measuring:
         if under_way:
             await asyncio.wait(under_way)
 
-    async def reported(self, reports: Iterable[Report]) -> Mapping[str, Judged]:
-        """What the items came to of those executions that have succeeded and whose tasks expect
-        something. Raises `StoreUnavailable` when that takes longer than anybody waits: it goes on,
-        and whoever asks again gets it."""
+    async def reported(
+        self, node_id: str, reports: Iterable[Report], *, wait_s: float
+    ) -> Mapping[str, Judged]:
+        """What the items came to of those executions of a node that have succeeded and whose tasks
+        expect something. What takes longer than `wait_s`, or cannot be read now, is not among it:
+        it goes on, and whoever asks again gets it."""
         wanted: dict[str, asyncio.Task[Judged]] = {}
         for report in reports:
             if report.kind is not ReportKind.SUCCEEDED:
@@ -79,14 +83,13 @@ class Measuring:
             lease = self._state.leases.get(report.execution_id)
             if lease is None or lease.task.expectations is None:
                 continue
-            if lease.owns and lease.execution.token == report.token:
+            execution = lease.execution
+            if lease.owns and (execution.node_id, execution.token) == (node_id, report.token):
                 wanted[report.execution_id] = self._begun(lease.task, report)
         if not wanted:
             return {}
-        _, waiting = await asyncio.wait([*wanted.values()], timeout=LONGEST_WAIT_S)
-        if waiting:
-            raise StoreUnavailable("the items of a task are still being measured; ask again")
-        return {id: await each for id, each in wanted.items()}
+        await asyncio.wait([*wanted.values()], timeout=wait_s)
+        return {id: each.result() for id, each in wanted.items() if _is_measured(id, each)}
 
     def forget(self, execution_ids: Collection[str]) -> None:
         """What was measured of these is written down, or of no use."""
@@ -95,7 +98,7 @@ class Measuring:
 
     def _begun(self, task: Task, report: Report) -> asyncio.Task[Judged]:
         found = self._under_way.get(report.execution_id)
-        if found is not None and not (found.done() and found.exception()):
+        if found is not None and not (found.done() and (found.cancelled() or found.exception())):
             return found
         leases = self._state.leases
         for gone in [id for id in self._under_way if id not in leases]:
@@ -115,7 +118,12 @@ class Measuring:
         assert expected is not None, "only tasks that expect something are measured"
         async with self._turn:
             profile = await self._profile(task, expected, metrics, results)
-        judgement = judge(expected, profile, await self._baseline(task.project_id, expected))
+        earlier = await self._baseline(task.project_id, expected)
+        try:
+            judgement = judge(expected, profile, earlier)
+        except Exception as error:
+            log.exception("defect: items are not judged", task_id=task.id)
+            judgement = unjudged(f"they cannot be judged: {error!r}")
         log.info("measured", task_id=task.id, verdict=str(judgement.verdict), items=profile.items)
         return Judged(
             id=make_id(MEASURED, self._system.now(), self._system.entropy),
@@ -135,9 +143,10 @@ class Measuring:
     async def _profile(
         self, task: Task, expected: Expectations, metrics: Mapping[str, float], results: Results
     ) -> Profile:
-        fold = Fold(expected)
-        pages, errors = figures.pages_in(metrics), figures.errors_in(metrics)
+        pages, errors = None, None
         try:
+            pages, errors = figures.pages_in(metrics), figures.errors_in(metrics)
+            fold = Fold(expected)
             if await self._has_output(task.id):
                 await self._fold_output(task.id, fold)
             elif not await self._fold_results(task, fold, results):
@@ -167,6 +176,14 @@ class Measuring:
             if not await _apart(size, _take_result, fold, task.task_type, raw):
                 return False
         return True
+
+
+def _is_measured(execution_id: str, each: asyncio.Task[Judged]) -> bool:
+    if not each.done() or each.cancelled():
+        return False
+    if (error := each.exception()) is not None:
+        log.warning("measuring is begun anew", execution_id=execution_id, error=repr(error))
+    return error is None
 
 
 async def _apart(size: int, work: Callable[..., T], *arguments: Any) -> T:

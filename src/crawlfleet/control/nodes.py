@@ -13,12 +13,13 @@ import msgspec
 from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
 from crawlfleet.control.keys import Principal
-from crawlfleet.control.leases import TRIES, UNMEASURED, Leases, stop_order
+from crawlfleet.control.leases import TRIES, UNMEASURED, Leases
 from crawlfleet.control.secrets import hash_secret, make_secret
 from crawlfleet.control.shared_commit import SharedCommit
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.terms import Terms, news, renewed
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.core.delivery import stop_order
 from crawlfleet.core.feasibility import PROTOCOL_CAPABILITY
 from crawlfleet.core.keys import status_of
 from crawlfleet.core.labels import changed_node, label_problems, labelled, overridden

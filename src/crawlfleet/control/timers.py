@@ -190,6 +190,7 @@ class Timers:
         for (lease, _), refusal in zip(over, refusals, strict=True):
             if refusal is not None:
                 # The node has just said something, but not always that it is done.
+                await self._state.renewal.tasks([lease.task.id], [lease.execution.id])
                 self._state.limits.watch(lease)
 
     async def _clear_up(self, now: float) -> bool:

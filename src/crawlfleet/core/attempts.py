@@ -171,7 +171,8 @@ def succeed(
     if not lease.owns:
         return None
     running_at = lease.execution.running_at if begun_at is None else begun_at
-    took_s = max(now - (running_at or lease.execution.start_time), 0.0)
+    done_at = lease.execution.end_time or now
+    took_s = max(done_at - (running_at or lease.execution.start_time), 0.0)
     measured = {**metrics, "processing_time": round(took_s, 6)}
     failed = judged is not None and judged.fails
     error = judged.error if judged is not None and failed else None
@@ -198,7 +199,7 @@ def succeed(
         ExecutionTrigger.FAILED if failed else ExecutionTrigger.SUCCEEDED,
         under,
         running_at=running_at,
-        end_time=now,
+        end_time=done_at,
         metrics=measured,
     )
     return change if judged is None or change is None else signed(change, judged, now=now)
@@ -238,9 +239,31 @@ def fail(
     return _both(lease, task, trigger, under, end_time=now, error=error, metrics=metrics)
 
 
+def finish(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
+    """The work is done, and only its end is not decided yet: from now on no time limit counts.
+
+    `None` when that is known, or stale.
+    """
+    if not lease.owns or lease.execution.end_time is not None:
+        return None
+    execution = lease.execution
+    finished = msgspec.structs.replace(execution, end_time=now, version=execution.version + 1)
+    event = Event(
+        kind="execution.finished",
+        subject=finished.id,
+        at=now,
+        cause="its items are being measured",
+        details={"task_id": finished.task_id, "node_id": finished.node_id},
+    )
+    return Change(executions=(finished,), events=(event,), under=under)
+
+
 def overrun(lease: Lease, limits: RecoverySettings, *, now: float, chance: float) -> Change | None:
-    """The node did not enforce the time limit: take the task away and order the attempt to stop."""
-    if not lease.owns:
+    """The node did not enforce the time limit: take the task away and order the attempt to stop.
+
+    `None` when it is stale, or has finished.
+    """
+    if not lease.owns or lease.execution.end_time is not None:
         return None
     error = TaskError(
         error_class=ErrorClass.TIMEOUT,

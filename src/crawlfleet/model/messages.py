@@ -210,9 +210,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """For how long it ran, when its start was not reported before its end."""
 
 
-class ReportBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReportBatch(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     session_id: str
     reports: tuple[Report, ...]
+    knows_later: bool = False
+    """Whether the node understands the answer `later`. One that does not gets no answer to its
+    batch (503) while something in it has to be said again."""
 
 
 class ReportOutcome(StrEnum):
@@ -220,6 +225,8 @@ class ReportOutcome(StrEnum):
     """Durable now, or known and nothing new: forget it."""
     STALE = "stale"
     """The execution is over, or another owns the task: stop the executor and forget it."""
+    LATER = "later"
+    """What was found is still being measured: say it again in a second or so."""
 
 
 class ReportReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,8 @@ START_TOLD_WITHIN_S: Final = 0.1
 """Nobody looks so closely, and a fleet's short tasks cost its master one message, not two."""
 MOMENT_S: Final = 1.0
 """A master that takes longer may be away. What ends within it is written together."""
+ASK_AGAIN_S: Final = 1.0
+"""After which something is said again that the master could not decide on yet."""
 ENDS: Final = frozenset({ReportKind.SUCCEEDED, ReportKind.FAILED})
 """What would have to be done again if it got lost; all else the end of the session says too."""
 
@@ -52,6 +54,8 @@ class Reports:
         self._session_id = session_id
         self._unsent: list[Report] = []
         """Or sent, and not answered."""
+        self._later: list[Report] = []
+        """What the master wants to hear again: nothing else waits for it."""
         self._begun: dict[str, tuple[Report, float]] = {}
         """Starts that were not sent yet, and when they were: a quick end takes them along."""
         self._something = asyncio.Event()
@@ -64,7 +68,8 @@ class Reports:
 
     def mentions(self, execution_id: str) -> bool:
         """Whether something about an execution waits to be answered."""
-        return any(each.execution_id == execution_id for each in self._unsent)
+        waiting = (*self._unsent, *self._later)
+        return any(each.execution_id == execution_id for each in waiting)
 
     def say(
         self, about: Assignment | StopOrder, kind: ReportKind, attempt: Attempt | None = None
@@ -108,14 +113,15 @@ class Reports:
         self._something.clear()
 
     async def send(self) -> list[tuple[Report, ReportOutcome]]:
-        """Send what fits into one message; what was said, with the answers.
+        """Send what fits into one message; what was said, with the answers. What has to be said
+        again has none yet.
 
         Raises `MasterUnreachable` or `Refused`, and everything waits on.
         """
         self._unsent += [report for report, _ in self._begun.values()]
         self._begun.clear()
         sent = portion(self._unsent)
-        batch = ReportBatch(session_id=self._session_id, reports=sent)
+        batch = ReportBatch(session_id=self._session_id, reports=sent, knows_later=True)
         alarm = asyncio.get_running_loop().call_later(MOMENT_S, self._unanswered.set)
         try:
             reply = await self._link.report(self._node_id, batch)
@@ -126,9 +132,21 @@ class Reports:
             alarm.cancel()
         self._unanswered.clear()
         del self._unsent[: len(sent)]
+        told = [*zip(sent, reply.outcomes, strict=True)]
+        answered = [each for each in told if each[1] is not ReportOutcome.LATER]
+        if len(answered) < len(told):
+            self._later += [report for report, outcome in told if outcome is ReportOutcome.LATER]
+            asyncio.get_running_loop().call_later(ASK_AGAIN_S, self._say_again)
+            # That may take long, and the end of this process must not cost what is done.
+            await self.keep()
         if self._kept:
-            await self._forget(sent)
-        return [*zip(sent, reply.outcomes, strict=True)]
+            await self._forget(report for report, _ in answered)
+        return answered
+
+    def _say_again(self) -> None:
+        self._unsent += self._later
+        self._later.clear()
+        self._something.set()
 
     async def keep_unanswered(self) -> None:
         """For ever: write to disk what ended while the master does not answer."""
@@ -139,13 +157,14 @@ class Reports:
 
     async def keep(self) -> None:
         """Write to disk all that ended and was not answered."""
-        over = {each.execution_id for each in self._unsent if each.kind in ENDS} - self._kept
+        waiting = (*self._unsent, *self._later)
+        over = {each.execution_id for each in waiting if each.kind in ENDS} - self._kept
         if over or self._kept:
             # With their starts, which say for how long they ran. Without any, what an earlier
             # attempt could not write is tried again.
             reports = tuple(
                 each
-                for each in self._unsent
+                for each in waiting
                 if each.execution_id in over and each.kind in ENDS | {ReportKind.STARTED}
             )
             self._kept |= over

@@ -1,0 +1,31 @@
+"""What a node is told of its leases."""
+
+from crawlfleet.core.attempts import Lease
+from crawlfleet.core.isolation import demanded, demands_raw_tcp
+from crawlfleet.model.messages import Assignment, StopOrder
+from crawlfleet.model.task import Execution
+
+
+def stop_order(execution: Execution) -> StopOrder:
+    """What a node is told about an execution that must stop."""
+    return StopOrder(execution_id=execution.id, task_id=execution.task_id, token=execution.token)
+
+
+def assignment(lease: Lease) -> Assignment:
+    """What a node needs to do the work of a lease."""
+    task = lease.task
+    return Assignment(
+        execution_id=lease.execution.id,
+        task_id=task.id,
+        token=lease.execution.token,
+        task_type=task.task_type,
+        parameters=task.parameters,
+        timeout_s=task.timeout_s,
+        allocation=lease.execution.allocation,
+        attempt=task.retry_count + task.loss_count + 1,
+        parent_id=task.parent_id,
+        isolation=demanded(task.capabilities),
+        raw_tcp=demands_raw_tcp(task.capabilities),
+        bundle=task.bundle,
+        secrets=task.secrets,
+    )
