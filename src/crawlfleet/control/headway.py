@@ -74,6 +74,9 @@ class Headway:
             except StoreUnavailable:
                 return None
         if before is not None and (before.done, before.total) == (progress.done, progress.total):
+            if lease.task.parent_id is not None:
+                # Not read again for each of its shards.
+                self._told[subject] = now, before
             return None
         self._told[subject] = now, progress
         self._told.move_to_end(subject)

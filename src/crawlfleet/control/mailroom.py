@@ -3,6 +3,7 @@
 from bisect import insort
 from collections import Counter
 from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from crawlfleet.core.deliveries import receiver_of
@@ -122,6 +123,10 @@ class Mailroom:
         """By webhook."""
         self._at: Counter[str] = Counter()
         """By receiver."""
+        self._agenda: list[tuple[float, str]] = []
+        """When something may go to a receiver; some are out of date."""
+        self._announced: dict[str, float] = {}
+        """By receiver, the one of them that is not."""
 
     def put(self, delivery: Delivery) -> None:
         if delivery.id in self._ids:
@@ -135,6 +140,7 @@ class Mailroom:
                 delivery.seq, delivery.id, delivery.subject, delivery.due_at, delivery.is_passing
             )
         )
+        self.announce(receiver)
 
     def overtaken_by(self, delivery: Delivery) -> list[str]:
         """The ids of those that need not be sent any more, now that there is this one."""
@@ -150,6 +156,11 @@ class Mailroom:
             self._ids.discard(delivery.id)
             self._waiting[delivery.webhook_id] -= 1
             self._at[receiver] -= 1
+            self.announce(receiver)
+
+    def find(self, receiver: str) -> Shelf | None:
+        """The shelf of a receiver for which something waits, or did."""
+        return self._shelves.get(receiver)
 
     def shelf(self, receiver: str) -> Shelf:
         shelf = self._shelves.get(receiver)
@@ -170,6 +181,7 @@ class Mailroom:
             if not shelf and webhook_of(receiver) != receiver:
                 # Call-backs may go to a new place with each task.
                 del self._shelves[receiver]
+        self.announce(receiver)
 
     def waiting(self, webhook_id: str) -> int:
         """How many wait for a webhook."""
@@ -184,9 +196,36 @@ class Mailroom:
         shelf = self._shelves.get(receiver_of(delivery))
         return shelf is not None and shelf.has_line(delivery.subject)
 
-    def receivers(self) -> list[str]:
-        """Those for which something waits, or did."""
-        return [*self._shelves]
+    def announce(self, receiver: str) -> None:
+        """Have a receiver come up when something may go to it; not one that comes up before."""
+        shelf = self._shelves.get(receiver)
+        due = None if shelf is None else shelf.next_due()
+        if due is not None and due < self._announced.get(receiver, inf):
+            self._announced[receiver] = due
+            heappush(self._agenda, (due, receiver))
+
+    def announce_all(self) -> None:
+        """Have each receiver come up to which something may go some time."""
+        for receiver in self._shelves:
+            self.announce(receiver)
+
+    def next_due(self) -> float | None:
+        """When the next receiver comes up."""
+        while self._agenda:
+            due, receiver = self._agenda[0]
+            if self._announced.get(receiver) == due:
+                return due
+            heappop(self._agenda)
+        return None
+
+    def take_receiver(self, now: float) -> str | None:
+        """One that has come up; it does not again before it is announced."""
+        due = self.next_due()
+        if due is None or due > now:
+            return None
+        _, receiver = heappop(self._agenda)
+        del self._announced[receiver]
+        return receiver
 
 
 def webhook_of(receiver: str) -> str:

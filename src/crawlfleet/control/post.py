@@ -77,7 +77,14 @@ class Post:
             ready=self._ready,
         )
         self._out: Counter[str] = Counter()
-        """How many are under way to each receiver."""
+        """How many are under way to each receiver,"""
+        self._out_of: Counter[str] = Counter()
+        """and of each webhook."""
+        self._parked: dict[str, dict[str, None]] = {}
+        """By webhook, receivers that are due while too many of its call-backs are under way."""
+        self._relieved: set[str] = set()
+        """Webhooks of which one has come back since."""
+        self._known: dict[str, Webhook] | None = None
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Unfold events into what is to be sent."""
@@ -90,6 +97,8 @@ class Post:
         """Send, until the lead is lost."""
         self._mailroom = Mailroom()
         self._out.clear()
+        self._out_of.clear()
+        self._parked.clear()
         try:
             await self._load()
             self._loaded.set()
@@ -127,42 +136,58 @@ class Post:
             after = portion[-1].id
 
     def _begin(self, group: asyncio.TaskGroup) -> None:
-        """Let out all that may go."""
+        """Let out all that may go. It costs what goes, however many receivers there are."""
         now = self._system.now()
-        for receiver in self._mailroom.receivers():
-            webhook = self._webhook(receiver)
-            if webhook is not None and webhook.is_held:
-                continue
-            while self._has_room(receiver) and self._out.total() < AT_ONCE:
-                taken = self._mailroom.shelf(receiver).take(now)
-                if taken is None:
-                    break
-                self._out[receiver] += 1
-                group.create_task(self._deal_with(receiver, taken), name=taken.id)
+        if self._unfolding.webhooks is not self._known:
+            # Somebody may have paused or resumed one.
+            self._known = self._unfolding.webhooks
+            self._parked.clear()
+            self._mailroom.announce_all()
+        for webhook_id in [*self._relieved]:
+            self._relieved.discard(webhook_id)
+            parked = self._parked.get(webhook_id, {})
+            while parked and self._has_room_for_more(webhook_id):
+                first = next(iter(parked))
+                del parked[first]
+                self._let_out(first, group, now)
+        while self._out.total() < AT_ONCE:
+            receiver = self._mailroom.take_receiver(now)
+            if receiver is None:
+                break
+            self._let_out(receiver, group, now)
+
+    def _let_out(self, receiver: str, group: asyncio.TaskGroup, now: float) -> None:
+        """Let out what may go to one receiver; it comes up again when there may be more."""
+        webhook, webhook_id = self._webhook(receiver), webhook_of(receiver)
+        shelf = self._mailroom.find(receiver)
+        if shelf is None or (webhook is not None and webhook.is_held):
+            return
+        # One that fails and fails gets a single one.
+        most = 1 if deliveries.rest_s(shelf.failures) else PER_RECEIVER
+        while self._out[receiver] < most:
+            if webhook_id != receiver and not self._has_room_for_more(webhook_id):
+                self._parked.setdefault(webhook_id, {})[receiver] = None
+                return
+            taken = shelf.take(now) if self._out.total() < AT_ONCE else None
+            if taken is None:
+                self._mailroom.announce(receiver)
+                break
+            self._out[receiver] += 1
+            self._out_of[webhook_id] += 1
+            group.create_task(self._deal_with(receiver, taken), name=taken.id)
+        if not self._out[receiver]:
+            del self._out[receiver]
+
+    def _has_room_for_more(self, webhook_id: str) -> bool:
+        """Whether one more call-back of a webhook may be under way."""
+        return self._out_of[webhook_id] < PER_WEBHOOK
 
     def _wait_s(self) -> float | None:
         """How long nothing is due, unless somebody wakes us."""
-        dues = [
-            due
-            for receiver in self._mailroom.receivers()
-            if self._has_room(receiver)
-            and ((webhook := self._webhook(receiver)) is None or not webhook.is_held)
-            and (due := self._mailroom.shelf(receiver).next_due()) is not None
-        ]
-        if not dues or self._out.total() >= AT_ONCE:
+        due = self._mailroom.next_due()
+        if due is None or self._out.total() >= AT_ONCE:
             return None
-        return min(max(min(dues) - self._system.now(), 0.0), LOOK_AGAIN_S)
-
-    def _has_room(self, receiver: str) -> bool:
-        """Whether one more may go to a receiver; one that fails and fails gets a single one."""
-        failing = deliveries.rest_s(self._mailroom.shelf(receiver).failures)
-        if self._out[receiver] >= (1 if failing else PER_RECEIVER):
-            return False
-        webhook_id = webhook_of(receiver)
-        if webhook_id == receiver:
-            return True
-        out = sum(each for to, each in self._out.items() if webhook_of(to) == webhook_id)
-        return out < PER_WEBHOOK
+        return min(max(due - self._system.now(), 0.0), LOOK_AGAIN_S)
 
     def _webhook(self, receiver: str) -> Webhook | None:
         return (self._unfolding.webhooks or {}).get(webhook_of(receiver))
@@ -177,6 +202,8 @@ class Post:
             self._out[receiver] -= 1
             if not self._out[receiver]:
                 del self._out[receiver]
+            self._out_of[webhook_of(receiver)] -= 1
+            self._relieved.add(webhook_of(receiver))
             self._mailroom.back(receiver, taken, again_at)
             self._wake.set()
 

@@ -27,12 +27,15 @@ class RetryBudgets:
         self._granted: set[str] = set()
         """Let go, and not ready yet."""
         self._looked_at = 0.0
+        self._tidied_at = 0.0
 
     def count_first(self, project_id: str, now: float) -> None:
         """A first attempt is made."""
         if self._is_on:
             self._fleet.count_first(now)
             self._of(project_id).count_first(now)
+            if now - self._tidied_at > self._rules.window_s:
+                self._forget_idle(now)
 
     def holds_back(self, task: Task, now: float) -> str | None:
         """What a task has to wait for that is about to become ready; nothing when it may go."""
@@ -62,7 +65,6 @@ class RetryBudgets:
                     break
                 self._granted.add(task_id)
                 found.append(task_id)
-        self._forget_idle(now)
         return found
 
     def next(self) -> float | None:
@@ -96,5 +98,6 @@ class RetryBudgets:
         return found
 
     def _forget_idle(self, now: float) -> None:
+        self._tidied_at = now
         for project_id in [id for id, each in self._projects.items() if each.is_idle(now)]:
             del self._projects[project_id]
