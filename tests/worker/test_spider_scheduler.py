@@ -1,14 +1,17 @@
 """What the scheduler of a spider filters and hands out, with Scrapy played by hand."""
 
 import hashlib
+import sys
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from crawlfleet.worker.runner.crawlfleet_runner import page as page_module
 from crawlfleet.worker.runner.crawlfleet_runner import scheduler as module
 from crawlfleet.worker.runner.crawlfleet_runner.page import Page
+from crawlfleet.worker.runner.crawlfleet_runner.parentage import Parentage
 from crawlfleet.worker.runner.crawlfleet_runner.scheduler import ITEMS, Scheduler
 from crawlfleet.worker.runner.crawlfleet_runner.windows import Host
 from crawlfleet.worker.runner.crawlfleet_runner.wire import Failed
@@ -295,6 +298,90 @@ def test_items_that_no_page_led_to_wait_as_requests_do(played: tuple[Any, Fronti
     scheduler._commit()
     assert frontier.done == [page]
     assert page.lines == [b'{"a": 1}']
+
+
+def test_items_that_no_page_led_to_count_though_the_crawl_is_ended_before_it_asks_for_them(
+    played: tuple[Any, Frontier],
+) -> None:
+    scheduler, frontier = played
+    for number in range(3):
+        scheduler.take_item(["a"], f'{{"a": {number}}}', None)
+    ready = Page(1, HOST)
+    lease(scheduler, ready)
+
+    def leased(hosts: int, each: int, leaving: Any) -> list[tuple[Page, str]]:
+        """First another host, then one item, then the rest of them."""
+        asked.append((hosts, each, {*leaving}))
+        if len(asked) == 1:
+            return [(Page(9, "https://other.example"), "")]
+        items = [(Page(seed[0], ITEMS), seed[1]) for seed in frontier.added]
+        given = items[:1] if len(asked) == 2 else items[1:]
+        frontier.leased.setdefault(ITEMS, {}).update((page.id, page) for page, _ in given)
+        return given
+
+    asked: list[Any] = []
+    frontier.lease, frontier.waiting = leased, 5  # type: ignore[method-assign]
+    scheduler.close("shutdown")
+    assert scheduler.trouble is None
+    assert [page.lines for page in frontier.done] == [[b'{"a": 0}'], [b'{"a": 1}'], [b'{"a": 2}']]
+    assert frontier.returned == [ready]
+    assert asked[-1][0] == 0, "no more hosts once the items are there"
+    assert frontier.is_closed
+
+
+@pytest.mark.parametrize("kind", ["items", "links"])
+def test_a_page_that_leads_to_more_than_can_be_held_ends_the_crawl(
+    played: tuple[Any, Frontier], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(page_module, "MOST_BYTES", 1_000_000)
+    scheduler, frontier = played
+    page = Page(1, HOST)
+    request = make(scheduler, page)
+    response = SimpleNamespace(request=request)
+    middleware = Parentage(scheduler._crawler)
+    monkeypatch.setitem(sys.modules, "scrapy", SimpleNamespace(Request=Request))
+    many = (Request(f"{number}") if kind == "links" else number for number in range(50_000))
+    for each in middleware.process_spider_output(response, many):
+        if kind == "links":
+            scheduler.enqueue_request(each)
+        else:
+            scheduler.take_item(["a"], f'{{"a": {each}}}', response)
+    assert isinstance(scheduler.trouble, Failed)
+    assert request.url in str(scheduler.trouble)
+    assert scheduler.trouble.error_class == "invalid"
+    assert len(page.lines) + len(page.links) < 10_000, "many small ones are much, too"
+    scheduler._crawler.engine._slot.remove_request(request)
+    scheduler.close("shutdown")
+    assert frontier.done == []
+
+
+def test_what_a_page_led_to_and_somebody_ignored_is_forgotten_with_it(
+    played: tuple[Any, Frontier],
+) -> None:
+    """Else a later request with the same identity would be taken for it."""
+    scheduler, _ = played
+    request = make(scheduler, Page(1, HOST))
+    scheduler.led_to(Request("a"), SimpleNamespace(request=request))
+    (kept,) = scheduler._parents.values()
+    assert kept[0].url == f"{HOST}/a", "nothing else has its identity meanwhile"
+    end(scheduler, request)
+    assert scheduler._parents == {}
+
+
+def test_a_page_whose_pipelines_did_not_get_what_they_wanted_is_given_back(
+    played: tuple[Any, Frontier],
+) -> None:
+    scheduler, frontier = played
+    dealt_with, asked = Page(1, HOST), Page(2, HOST)
+    first, second = make(scheduler, dealt_with), make(scheduler, asked)
+    scheduler.note_status(SimpleNamespace(status=200), first)
+    image = Request("image")
+    told = scheduler._gate.told
+    assert [told["is_page"](each) for each in (first, image)] == [True, False]
+    told["left_alone"](image)
+    end(scheduler, first)
+    end(scheduler, second)
+    assert (frontier.returned, frontier.done) == ([dealt_with], [asked])
 
 
 def test_hosts_take_turns_and_those_that_may_not_be_asked_wait(

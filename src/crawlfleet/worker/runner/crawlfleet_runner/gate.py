@@ -29,14 +29,17 @@ class Gate:
         room: Callable[[str, int], int],
         answered: Callable[[Any], None],
         left_alone: Callable[[Any], None],
+        is_page: Callable[[Any], bool],
     ) -> None:
         """`room` says how many requests at once there is use for here, by the host's name and what
-        the host may be asked at once; `answered` and `left_alone` are told which request was."""
+        the host may be asked at once; `answered` and `left_alone` are told which request was;
+        `is_page` says whether a request can be given back."""
         self._crawler = crawler
         self._ledger = ledger
         self._room = room
         self._answered = answered
         self._left_alone = left_alone
+        self._is_page = is_page
         settings = crawler.settings
         self._slots = settings.getdict("DOWNLOAD_SLOTS")
         self._delay_s = settings.getfloat("DOWNLOAD_DELAY")
@@ -80,7 +83,8 @@ class Gate:
         if why := await self._turn(host, request):
             from scrapy.exceptions import IgnoreRequest
 
-            self._left_alone(request)
+            if self._is_page(request) or urlsplit(request.url).path != ROBOTS:
+                self._left_alone(request)
             raise IgnoreRequest(why)
         try:
             response = await awaited(download(request, *rest))
@@ -95,9 +99,9 @@ class Gate:
         from twisted.internet.defer import Deferred
 
         turn: Any = Deferred()
-        # Without its robots.txt Scrapy would take all of a host for allowed.
-        is_robots = urlsplit(request.url).path == ROBOTS
-        self._ledger.enter(host, turn.callback, patiently=is_robots)
+        # Without its robots.txt Scrapy would take all of a host for allowed; and an item would
+        # pass without what a pipeline wants for it.
+        self._ledger.enter(host, turn.callback, patiently=not self._is_page(request))
         return str(await awaited(turn))
 
     def _note(self, host: Host, request: Any, response: Any) -> None:

@@ -32,6 +32,10 @@ LEASE_EVERY_S: Final = 1.0
 FIRST_PATIENCE_S: Final = 0.25
 LONGEST_PATIENCE_S: Final = 2.0
 """Between two questions for work, or for the end, when there was none."""
+LOOSE: Final = 500
+MOST_LOOKS: Final = 100
+"""When a crawl is ended: items that no page led to, leased at once; and how often their queue, or
+more of it, is looked for. It came among the first, and queues take turns."""
 PART: Final = "#"
 """Between a host and the number of one of its parts."""
 ITEMS: Final = "items:"
@@ -64,10 +68,13 @@ class Scheduler:
         self._rests: dict[str, float] = {}
         """Until when those of them are left alone whose host asked for that."""
         self._seeds: dict[int, list[Any]] = {}
+        self._loose: set[int] = set()
+        """Items that no page led to, and that were not leased here yet."""
         self._known: set[int] = set()
         self._ordinals: dict[bytes, int] = {}
-        self._parents: dict[int, Page] = {}
-        """By the identity of a request that a page has just led to."""
+        self._parents: dict[int, tuple[Any, Page]] = {}
+        """By the identity of a request that a page has just led to, with that request: nothing
+        else has its identity then."""
         self._gate: Gate | None = None
         self._slot: Any = None
         self._has_warned = False
@@ -93,6 +100,8 @@ class Scheduler:
         if self.trouble is None:
             with self._noting_trouble():
                 self._commit()
+                if self._loose:
+                    self._count_loose()
                 self.frontier.close()
 
     def has_pending_requests(self) -> bool:
@@ -109,8 +118,10 @@ class Scheduler:
         return sum(map(len, self._ready.values())) + len(self._local) + self.frontier.waiting
 
     def enqueue_request(self, request: Any) -> bool:
-        parent = self._parents.pop(id(request), None) or self._page_of(request)
+        _, parent = self._parents.pop(id(request), (None, self._page_of(request)))
         request.meta.pop(KEY, None)
+        if self.trouble is not None:
+            return False
         if parent is not None and not self.frontier.has(parent):
             return False  # whoever has that page now finds it, too
         key = self._id_of(request, parent)
@@ -125,6 +136,9 @@ class Scheduler:
             self._known.add(key)
             self._stay(request, error)
             return True
+        if parent is not None:
+            with self._noting_trouble():
+                parent.hold(len(text))
         queue = self._queue_of(host_of(request.url), key)
         links[key] = [key, text, queue, max(-128, min(request.priority, 127))]
         self._crawler.stats.inc_value("scheduler/enqueued")
@@ -162,17 +176,23 @@ class Scheduler:
         """A page's callback made a request, which is enqueued next."""
         page = self._page_of(response.request)
         if page is not None:
-            self._parents[id(request)] = page
+            self._parents[id(request)] = request, page
 
     def take_item(self, fields: Any, text: str, response: Any) -> None:
         """An item that has passed the pipelines; it counts with its page."""
+        if self.trouble is not None:
+            return
         page = None if response is None else self._page_of(response.request)
         if page is not None:
-            page.lines.append(self.frontier.items.line(fields, text))
+            line = self.frontier.items.line(fields, text)
+            with self._noting_trouble():
+                page.hold(len(line))
+                page.lines.append(line)
             return
         mark = self._numbered(text.encode(), self._ordinals, "item")
         id = int.from_bytes(mark[:8], "big", signed=True)
         self._seeds[id] = [id, json.dumps([[*map(str, fields)], text]), ITEMS, 0]
+        self._loose.add(id)
 
     def note_status(self, response: Any, request: Any) -> None:
         page = self._page_of(request)
@@ -246,8 +266,7 @@ class Scheduler:
         for page, text in found:
             self._known.add(page.id)
             if page.host == ITEMS:
-                page.lines.append(self.frontier.items.line(*json.loads(text)))
-                self._done.append(page)
+                self._take_loose(page, text)
                 continue
             request = read(text, self._spider)
             self._ready.setdefault(page.host, deque()).append((page, request))
@@ -255,6 +274,33 @@ class Scheduler:
             self._patience_s = FIRST_PATIENCE_S
         else:
             self._wait(now)
+
+    def _take_loose(self, page: Page, text: str) -> None:
+        self._loose.discard(page.id)
+        page.lines.append(self.frontier.items.line(*json.loads(text)))
+        self._done.append(page)
+
+    def _count_loose(self) -> None:
+        """Have items count that no page led to, at the end of a crawl that is ended early: they
+        wait among the requests, which nobody may come for any more."""
+        for queue in [*self._ready]:
+            self._leave(queue)
+        self._commit()
+        for _ in range(MOST_LOOKS):
+            if not self._loose or not self.frontier.waiting:
+                break
+            held = self.frontier.held()
+            if ITEMS in held:
+                others = held.keys() - {ITEMS}
+                found = self.frontier.lease(0, len(held[ITEMS]) + LOOSE, others)
+            else:
+                found = self.frontier.lease(len(held) + HOSTS, 1, held.keys())
+            for page, text in found:
+                if page.host == ITEMS:
+                    self._take_loose(page, text)
+            if not found:
+                break  # others have them, and see to them
+        self._commit()
 
     def _wait(self, now: float) -> None:
         self._ask_at = now + self._patience_s
@@ -335,6 +381,10 @@ class Scheduler:
             # What was made from it may carry its mark, and is not the request itself.
             if page is not None and page.request is request:
                 del self._making[request.meta[KEY]]
+                if self._parents:
+                    # A handler of signals had it ignored before it came here.
+                    kept = (each for each in self._parents.items() if each[1][1] is not page)
+                    self._parents = dict(kept)
                 self._answered(page)
                 (self._returned if page.is_left else self._done).append(page)
             remove(request)
@@ -346,6 +396,7 @@ class Scheduler:
             room=self._room,
             answered=lambda request: self._answered(self._page_of(request)),
             left_alone=self._left_alone,
+            is_page=self._is_page,
         )
         self._gate.install(engine.downloader.handlers)
         self.ledger.changed = self._wake
@@ -356,10 +407,18 @@ class Scheduler:
             page.out.handed -= 1
             page.out = None
 
-    def _left_alone(self, request: Any) -> None:
+    def _is_page(self, request: Any) -> bool:
         page = self._page_of(request)
-        if page is not None and page.request is request:
-            page.is_left = True
+        return page is not None and page.request is request
+
+    def _left_alone(self, request: Any) -> None:
+        if self._is_page(request):
+            self._making[request.meta[KEY]].is_left = True
+            return
+        # Something that a pipeline wanted, for an item of one of the pages that are being dealt
+        # with: it does not say which.
+        for page in self._making.values():
+            page.is_left = page.is_left or page.status > 0
 
     def _wake(self) -> None:
         """Have Scrapy ask for requests."""
@@ -377,32 +436,3 @@ class Scheduler:
                 error,
             )
         self._local.append(request)
-
-
-class Parentage:
-    """A spider middleware, the outermost: tells the scheduler what each page led to."""
-
-    def __init__(self, crawler: Any) -> None:
-        self._crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> "Parentage":
-        return cls(crawler)
-
-    def process_spider_output(self, response: Any, result: Any, spider: Any = None) -> Any:
-        for each in result:
-            self._note(each, response)
-            yield each
-
-    async def process_spider_output_async(
-        self, response: Any, result: Any, spider: Any = None
-    ) -> Any:
-        async for each in result:
-            self._note(each, response)
-            yield each
-
-    def _note(self, found: Any, response: Any) -> None:
-        from scrapy import Request
-
-        if isinstance(found, Request):
-            self._crawler.crawlfleet_scheduler.led_to(found, response)

@@ -16,7 +16,8 @@ from typing import Any
 
 from .frontier import Frontier
 from .ledger import Ledger
-from .scheduler import Parentage, Scheduler
+from .parentage import Parentage
+from .scheduler import Scheduler
 from .wire import Failed, LogLines
 from .work import Work
 
