@@ -1347,7 +1347,7 @@ export interface paths {
         put?: never;
         /**
          * Say what became of executions
-         * @description Send it again until it is answered: it is recorded once. `stale` means that the attempt does not own the task (any more): stop it and forget it. Role: **admin** or the node itself.
+         * @description Send it again until it is answered: it is recorded once. `stale` means that the attempt does not own the task (any more): stop it and forget it. `later` (with `knows_later`; else 503) means that what was found is still being measured: say it again. Role: **admin** or the node itself.
          */
         post: operations["report"];
         delete?: never;
@@ -4677,7 +4677,8 @@ export interface components {
          */
         FieldExpectation: {
             /**
-             * @description Of the values that are there, so many are different from each other.
+             * @description Of the values that are there, so many are different from each other. What is estimated is
+             *     taken for broken when it certainly is.
              * @default null
              */
             distinct?: components["schemas"]["ShareBand"] | null;
@@ -6191,6 +6192,12 @@ export interface components {
         };
         /** ReportBatch */
         ReportBatch: {
+            /**
+             * @description Whether the node understands the answer `later`. One that does not gets no answer to its
+             *     batch (503) while something in it has to be said again.
+             * @default false
+             */
+            knows_later?: boolean;
             reports: components["schemas"]["Report"][];
             session_id: string;
         };
@@ -6203,7 +6210,7 @@ export interface components {
          * ReportOutcome
          * @enum {unknown}
          */
-        ReportOutcome: "recorded" | "stale";
+        ReportOutcome: "later" | "recorded" | "stale";
         /** ReportReply */
         ReportReply: {
             outcomes: components["schemas"]["ReportOutcome"][];
@@ -12250,7 +12257,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {
