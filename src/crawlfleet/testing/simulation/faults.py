@@ -250,8 +250,9 @@ class FaultyLink:
         try:
             answer: T = await self._start(_awaited(call, master), master)
         except asyncio.CancelledError:
-            if master in self._masters():
-                raise
+            mine = asyncio.current_task()
+            if master in self._masters() or (mine is not None and mine.cancelling()):
+                raise  # whoever asks was stopped, perhaps at the moment in which the master died
             raise MasterUnreachable("the master died before it answered") from None
         except (NotFound, Unauthenticated) as error:
             raise Refused(str(error)) from error
