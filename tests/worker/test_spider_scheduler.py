@@ -346,6 +346,7 @@ def test_a_page_that_leads_to_more_than_can_be_held_ends_the_crawl(
             scheduler.enqueue_request(each)
         else:
             scheduler.take_item(["a"], f'{{"a": {each}}}', response)
+    assert next(many, None) is not None, "the callback is not asked for the rest"
     assert isinstance(scheduler.trouble, Failed)
     assert request.url in str(scheduler.trouble)
     assert scheduler.trouble.error_class == "invalid"
