@@ -64,7 +64,7 @@ def test_an_idle_master_asks_its_store_nothing() -> None:
     async def scene() -> None:
         async with stage() as on:
             await on.submit()
-            await asyncio.sleep(180)  # until the peak of this hour is written, too
+            await asyncio.sleep(90)  # until the peak of this hour is written, too
             asked = 0
             count = on.store.count_tasks_by_project
 
@@ -74,7 +74,7 @@ def test_an_idle_master_asks_its_store_nothing() -> None:
                 return await count()
 
             on.store.count_tasks_by_project = counting
-            await asyncio.sleep(600)
+            await asyncio.sleep(500)
             assert asked == 0
             assert on.control.timeline.points(60).points[-1].tasks == {"pending": 1}
 
