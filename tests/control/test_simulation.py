@@ -38,7 +38,8 @@ from crawlfleet.testing.simulation import (
 from crawlfleet.testing.simulation.clock import Stalled
 from crawlfleet.worker.session import WorkSession
 
-SEEDS = 2_000 if os.environ.get("CRAWLFLEET_SOAK") else 80
+SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
+SEEDS, SEEDS_OF_TWO_MASTERS = (2_000, 1_000) if SOAK else (60, 20)
 PORTION = 20
 SEEDS_TO_FIND_A_DEFECT = 80
 WARY = Scenario(
@@ -70,7 +71,7 @@ def test_every_task_ends_although_many_are_held_back() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, SEEDS // 2, PORTION))
+@pytest.mark.parametrize("first", range(0, SEEDS_OF_TWO_MASTERS, PORTION))
 def test_every_promise_holds_with_two_masters(first: int) -> None:
     for seed in range(first, first + PORTION):
         outcome = simulate(seed, TWO_DEAF_MASTERS if seed % 4 == 0 else TWO_MASTERS)
@@ -81,7 +82,7 @@ def test_every_promise_holds_with_two_masters(first: int) -> None:
 @pytest.mark.timeout(7200)
 def test_a_bad_day_of_a_large_fleet_loses_nothing() -> None:
     """A million tasks on a thousand nodes in the soak; a small part of that otherwise."""
-    scenario = A_BAD_DAY if os.environ.get("CRAWLFLEET_SOAK") else share_of_a_day(0.05)
+    scenario = A_BAD_DAY if SOAK else share_of_a_day(0.03)
     outcome = simulate(1, scenario)
     assert sum(outcome.by_status.values()) == scenario.tasks
     assert outcome.by_status["completed"] > scenario.tasks / 2
