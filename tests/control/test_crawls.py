@@ -261,6 +261,7 @@ def test_output_of_a_crawl_that_completed_is_settled() -> None:
     run_simulated(scene())
 
 
+@pytest.mark.slow
 def test_output_goes_with_its_task() -> None:
     kept: Any = Kept()
     retention = RetentionSettings(tasks_days=1, events_days=0)

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
+
 from crawlfleet.control.events import EventFilter, Events, News
 from crawlfleet.core.orders import Verb
 from crawlfleet.model.requests import TaskRequest
@@ -46,6 +48,7 @@ def test_a_follower_of_something_rare_is_told_how_far_it_got() -> None:
     run_simulated(scene())
 
 
+@pytest.mark.slow
 def test_a_follower_catches_up_through_any_number_of_portions() -> None:
     async def scene() -> None:
         async with stage() as on:
@@ -77,6 +80,7 @@ def test_following_ends_when_the_master_stops_and_after_a_while() -> None:
     run_simulated(scene())
 
 
+@pytest.mark.slow
 def test_a_page_of_something_rare_ends_somewhere_and_the_next_goes_on() -> None:
     async def scene() -> None:
         async with stage() as on:

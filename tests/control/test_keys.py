@@ -246,6 +246,7 @@ def test_many_commits_of_one_request_are_one_entry() -> None:
     simulated(scene())
 
 
+@pytest.mark.slow
 def test_the_audit_log_is_cleared_up_when_its_time_is_over() -> None:
     async def scene() -> None:
         store = MemoryStore()

@@ -291,6 +291,7 @@ def test_an_execution_is_found_alive_and_ended_and_else_not() -> None:
     run_simulated(scene())
 
 
+@pytest.mark.slow
 def test_old_lines_are_removed_in_small_steps() -> None:
     async def scene() -> None:
         retention = RetentionSettings(tasks_days=0, events_days=0, logs_days=1, step=4)

@@ -107,6 +107,7 @@ def test_a_time_limit_that_the_node_does_not_enforce_is_enforced_by_the_master()
     run_simulated(scene())
 
 
+@pytest.mark.slow
 def test_finished_tasks_are_removed_when_they_are_old() -> None:
     async def scene() -> None:
         retention = RetentionSettings(tasks_days=1, events_days=1)

@@ -367,6 +367,7 @@ def test_every_resource_is_counted() -> None:
         assert len(planned(queue_of(*[asked] * 9), fleet).assignments) == 3 or name == "slots"
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     nodes=st.integers(1, 6000),

@@ -100,6 +100,7 @@ def test_entities_and_document_types_are_refused() -> None:
     assert read_listing(file).entries == []
 
 
+@pytest.mark.slow
 def test_a_packed_bomb_stays_packed() -> None:
     bomb = gzip.compress(b"<urlset>" + b" " * 200_000_000)
     tracemalloc.start()
