@@ -87,9 +87,10 @@ def assert_polite(site: ServedSite, *, delay_s: float, concurrency: int) -> None
     for host, hits in by_host(site.hits()).items():
         times = [hit.at for hit in hits]
         if delay_s:
-            # One may seem late to a busy server, not all; without a ledger they nearly meet.
-            nearest = min(b - a for a, b in pairwise(times))
-            assert nearest >= delay_s / 4, f"host {host} was asked too soon"
+            # A busy machine may let one go late, or read its clock late: then the next seems early.
+            # Without a ledger many nearly meet, and so do those that are asked on old grants.
+            near = [b - a for a, b in pairwise(times) if b - a < delay_s / 2]
+            assert len(near) <= 1, f"host {host} was asked too soon: {near}"
             assert times[-1] - times[0] >= (len(times) - 1) * delay_s - NOISE_S
         assert max(hit.busy for hit in hits) <= concurrency
 
@@ -116,7 +117,7 @@ def test_hosts_are_asked_no_oftener_while_workers_are_stopped_and_go_on(tmp_path
             await finished(client, site, ids)
             assert_polite(site, delay_s=DELAY_S, concurrency=1)
 
-    with ServedSite(spec) as site:
+    with ServedSite(spec, is_prompt=True) as site:
         asyncio.run(scene(site))
 
 
@@ -133,7 +134,7 @@ def test_whole_worker_that_was_stopped_and_lost_its_session_asks_nobody(tmp_path
             await finished(client, site, ids)
             assert_polite(site, delay_s=DELAY_S, concurrency=1)
 
-    with ServedSite(spec) as site:
+    with ServedSite(spec, is_prompt=True) as site:
         asyncio.run(scene(site))
 
 
@@ -154,7 +155,7 @@ def test_retry_after_that_one_node_sees_is_held_to_by_the_other(tmp_path: Path) 
                     assert after.at - before.at >= 4 - NOISE_S
             assert refused == failing
 
-    with ServedSite(spec) as site:
+    with ServedSite(spec, is_prompt=True) as site:
         asyncio.run(scene(site))
 
 
@@ -171,7 +172,7 @@ def test_master_that_is_killed_lets_no_host_be_asked_too_early(tmp_path: Path) -
             await finished(client, site, ids)
             assert_polite(site, delay_s=DELAY_S, concurrency=1)
 
-    with ServedSite(spec) as site:
+    with ServedSite(spec, is_prompt=True) as site:
         asyncio.run(scene(site))
 
 
@@ -200,5 +201,5 @@ def test_lists_and_crawls_that_visit_the_same_hosts_take_turns(tmp_path: Path, s
             assert len([hit for hit in site.hits() if hit.page >= 0]) == 2 * spec.pages
             assert_polite(site, delay_s=DELAY_S, concurrency=1)
 
-    with ServedSite(spec) as site:
+    with ServedSite(spec, is_prompt=True) as site:
         asyncio.run(scene(site))
