@@ -132,6 +132,22 @@ def test_headers_say_what_is_allowed(values: list[str], directives: tuple[bool, 
 
 
 @pytest.mark.parametrize(
+    ("values", "directives"),
+    [
+        (["shop-watch: noindex"], (True, False)),
+        (["SHOP-WATCH: none"], (True, True)),
+        (["crawlfleet: none"], (False, False)),
+        (["crawlfleet: noindex, shop-watch: nofollow"], (False, True)),
+        (["shop: none", "*: nofollow"], (False, True)),
+    ],
+)
+def test_headers_speak_to_a_crawl_by_its_own_name(
+    values: list[str], directives: tuple[bool, bool]
+) -> None:
+    assert from_headers(values, "Shop-Watch") == Directives(*directives)
+
+
+@pytest.mark.parametrize(
     ("one", "many"),
     [
         ("product", "products"),

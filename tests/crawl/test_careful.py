@@ -79,11 +79,14 @@ def test_only_plans_that_need_care_get_a_process(selectors: dict, careful: bool)
 @pytest.mark.slow
 def test_pages_are_read_as_without_care() -> None:
     plan = make_plan(GROUPS, structured=True)
-    careful = CarefulReader(plan)
+    careful = CarefulReader(plan, product="mybot")
+    usual = PageReader(plan, product="mybot")
     for body in (PAGE, b"", b"\xff<not html", b'{"a": 1}'):
         for kind in ("text/html", "application/json", ""):
-            more = {"content_type": kind, "robots_tags": ["nofollow"]}
-            assert careful.read(body, URL, **more) == PageReader(plan).read(body, URL, **more)
+            more = {"content_type": kind, "robots_tags": ["nofollow", "mybot: noindex"]}
+            reading = careful.read(body, URL, **more)
+            assert reading == usual.read(body, URL, **more)
+            assert reading.robots == (True, True)
 
 
 @pytest.mark.slow

@@ -130,6 +130,30 @@ def test_meta_robots_and_nofollow_are_heeded(site: OddSite, tmp_path: Path) -> N
     assert {"/behind-closed", "/behind-header"}.isdisjoint(site.paths())
 
 
+@pytest.mark.parametrize(
+    "fetching",
+    [
+        Fetching(allow_private=True, user_agent="Shop-Watch/1.0 (+https://me.example)"),
+        Fetching(
+            allow_private=True,
+            headers={"user-agent": "Mozilla/5.0 (compatible; shop-watch/2.0)"},
+        ),
+    ],
+    ids=["user agent", "header"],
+)
+def test_a_page_speaks_to_a_crawl_by_the_name_of_its_user_agent(
+    site: OddSite, tmp_path: Path, fetching: Fetching
+) -> None:
+    site.page("/", "/silent", "/header", "/not-me")
+    site.page("/silent", head='<meta name="shop-watch" content="noindex">')
+    site.page("/header", headers=["X-Robots-Tag: shop-watch: noindex"])
+    head = '<meta name="crawlfleet" content="noindex">'
+    site.page("/not-me", head=head, headers=["X-Robots-Tag: crawlfleet: noindex"])
+    crawled = crawl(tmp_path, site.url("/"), fetching=fetching)
+
+    assert {item["title"] for item in crawled.items} == {"/", "/not-me"}
+
+
 def test_links_that_nobody_vouches_for_can_be_left_out(site: OddSite, tmp_path: Path) -> None:
     site.answers["/"] = reply(b'<a href="/a" rel="nofollow">a</a> <a href="/b">b</a>')
     site.page("/b")

@@ -1,7 +1,7 @@
 """What a page allows: `<meta name="robots">` and the header `X-Robots-Tag`.
 
-Both are lists of words; the header may speak to one crawler by its name. What is said to us by
-name is obeyed besides what is said to all.
+Both are lists of words, and may speak to one crawler by its name: `<meta name="mybot">`. What is
+said to us by name is obeyed besides what is said to all.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,8 @@ _VALUED: Final = frozenset(
     {"max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"}
 )
 """Words that a colon follows, so that it does not mean a name."""
+PRODUCT: Final = "crawlfleet"
+"""How sites know a crawl that does not introduce itself otherwise."""
 
 
 class Directives(NamedTuple):
@@ -34,15 +36,21 @@ def from_words(content: str) -> Directives:
     return Directives("noindex" in words, "nofollow" in words)
 
 
-def from_headers(values: Iterable[str], agent: str = "crawlfleet") -> Directives:
-    """Of all values of `X-Robots-Tag`."""
+def addressed(product: str) -> frozenset[str]:
+    """The names of meta elements that speak to a crawler whose user agent has that product."""
+    return frozenset({"robots", product.lower()})
+
+
+def from_headers(values: Iterable[str], product: str = PRODUCT) -> Directives:
+    """Of all values of `X-Robots-Tag`, for a crawler whose user agent has that product."""
+    ours = {"*", product.lower()}
     found = FREE
     for value in values:
         to_us = True
         for part in value.lower().split(","):
             name, colon, rest = part.partition(":")
             if colon and name.strip() not in _VALUED:
-                to_us = name.strip() in {"*", agent}
+                to_us = name.strip() in ours
                 part = rest
             if to_us:
                 found |= from_words(part)

@@ -104,6 +104,7 @@ def engine_of(
             is_needed=parts > 1,
         )
     links = links_of(parameters, now=now(), parts=parts)
+    product = product_of(user_agent(parameters.fetching))
     return Engine(
         parameters,
         desk=desk,
@@ -111,7 +112,7 @@ def engine_of(
         judge=Judge(
             parameters,
             links=links,
-            reader=reader_of(plan),
+            reader=reader_of(plan, product=product),
             chance=random.random,
             keep_bodies=keep_bodies,
             revisiting=revisiting,
@@ -125,7 +126,7 @@ def engine_of(
             now=now,
         ),
         granted=granted,
-        product=product_of(user_agent(parameters.fetching)),
+        product=product,
         now=now,
         parts=parts,
     )

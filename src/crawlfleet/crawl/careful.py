@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.core.robots_tags import PRODUCT
 from crawlfleet.core.xpath import needs_care, without_xpath
 from crawlfleet.crawl.reading import PageReader, Reading
 from crawlfleet.model.extraction import Plan
@@ -26,16 +27,17 @@ START_S: Final = 60.0
 MODULE: Final = "crawlfleet.crawl.clerk"
 
 
-def reader_of(plan: Plan) -> PageReader:
-    """A reader whose time for a page is bounded, whatever the plan and the page are."""
-    return CarefulReader(plan) if needs_care(plan) else PageReader(plan)
+def reader_of(plan: Plan, *, product: str = PRODUCT) -> PageReader:
+    """A reader whose time for a page is bounded, whatever the plan and the page are; `product` is
+    the name by which pages may speak to the crawl."""
+    return (CarefulReader if needs_care(plan) else PageReader)(plan, product=product)
 
 
 class CarefulReader(PageReader):
     """Reads what can be read in time. Of other pages XPath finds nothing, and the note says so."""
 
-    def __init__(self, plan: Plan, *, within_s: float = READ_S) -> None:
-        super().__init__(without_xpath(plan))
+    def __init__(self, plan: Plan, *, product: str = PRODUCT, within_s: float = READ_S) -> None:
+        super().__init__(without_xpath(plan), product=product)
         self._plan = plan
         self._within_s = within_s
         self._clerk: Clerk | None = None
@@ -53,7 +55,7 @@ class CarefulReader(PageReader):
         page = (body, url, status, content_type, robots_tags, headers)
         try:
             if self._clerk is None:
-                self._clerk = Clerk(self._plan)
+                self._clerk = Clerk(self._plan, self._product)
             return self._clerk.read(page, self._within_s)
         except (TimeoutError, EOFError, OSError) as error:
             self._dismiss()
@@ -78,7 +80,7 @@ class CarefulReader(PageReader):
 class Clerk:
     """The other process. It ends when this one does, however that is."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, product: str = PRODUCT) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(  # noqa: S603 (our own module)
@@ -90,7 +92,7 @@ class Clerk:
         connection = Connection(ours.detach())
         self._connection = connection
         self.end = weakref.finalize(self, _end, process, connection)
-        connection.send(plan)
+        connection.send((plan, product))
         self._answer(START_S)
 
     def read(self, page: tuple[object, ...], within_s: float) -> Reading:

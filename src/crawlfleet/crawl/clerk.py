@@ -15,7 +15,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(int(sys.argv[1]))
     try:
-        reader = PageReader(connection.recv())
+        plan, product = connection.recv()
+        reader = PageReader(plan, product=product)
         connection.send(None)
         while True:
             body, url, status, content_type, tags, headers = connection.recv()

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.core.robots_tags import FREE, Directives, from_words
+from crawlfleet.core.robots_tags import FREE, PRODUCT, Directives, addressed, from_words
 from crawlfleet.crawl.markup import Page
 
 MOST: Final = 50_000
@@ -26,7 +26,7 @@ _REFRESH: Final = re.compile(
 _SKIPPED: Final = ("#", "javascript:", "mailto:", "tel:", "data:", "about:", "blob:", "sms:")
 _LONGEST_SKIPPED: Final = max(map(len, _SKIPPED))
 _UNENDORSED: Final = frozenset({"nofollow", "ugc", "sponsored"})
-_ROBOTS: Final = frozenset({"robots", "crawlfleet"})
+_TO_US: Final = addressed(PRODUCT)
 
 
 class Kind(StrEnum):
@@ -70,8 +70,9 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the page itself asks for; headers may ask for more."""
 
 
-def discover(page: Page) -> Discovered:
-    """The links of a page. Never raises."""
+def discover(page: Page, to_us: frozenset[str] = _TO_US) -> Discovered:
+    """The links of a page; `to_us` are the names of meta elements that say what it allows. Never
+    raises."""
     links: dict[str, Found] = {}
     robots = FREE
     for tag, attributes in page.leads:
@@ -89,7 +90,7 @@ def discover(page: Page) -> Discovered:
             if source := attributes.get("src"):
                 _add(links, source, Kind.FRAME)
         elif tag == "meta" and (content := attributes.get("content")):
-            robots |= _meta(content, attributes, links)
+            robots |= _meta(content, attributes, links, to_us)
     return Discovered(base=page.base, links=_usable(links), robots=robots)
 
 
@@ -97,9 +98,14 @@ def _is_unendorsed(rel: str) -> bool:
     return not _UNENDORSED.isdisjoint(rel.lower().split())
 
 
-def _meta(content: str, attributes: dict[str, str | None], links: dict[str, Found]) -> Directives:
+def _meta(
+    content: str,
+    attributes: dict[str, str | None],
+    links: dict[str, Found],
+    to_us: frozenset[str],
+) -> Directives:
     """What a meta element asks for, and where it leads."""
-    if (attributes.get("name") or "").strip().lower() in _ROBOTS:
+    if (attributes.get("name") or "").strip().lower() in to_us:
         return from_words(content)
     refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
     if refreshes and (target := _refreshed(content)):

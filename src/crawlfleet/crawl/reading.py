@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.core import page_signs
-from crawlfleet.core.robots_tags import FREE, Directives, from_headers
+from crawlfleet.core.robots_tags import FREE, PRODUCT, Directives, addressed, from_headers
 from crawlfleet.core.values import read_json
 from crawlfleet.crawl.discover import Found, Kind, discover
 from crawlfleet.crawl.extract import Extractor
@@ -41,8 +41,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class PageReader:
     """Reads pages by a plan; the same reader serves a whole crawl."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, product: str = PRODUCT) -> None:
+        """`product` is the name by which pages may speak to this crawl."""
         self._extractor = Extractor(plan) if plan else None
+        self._product = product
+        self._to_us = addressed(product)
 
     def read(
         self,
@@ -61,7 +64,7 @@ class PageReader:
         feeds have links and no items. The answer depends on nothing but the arguments. Never
         raises.
         """
-        robots = from_headers(robots_tags) if robots_tags else FREE
+        robots = from_headers(robots_tags, self._product) if robots_tags else FREE
         kind = content_type.partition(";")[0].strip().lower()
         if kind not in HTML and looks_like_listing(body, kind):
             return _listing(body, url, robots)
@@ -69,7 +72,7 @@ class PageReader:
         items = self._extractor.items(page, document) if self._extractor else ()
         if document is not None:
             return Reading(items=items, base=url, robots=robots)
-        found = discover(page)
+        found = discover(page, self._to_us)
         outcome, note = Outcome.OK, ""
         if not items:
             outcome, note = _judged(page, status, headers)

@@ -88,6 +88,9 @@ def _read_origin(text: str) -> Origin | None:
 
 def user_agent(fetching: Fetching) -> str:
     """Who is asking, and where to complain when a contact is known."""
+    for name, value in fetching.headers.items():
+        if name.lower() == "user-agent":
+            return value
     if fetching.user_agent:
         return fetching.user_agent
     contact = f" (+{fetching.contact})" if fetching.contact else ""
