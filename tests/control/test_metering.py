@@ -168,6 +168,49 @@ def test_a_full_storage_lets_tasks_wait_and_bundles_be_refused() -> None:
     run_simulated(scene())
 
 
+class BrittleOutput:
+    """Output whose size cannot be told for a while, as nobody expected."""
+
+    def __init__(self, task_id: str) -> None:
+        self.asked = 0
+        self.is_broken = True
+        self._task_id = task_id
+
+    async def sizes(self) -> dict[str, int]:
+        self.asked += 1
+        if self.is_broken:
+            raise IndexError("list index out of range")
+        return {self._task_id: 2_000_000}
+
+
+def test_storage_that_cannot_be_measured_is_told_once_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene() -> None:
+        told: list[str] = []
+        monkeypatch.setattr(metering.log, "warning", lambda event, **_: told.append(event))
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit()
+            output = BrittleOutput(task.id)
+            monkeypatch.setattr(on.control.metering, "_output", output)
+            await asyncio.sleep(3 * metering.MEASURE_EVERY_S)
+            assert output.asked >= 2
+            assert told == ["storage is not measured"]
+            assert on.control.metering.is_unmeasured
+            assert on.control.leads
+            assert (await today(on)).peak_waiting == 1
+
+            output.is_broken = False
+            await asyncio.sleep(2 * metering.MEASURE_EVERY_S)
+            assert not on.control.metering.is_unmeasured
+            assert (await today(on)).storage_bytes == 2_000_000
+            node = await on.node("another")
+            assert (await node.take()).task_id == task.id
+
+    run_simulated(scene())
+
+
 def test_old_usage_is_cleared_up() -> None:
     async def scene() -> None:
         retention = RetentionSettings(tasks_days=0, events_days=0, usage_days=1 / 48)

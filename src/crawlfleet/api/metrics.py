@@ -130,6 +130,11 @@ def _fleet(control: ControlPlane, totals: Totals) -> Iterator[Metric]:
         "1 while the outcome of a commit is unknown and the store is read anew.",
         state.signals.doubt.is_set(),
     )
+    yield _gauge(
+        "crawlfleet_storage_unmeasured",
+        "1 while the leader cannot tell how much is kept; quotas go by what was measured before.",
+        control.metering.is_unmeasured,
+    )
 
 
 def _work(control: ControlPlane) -> Iterator[Metric]:

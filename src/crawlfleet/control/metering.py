@@ -15,7 +15,7 @@ from typing import Final
 from crawlfleet.control.leases import demand_lead
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.usage import over_time
-from crawlfleet.errors import OutputUnavailable, StoreUnavailable
+from crawlfleet.errors import CrawlfleetError, StoreUnavailable
 from crawlfleet.model.allowance import Allowance
 from crawlfleet.model.change import Change
 from crawlfleet.model.usage import DAY_S, HOUR_S, UsageHour
@@ -48,6 +48,8 @@ class Metering:
         self._told: dict[str, tuple[int, int]] = {}
         """By project: on which day it was written how much is kept."""
         self._measured_at = self._written_at = 0.0
+        self.is_unmeasured = False
+        """Whether this master leads, and cannot tell how many bytes are kept."""
 
     def _begin_hour(self, hour: float) -> None:
         self._hour = hour
@@ -94,12 +96,15 @@ class Metering:
         # Whoever begins to lead has more urgent things to do.
         self._written_at = self._system.now()
         self._measured_at = self._written_at + WRITE_EVERY_S - MEASURE_EVERY_S
-        while True:
-            await asyncio.sleep(SAMPLE_EVERY_S)
-            try:
-                await self.sample()
-            except (StoreUnavailable, OutputUnavailable) as error:
-                log.warning("usage is not kept", error=str(error))
+        try:
+            while True:
+                await asyncio.sleep(SAMPLE_EVERY_S)
+                try:
+                    await self.sample()
+                except StoreUnavailable as error:
+                    log.warning("usage is not kept", error=str(error))
+        finally:
+            self.is_unmeasured = False
 
     async def sample(self) -> None:
         """Look once, and write what is new if it is time to."""
@@ -109,7 +114,7 @@ class Metering:
             self._begin_hour(now // HOUR_S * HOUR_S)
         if now - self._measured_at >= MEASURE_EVERY_S:
             self._measured_at = now
-            await self._measure()
+            await self._try_to_measure()
         state = self._state
         for id in state.projects:
             waiting = state.queue.waiting(id) + state.delays.count(id)
@@ -147,6 +152,26 @@ class Metering:
             peak_running=running,
             storage_bytes=kept,
         )
+
+    async def _try_to_measure(self) -> None:
+        """Where output is kept may break in ways of its own: then what was measured before counts,
+        and all else goes on. Of a trouble that lasts the log tells once."""
+        try:
+            await self._measure()
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if not self.is_unmeasured:
+                log.warning(
+                    "storage is not measured",
+                    error=str(error) or repr(error),
+                    exc_info=not isinstance(error, CrawlfleetError),
+                )
+            self.is_unmeasured = True
+            return
+        if self.is_unmeasured:
+            log.info("storage is measured again")
+        self.is_unmeasured = False
 
     async def _measure(self) -> None:
         """How many bytes are kept for each project: output of its crawls, and its bundles."""
