@@ -11,8 +11,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from crawlfleet import __version__
 from crawlfleet.api import page
 from crawlfleet.api.app import ROUTES
+from crawlfleet.api.decoding import decode_body
 from crawlfleet.api.openapi import PROBLEMS
 from crawlfleet.api.routing import Nothing, Route
+from crawlfleet.errors import InvalidRequest
 from tests.api.description import DOCUMENT
 from tests.api.plain_http import Master
 
@@ -46,6 +48,18 @@ def test_an_operation_tells_its_parameters_and_what_they_mean(route: Route) -> N
     assert set(told) == wanted
     assert all(each["description"] for each in told.values())
     assert ("requestBody" in of(route)) == (route.body is not Nothing)
+
+
+def test_a_body_may_be_left_out_where_none_of_its_fields_is_needed() -> None:
+    for route in ROUTES:
+        if route.body is not Nothing:
+            try:
+                decode_body(b"", route.body)
+            except InvalidRequest:
+                is_needed = True
+            else:
+                is_needed = False
+            assert of(route)["requestBody"]["required"] is is_needed, route.name
 
 
 @by_route

@@ -131,7 +131,8 @@ def _operation(route: Route, schema_of: Mapping[Any, dict[str, Any]]) -> dict[st
     }
     if route.body is not Nothing:
         operation["requestBody"] = {
-            "required": route.body.__struct_defaults__ == (),
+            # Nothing is read as an object without members.
+            "required": any(field.required for field in msgspec.structs.fields(route.body)),
             "content": {JSON: _content(JSON, schema_of[route.body], route.example.request)},
         }
     return operation
