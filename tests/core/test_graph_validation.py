@@ -1,9 +1,12 @@
 """What is wrong with a workflow document is told with its path and what to do."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.graph import document, validation
@@ -220,3 +223,13 @@ def test_a_document_deeper_than_anybody_reads_is_a_problem() -> None:
     read, (problem,) = document.read(b'{"name": "x", "steps": {"a": %s}}' % deep)
     assert read is None
     assert problem.message == "has too many lists and objects within each other"
+
+
+def test_the_documents_of_the_guide_are_whole() -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/workflows.md").read_text("utf-8")
+    documents = re.findall(r"^```yaml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    assert len(documents) >= 4
+    for each in documents:
+        read, found = document.read(msgspec.json.encode(yaml.safe_load(each)))
+        assert read is not None, found
+        assert validation.problems_of(read, RULES) == []
