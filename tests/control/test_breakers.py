@@ -10,8 +10,8 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.breaker_news import BreakerNews
 from crawlfleet.control.breakers import Breakers, reason_for
-from crawlfleet.control.holds import Holds
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.waiting_lines import WaitingLines
 from crawlfleet.core.orders import Verb
 from crawlfleet.core.quality.recording import NOT_AS_EXPECTED
 from crawlfleet.model.breaker import BreakerState
@@ -44,24 +44,24 @@ def changed(task: Task, at: float, **fields: Any) -> Task:
     return msgspec.structs.replace(task, updated_at=at, **fields)
 
 
-def opened(**settings: Any) -> tuple[Breakers, Holds]:
+def opened(**settings: Any) -> tuple[Breakers, WaitingLines]:
     """One that is open from 4 s on, while another task waits."""
-    holds = Holds()
-    breakers = Breakers(msgspec.structs.replace(RULES, **settings), holds)
+    lines = WaitingLines()
+    breakers = Breakers(msgspec.structs.replace(RULES, **settings), lines)
     for number in range(4):
         breakers.note(failed(f"t{number}", 1.0 + number), 1.0 + number)
-    holds.put(reason_for(SITE), "waits")
+    lines.put(reason_for(SITE), "waits")
     assert breakers.open[SITE].state is BreakerState.OPEN
-    return breakers, holds
+    return breakers, lines
 
 
-def let_through(breakers: Breakers, holds: Holds, task: Task, at: float) -> Task:
+def let_through(breakers: Breakers, lines: WaitingLines, task: Task, at: float) -> Task:
     """The task once it is a node's, as the one that was let through."""
-    holds.forget("waits")
-    holds.put(reason_for(SITE), task.id)
+    lines.forget("waits")
+    lines.put(reason_for(SITE), task.id)
     assert breakers.due(at) == [task.id]
-    holds.forget(task.id)
-    holds.put(reason_for(SITE), "waits")
+    lines.forget(task.id)
+    lines.put(reason_for(SITE), "waits")
     begun = changed(task, at, status=TaskStatus.PROCESSING, token=task.token + 1)
     breakers.note(begun, at)
     return begun
@@ -99,12 +99,12 @@ def test_what_fails_for_one_project_stops_no_other() -> None:
 
 @pytest.mark.parametrize("kind", [ErrorClass.ERROR, ErrorClass.CRASH, ErrorClass.TIMEOUT])
 def test_tasks_that_fail_at_something_else_do_not_keep_it_open_for_ever(kind: ErrorClass) -> None:
-    breakers, holds = opened()
+    breakers, lines = opened()
     at = 4.0
     for number in range(3):
         assert SITE in breakers.open
         at = breakers.open[SITE].retry_at
-        begun = let_through(breakers, holds, failed(f"p{number}", at), at)
+        begun = let_through(breakers, lines, failed(f"p{number}", at), at)
         breakers.note(
             changed(
                 begun,
@@ -130,8 +130,8 @@ def test_tasks_that_fail_at_something_else_do_not_keep_it_open_for_ever(kind: Er
 def test_a_failure_that_shows_that_the_site_answers_closes_it(
     settings: dict[str, Any], error: ErrorClass, message: str
 ) -> None:
-    breakers, holds = opened(**settings)
-    begun = let_through(breakers, holds, failed("p", 40.0, expectations=Expectations()), 40.0)
+    breakers, lines = opened(**settings)
+    begun = let_through(breakers, lines, failed("p", 40.0, expectations=Expectations()), 40.0)
     end = TaskError(error_class=error, message=message)
     breakers.note(changed(begun, 41.0, status=TaskStatus.FAILED, error=end), 41.0)
     assert SITE not in breakers.open
@@ -141,9 +141,9 @@ def test_a_failure_that_shows_that_the_site_answers_closes_it(
 def test_a_probe_that_is_withdrawn_makes_room_at_once_and_is_no_failure(
     status: TaskStatus,
 ) -> None:
-    breakers, holds = opened()
+    breakers, lines = opened()
     # Its error is of an attempt before.
-    begun = let_through(breakers, holds, changed(failed("t1", 1.0), 40.0), 40.0)
+    begun = let_through(breakers, lines, changed(failed("t1", 1.0), 40.0), 40.0)
     breakers.note(changed(begun, 45.0, status=status), 45.0)
     breaker = breakers.open[SITE]
     assert (breaker.state, breaker.failures, breaker.retry_at) == (BreakerState.OPEN, 4, 45.0)
@@ -169,7 +169,7 @@ def test_a_probe_that_somebody_withdraws_is_followed_by_another(verb: Verb) -> N
 
 
 def test_a_long_outage_is_found_in_the_tasks_that_wait() -> None:
-    breakers = Breakers(RULES, Holds())
+    breakers = Breakers(RULES, WaitingLines())
     # All failed when it began; since then one now and then, further apart than the window.
     tasks = [failed("probe", 3 * HOUR), *(failed(f"t{n}", 60.0 + n) for n in range(5))]
     breakers.learn(tasks, 3 * HOUR + 800.0)
@@ -180,7 +180,7 @@ def test_a_long_outage_is_found_in_the_tasks_that_wait() -> None:
 
 
 def test_failures_of_an_outage_that_is_over_are_not_found() -> None:
-    breakers = Breakers(RULES, Holds())
+    breakers = Breakers(RULES, WaitingLines())
     tasks = [failed(f"t{n}", 60.0 + n) for n in range(5)]
     breakers.learn(tasks, 3 * HOUR)
     for task in tasks:

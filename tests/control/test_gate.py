@@ -110,7 +110,7 @@ def test_one_task_is_let_through_after_the_pause_and_its_success_lets_all_go_on(
             await node.beat()
             assert len(await work(node)) == 6
             assert told(on) == ["breaker.opened", "breaker.closed"]
-            assert not on.control.state.gate.holds
+            assert not on.control.state.gate.lines
 
     run_simulated(scene())
 
@@ -282,7 +282,7 @@ def test_retries_beyond_the_budget_wait_and_none_is_lost() -> None:
             failed = await work(node, ErrorClass.ERROR)
             # Fifty first attempts, a tenth of which and five more may be tried again.
             assert len(failed) == 50 + 10
-            held = [task for task in tasks if task.id in on.control.state.gate.holds]
+            held = [task for task in tasks if task.id in on.control.state.gate.lines]
             assert len(held) == 50
             explained = await on.control.queries.explain(held[-1].id)
             assert "has retried enough" in explained.summary
@@ -293,7 +293,7 @@ def test_retries_beyond_the_budget_wait_and_none_is_lost() -> None:
                 await node.pass_time(30)
                 done += await work(node)
             assert {*done} == {task.id for task in tasks}
-            assert not on.control.state.gate.holds
+            assert not on.control.state.gate.lines
 
     run_simulated(scene())
 

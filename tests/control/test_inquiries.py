@@ -21,7 +21,7 @@ def test_ledger_that_cannot_be_opened_ends_nobody_s_work_and_comes_later(
 
     async def scenario() -> None:
         book = MemoryBook(path=in_the_way / "pauses.jsonl")
-        asked = Inquiries(state=None, holding=None, locks=None, book=book)  # type: ignore[arg-type]
+        asked = Inquiries(state=None, fence=None, locks=None, book=book)  # type: ignore[arg-type]
         running = asyncio.create_task(asked.run())
         await asyncio.sleep(0.05)
         assert not running.done()
@@ -46,7 +46,7 @@ def test_ledger_that_cannot_be_opened_ends_nobody_s_work_and_comes_later(
 def test_master_starts_while_the_redis_of_its_locks_is_away() -> None:
     async def scenario() -> None:
         locks = RedisLocks(url="redis://127.0.0.1:1/0")
-        asked = Inquiries(state=None, holding=None, locks=locks, book=None)  # type: ignore[arg-type]
+        asked = Inquiries(state=None, fence=None, locks=locks, book=None)  # type: ignore[arg-type]
         await asked.open()
         await asked.close()
 

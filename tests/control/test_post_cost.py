@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from crawlfleet.control import mailroom
-from crawlfleet.control.holds import Holds
 from crawlfleet.control.mailroom import Mailroom
 from crawlfleet.control.retry_budgets import RetryBudgets
+from crawlfleet.control.waiting_lines import WaitingLines
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.webhook import Delivery
 from crawlfleet.testing.simulation.clock import run_simulated
@@ -78,7 +78,7 @@ def test_receivers_that_wait_are_not_looked_at_for_each_delivery(
 
 
 def test_projects_that_retry_nothing_are_forgotten() -> None:
-    budgets = RetryBudgets(RecoverySettings(retry_window_s=60.0), Holds())
+    budgets = RetryBudgets(RecoverySettings(retry_window_s=60.0), WaitingLines())
     for number in range(50):
         budgets.count_first(f"p{number}", 1000.0)
     budgets.count_first("another", 1200.0)

@@ -17,7 +17,7 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import alarms
 from crawlfleet.control.bundles import Bundles
-from crawlfleet.control.holding import Holding
+from crawlfleet.control.fence import Fence
 from crawlfleet.control.orders import Orders
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.quotas import Quotas
@@ -107,7 +107,7 @@ class Master:
         common: dict[str, Any] = {"store": store, "state": self.state, "system": system}
         kept: dict[str, Any] = {
             **common,
-            "holding": Holding(store=store, state=self.state),
+            "fence": Fence(store=store, state=self.state),
             "projects": Projects(**common),
             "settings": limits,
         }

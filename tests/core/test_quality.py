@@ -13,8 +13,8 @@ from crawlfleet.cli.workflow_file import read_yaml
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.graph import document, validation
 from crawlfleet.core.quality import figures, rules, sketch
+from crawlfleet.core.quality.acceptance import Held, Rejected, held_by, in_words
 from crawlfleet.core.quality.fold import Fold, items_of_lines, items_of_result, number_in
-from crawlfleet.core.quality.holding import Held, Rejected, held_by, in_words
 from crawlfleet.core.quality.judging import Baseline, baseline, judge
 from crawlfleet.core.quality.recording import Judged, decided, in_result, signed, undecidable
 from crawlfleet.model.change import Change

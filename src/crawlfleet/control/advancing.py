@@ -25,7 +25,7 @@ from crawlfleet.core.graph.evaluation import Scope
 from crawlfleet.core.graph.plan import PlannedStep
 from crawlfleet.core.graph.requests import request_of, task_id
 from crawlfleet.core.orders import Order, Verb
-from crawlfleet.core.quality.holding import GONE, Held, Rejected, concerned, held_by
+from crawlfleet.core.quality.acceptance import GONE, Held, Rejected, concerned, held_by
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event

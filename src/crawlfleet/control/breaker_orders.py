@@ -22,7 +22,7 @@ class BreakerOrders:
         with `all` those, too, whose failures are only counted. Of one project, or of each."""
         gate = self._state.gate
         return [
-            (each, gate.holds.count(reason_for(each.site)))
+            (each, gate.lines.count(reason_for(each.site)))
             for each in gate.breakers.all(self._system.now())
             if (all or each.state is not BreakerState.CLOSED)
             and project_id in (None, each.project_id)

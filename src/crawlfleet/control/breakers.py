@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from crawlfleet.control.holds import Holds
+from crawlfleet.control.waiting_lines import WaitingLines
 from crawlfleet.core import breakers
 from crawlfleet.core.quality.recording import failed_by_items
 from crawlfleet.model.breaker import Breaker, BreakerState, Site
@@ -35,7 +35,7 @@ class _Counted(NamedTuple):
 
 
 def reason_for(site: Site) -> str:
-    """What tasks for a target wait for, as `Holds` knows it."""
+    """What tasks for a target wait for, as `WaitingLines` knows it."""
     return KIND + " ".join(site)
 
 
@@ -43,12 +43,16 @@ class Breakers:
     """Knows which targets are taken for down, and who waits for them."""
 
     def __init__(
-        self, settings: BreakerSettings, holds: Holds, *, wake: Callable[[], None] = lambda: None
+        self,
+        settings: BreakerSettings,
+        lines: WaitingLines,
+        *,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         """`wake` is called when something may be due."""
         self._settings = settings
         self._classes = frozenset(settings.classes)
-        self._holds = holds
+        self._lines = lines
         self.wake = wake
         self._known: dict[Site, Breaker] = {}
         self.open: dict[Site, Breaker] = {}
@@ -200,7 +204,7 @@ class Breakers:
         if breaker is None or breaker.probe == task.id:
             return None
         reason = reason_for(breaker.site)
-        if breakers.may_probe(breaker, now) and not self._holds.count(reason):
+        if breakers.may_probe(breaker, now) and not self._lines.count(reason):
             self._let_through(breaker, task.id, now)
             return None
         return reason
@@ -209,12 +213,12 @@ class Breakers:
         """Those that may go now."""
         found: list[str] = []
         for site in [*self._freed]:
-            waiting = self._holds.first(reason_for(site), MOST_AT_ONCE)
+            waiting = self._lines.first(reason_for(site), MOST_AT_ONCE)
             found += waiting
             if not waiting or site in self.open:
                 del self._freed[site]
         for site, breaker in [*self.open.items()]:
-            waiting = self._holds.first(reason_for(site), 1)
+            waiting = self._lines.first(reason_for(site), 1)
             if not waiting and now >= breakers.idle_from(breaker, self._settings):
                 self.close(site, now, "nothing waits for it, and nothing has failed for long")
             elif waiting and breakers.may_probe(breaker, now):
@@ -228,7 +232,7 @@ class Breakers:
             return 0.0
         instants = (
             each.retry_at
-            if self._holds.count(reason_for(site))
+            if self._lines.count(reason_for(site))
             else breakers.idle_from(each, self._settings)
             for site, each in self.open.items()
         )

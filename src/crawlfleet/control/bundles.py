@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from crawlfleet.control.holding import Holding
+from crawlfleet.control.fence import Fence
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.versions import accept, expect_version, has_changed
@@ -62,7 +62,7 @@ class Bundles:
         store: Store,
         state: FleetState,
         system: System,
-        holding: Holding,
+        fence: Fence,
         projects: Projects,
         settings: TaskSettings,
         archives: BundleStore | None,
@@ -72,7 +72,7 @@ class Bundles:
         self._store = store
         self._state = state
         self._system = system
-        self._holding = holding
+        self._fence = fence
         self._projects = projects
         self._settings = settings
         self._archives = archives
@@ -219,7 +219,7 @@ class Bundles:
             if not self.warming.is_asked(node_id, call.digest):
                 return BundleReply(refusal=f"{node_id} was not asked for {call.digest}")
             return await self._archive(call.digest, call.digest)
-        lease = await self._holding.lease(node_id, call)
+        lease = await self._fence.lease(node_id, call)
         if lease is None:
             return BundleReply(refusal=f"{call.execution_id} is not held by {node_id}")
         wanted = lease.task.bundle

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.control.errands import Errands
+from crawlfleet.control.fence import Fence
 from crawlfleet.control.frontiers import Frontiers
-from crawlfleet.control.holding import Holding
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.attempts import Lease
@@ -72,11 +72,11 @@ class Crawls:
         system: System,
         tasks: Tasks,
         errands: Errands,
-        holding: Holding,
+        fence: Fence,
         frontiers: Frontiers,
         output: OutputStore | None,
     ) -> None:
-        self._holding = holding
+        self._fence = fence
         self._frontiers = frontiers
         self._store = store
         self._state = state
@@ -98,7 +98,7 @@ class Crawls:
 
     async def keep(self, node_id: str, upload: SegmentUpload) -> SegmentReply:
         """Keep a segment of an execution that the node holds; the same again changes nothing."""
-        lease = await self._holding.lease(node_id, upload)
+        lease = await self._fence.lease(node_id, upload)
         if lease is None:
             return SegmentReply(
                 verdict=Verdict.STALE, message=f"{upload.execution_id} is not held by {node_id}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.control.holding import Holding
+from crawlfleet.control.fence import Fence
 from crawlfleet.control.placing import Placing
 from crawlfleet.control.served import Gone, Served
 from crawlfleet.control.state import FleetState
@@ -51,14 +51,14 @@ class Frontiers:
         self,
         *,
         state: FleetState,
-        holding: Holding,
+        fence: Fence,
         shelf: FrontierShelf | None,
         placing: Placing | None = None,
     ) -> None:
         """`placing` knows those that are elsewhere."""
         self._placing = placing
         self._state = state
-        self._holding = holding
+        self._fence = fence
         self._shelf = shelf
         self._served: dict[str, Served] = {}
         self._opening = Turns()
@@ -68,7 +68,7 @@ class Frontiers:
     async def ask(self, node_id: str, call: FrontierCall) -> FrontierReply:
         """Do what an execution of the node asks. Raises `Busy` while another master leads, and
         `StoreUnavailable` when the disk does not do what it should: then ask again."""
-        lease = await self._holding.lease(node_id, call)
+        lease = await self._fence.lease(node_id, call)
         if lease is None:
             return _stale(call.execution_id, node_id)
         try:

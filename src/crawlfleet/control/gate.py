@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from crawlfleet.control.breakers import KIND as BREAKER
 from crawlfleet.control.breakers import Breakers, reason_for
-from crawlfleet.control.holds import Holds
 from crawlfleet.control.retry_budgets import KIND as RETRIES
 from crawlfleet.control.retry_budgets import RetryBudgets
+from crawlfleet.control.waiting_lines import WaitingLines
 from crawlfleet.core.breakers import in_words
 from crawlfleet.model.recovery_settings import BreakerSettings
 from crawlfleet.model.settings import RecoverySettings
@@ -22,14 +22,14 @@ class Gate:
     """Asked for each task that becomes ready and has a target, or is a retry."""
 
     def __init__(self, recovery: RecoverySettings, breaking: BreakerSettings) -> None:
-        self.holds = Holds()
-        self.breakers = Breakers(breaking, self.holds)
-        self.budgets = RetryBudgets(recovery, self.holds)
+        self.lines = WaitingLines()
+        self.breakers = Breakers(breaking, self.lines)
+        self.budgets = RetryBudgets(recovery, self.lines)
 
     def begin(self, wake: Callable[[], None]) -> None:
         """Nothing is known to wait: what does will be put again."""
-        for reason in self.holds:
-            for task_id in self.holds.first(reason, self.holds.count(reason)):
+        for reason in self.lines:
+            for task_id in self.lines.first(reason, self.lines.count(reason)):
                 self.forget(task_id)
         self.breakers.wake = wake
 
@@ -42,26 +42,26 @@ class Gate:
             reason = self.budgets.holds_back(task, now)
         if reason is None:
             return False
-        self.holds.put(reason, task.id)
-        if self.holds.count(reason) == 1:
+        self.lines.put(reason, task.id)
+        if self.lines.count(reason) == 1:
             self.breakers.wake()
         return True
 
     def forget(self, task_id: str) -> None:
         """The task does not wait any more: it is ready, or nobody has to place it."""
-        if self.holds:
-            self.holds.forget(task_id)
+        if self.lines:
+            self.lines.forget(task_id)
             self.budgets.forget(task_id)
 
     def due(self, now: float) -> list[str]:
         """Those that may go on now."""
-        if not self.holds and not self.breakers.open:
+        if not self.lines and not self.breakers.open:
             return []
         return self.breakers.due(now) + self.budgets.due(now)
 
     def next(self) -> float | None:
         """When something is due."""
-        if not self.holds and not self.breakers.open:
+        if not self.lines and not self.breakers.open:
             return None
         instants = (self.breakers.next(), self.budgets.next())
         return min((each for each in instants if each is not None), default=None)
@@ -69,14 +69,14 @@ class Gate:
     def counts(self) -> dict[str, int]:
         """How many tasks wait for what."""
         found = {"breaker": 0, "retry_budget": 0}
-        for reason in self.holds:
+        for reason in self.lines:
             kind = "breaker" if reason.startswith(BREAKER) else "retry_budget"
-            found[kind] += self.holds.count(reason)
+            found[kind] += self.lines.count(reason)
         return found
 
     def why(self, task: Task, now: float) -> tuple[str, float | None] | None:
         """Why a task waits, in a sentence, and when that is looked at again, if it is known."""
-        reason = self.holds.reason_of(task.id)
+        reason = self.lines.reason_of(task.id)
         if reason is None:
             return None
         if reason.startswith(BREAKER):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from crawlfleet.control.holding import Holding
+from crawlfleet.control.fence import Fence
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import granting
 from crawlfleet.core.attempts import Lease
@@ -39,12 +39,12 @@ class Inquiries:
         self,
         *,
         state: FleetState,
-        holding: Holding,
+        fence: Fence,
         locks: Locks | None,
         book: LedgerBook | None,
     ) -> None:
         self._state = state
-        self._holding = holding
+        self._fence = fence
         self._locks = locks
         self._book = book
         self._leads = False
@@ -85,7 +85,7 @@ class Inquiries:
     async def answer(self, node_id: str, call: InquiryCall) -> Finding:
         """What an execution of that node wants to know. Raises `Busy` while another master has
         the ledger."""
-        lease = await self._holding.lease(node_id, call)
+        lease = await self._fence.lease(node_id, call)
         if lease is None:
             return Finding(refusal=f"{call.execution_id} is not held by {node_id}")
         try:

@@ -12,7 +12,7 @@ from crawlfleet.control.tally import Happening, Tally
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.explanation import explain
 from crawlfleet.core.placement import requirement_of
-from crawlfleet.core.quality.holding import in_words as in_words_of
+from crawlfleet.core.quality.acceptance import in_words as in_words_of
 from crawlfleet.core.rules import Rules
 from crawlfleet.core.shards import waits_for
 from crawlfleet.model.node import Node, Session

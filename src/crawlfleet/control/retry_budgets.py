@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from crawlfleet.control.holds import Holds
+from crawlfleet.control.waiting_lines import WaitingLines
 from crawlfleet.core.retry_budget import BudgetRules, RetryBudget, in_words
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import ErrorClass, Task
@@ -14,7 +14,7 @@ MOST_AT_ONCE: Final = 1000
 class RetryBudgets:
     """Says which retries may go, and lets those wait that may not."""
 
-    def __init__(self, settings: RecoverySettings, holds: Holds) -> None:
+    def __init__(self, settings: RecoverySettings, lines: WaitingLines) -> None:
         self._is_on = settings.retry_budget
         share, window_s = settings.retry_share, settings.retry_window_s
         self._rules = BudgetRules(share=share, floor=settings.retry_floor, window_s=window_s)
@@ -23,7 +23,7 @@ class RetryBudgets:
         )
         self._fleet = RetryBudget(self._fleet_rules)
         self._projects: dict[str, RetryBudget] = {}
-        self._holds = holds
+        self._lines = lines
         self._granted: set[str] = set()
         """Let go, and not ready yet."""
         self._looked_at = 0.0
@@ -47,7 +47,7 @@ class RetryBudgets:
             self._granted.discard(task.id)
             return None
         reason = KIND + task.project_id
-        if not self._holds.count(reason) and self._take(task.project_id, now):
+        if not self._lines.count(reason) and self._take(task.project_id, now):
             return None
         return reason
 
@@ -55,12 +55,12 @@ class RetryBudgets:
         """Those that may go now; they are let go when they come again."""
         self._looked_at = now
         found: list[str] = []
-        waiting = [reason for reason in self._holds if reason.startswith(KIND)]
+        waiting = [reason for reason in self._lines if reason.startswith(KIND)]
         # Whoever was first has all that the fleet has left: each time it is another one.
         turn = int(now / self._rules.slot_s) % len(waiting) if waiting else 0
         for reason in waiting[turn:] + waiting[:turn]:
             project_id = reason.removeprefix(KIND)
-            for task_id in self._holds.first(reason, MOST_AT_ONCE):
+            for task_id in self._lines.first(reason, MOST_AT_ONCE):
                 if task_id not in self._granted and not self._take(project_id, now):
                     break
                 self._granted.add(task_id)
@@ -69,7 +69,7 @@ class RetryBudgets:
 
     def next(self) -> float | None:
         """When to look again."""
-        if any(reason.startswith(KIND) for reason in self._holds):
+        if any(reason.startswith(KIND) for reason in self._lines):
             return self._looked_at + self._rules.slot_s
         return None
 

@@ -24,12 +24,12 @@ from crawlfleet.control.crawls import Crawls
 from crawlfleet.control.dispatch import Dispatch
 from crawlfleet.control.errands import Errands
 from crawlfleet.control.events import Broadcast, Events
+from crawlfleet.control.fence import Fence
 from crawlfleet.control.following import Following
 from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.gathering import Gathering
 from crawlfleet.control.health import NodeHealth
 from crawlfleet.control.history import NodeHistory
-from crawlfleet.control.holding import Holding
 from crawlfleet.control.inquiries import Inquiries
 from crawlfleet.control.keys import Keys
 from crawlfleet.control.leases import Leases
@@ -175,12 +175,12 @@ class ControlPlane(Authenticating):
             strategies=rules.strategies,
             settings=settings.session,
         )
-        holding = Holding(store=store, state=state)
+        fence = Fence(store=store, state=state)
         self.bundles = Bundles(
             store=store,
             state=state,
             system=system,
-            holding=holding,
+            fence=fence,
             projects=self.projects,
             settings=settings.tasks,
             archives=archives,
@@ -190,7 +190,7 @@ class ControlPlane(Authenticating):
             store=store,
             state=state,
             system=system,
-            holding=holding,
+            fence=fence,
             projects=self.projects,
             settings=settings.tasks,
             seal=seal,
@@ -218,18 +218,18 @@ class ControlPlane(Authenticating):
         self._placing = placing_on(
             shelf, store=store, state=state, system=system, server=server, output=output
         )
-        self.frontiers = Frontiers(state=state, holding=holding, shelf=shelf, placing=self._placing)
+        self.frontiers = Frontiers(state=state, fence=fence, shelf=shelf, placing=self._placing)
         self.crawls = Crawls(
             store=store,
             state=state,
             system=system,
             tasks=self.tasks,
             errands=errands,
-            holding=holding,
+            fence=fence,
             frontiers=self.frontiers,
             output=output,
         )
-        self.inquiries = Inquiries(state=state, holding=holding, locks=locks, book=ledger)
+        self.inquiries = Inquiries(state=state, fence=fence, locks=locks, book=ledger)
         self.workforce = Workforce(
             store=store,
             state=state,

@@ -7,7 +7,7 @@ task declares it; nothing else ever reads it.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from crawlfleet.control.holding import Holding
+from crawlfleet.control.fence import Fence
 from crawlfleet.control.projects import Projects
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.versions import accept, expect_version, has_changed
@@ -41,7 +41,7 @@ class Vault:
         store: Store,
         state: FleetState,
         system: System,
-        holding: Holding,
+        fence: Fence,
         projects: Projects,
         settings: TaskSettings,
         seal: Seal | None,
@@ -49,7 +49,7 @@ class Vault:
         self._store = store
         self._state = state
         self._system = system
-        self._holding = holding
+        self._fence = fence
         self._projects = projects
         self._settings = settings
         self._seal = seal
@@ -108,7 +108,7 @@ class Vault:
 
     async def give(self, node_id: str, call: SecretCall) -> SecretReply:
         """The secrets of an execution that the node holds, and no others."""
-        lease = await self._holding.lease(node_id, call)
+        lease = await self._fence.lease(node_id, call)
         if lease is None:
             return SecretReply(refusal=f"{call.execution_id} is not held by {node_id}")
         values: dict[str, str] = {}

@@ -7,7 +7,7 @@ from crawlfleet.core.attempts import Lease
 from crawlfleet.ports.store import Store
 
 
-class HeldCall(Protocol):
+class FencedCall(Protocol):
     """Whatever an execution has to say: it names the lease under which it speaks."""
 
     @property
@@ -18,14 +18,14 @@ class HeldCall(Protocol):
     def token(self) -> int: ...
 
 
-class Holding:
+class Fence:
     """The fence before what executions write at the master."""
 
     def __init__(self, *, store: Store, state: FleetState) -> None:
         self._store = store
         self._state = state
 
-    async def lease(self, node_id: str, call: HeldCall) -> Lease | None:
+    async def lease(self, node_id: str, call: FencedCall) -> Lease | None:
         """The living lease, if it is this node's to act under."""
         session_id, execution_id = call.session_id, call.execution_id
         if session_id not in self._state.sessions:
