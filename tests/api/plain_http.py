@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from crawlfleet import compose
+from crawlfleet.compose.master import control_plane
+from crawlfleet.compose.opening import open_store
 from crawlfleet.model.key import Role
 from crawlfleet.model.settings import Settings
 from crawlfleet.testing.local_fleet import LocalFleet, running
@@ -87,8 +88,8 @@ class Master:
         asyncio.run(self._make_keys(settings))
 
     async def _make_keys(self, settings: Settings) -> None:
-        store = compose.open_store(f"sqlite:///{self.fleet.folder / 'crawlfleet.db'}")
-        async with compose.control_plane(settings, store) as control:
+        store = open_store(f"sqlite:///{self.fleet.folder / 'crawlfleet.db'}")
+        async with control_plane(settings, store) as control:
             for role, secret in self.keys.items():
                 await control.keys.ensure(secret, name=f"the {role}", role=role)
 

@@ -12,7 +12,7 @@ import pytest
 from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Backup, Header, write_backup
 from crawlfleet.backends.sql.archive import TABLES
 from crawlfleet.backends.sql.migrations import HEAD
-from crawlfleet.compose import open_archive, open_store
+from crawlfleet.compose.opening import open_archive, open_store
 from crawlfleet.errors import BackupUnusable, Conflict, StoreUnavailable
 from crawlfleet.model.change import NEVER
 from crawlfleet.model.history import NodeSample

@@ -9,7 +9,7 @@ import pytest
 
 from crawlfleet import plugins
 from crawlfleet.api.notes import whole_schema
-from crawlfleet.compose import BUILT_IN_TASK_TYPES
+from crawlfleet.compose.master import BUILT_IN_TASK_TYPES
 from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
 
 WORDS = Path(__file__).parents[2] / "dashboard" / "src" / "i18n" / "fields"

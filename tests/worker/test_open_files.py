@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import compose
+from crawlfleet.compose import node
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.settings import Settings
 from crawlfleet.worker import open_files
@@ -66,9 +66,9 @@ def test_a_worker_raises_it_before_it_makes_cells(
         seen.append("sandbox")
         raise ConfigError("none here")
 
-    monkeypatch.setattr(compose, "allow_many", seen.append)
-    monkeypatch.setattr(compose, "open_sandbox", no_sandbox)
-    starting = compose.run_worker(
+    monkeypatch.setattr(node, "allow_many", seen.append)
+    monkeypatch.setattr(node, "open_sandbox", no_sandbox)
+    starting = node.run_worker(
         Settings(), master_url="http://127.0.0.1:1", join_token="", identity=tmp_path / "node.json"
     )
     with pytest.raises(ConfigError, match="none here"):

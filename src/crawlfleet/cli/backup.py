@@ -90,10 +90,10 @@ def restore(
 
 
 async def _backup(url: str, file: Path) -> BackupView:
-    from crawlfleet import compose
     from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Header, write_backup
+    from crawlfleet.compose.opening import open_archive
 
-    archive = compose.open_archive(url)
+    archive = open_archive(url)
     header = Header(
         format=FORMAT,
         format_version=FORMAT_VERSION,
@@ -107,9 +107,9 @@ async def _backup(url: str, file: Path) -> BackupView:
 
 
 async def _restore(url: str, file: Path, force: bool) -> BackupView:
-    from crawlfleet import compose
     from crawlfleet.backends.backup_file import Backup
     from crawlfleet.backends.sql.migrations import HEAD, SCRIPTS, is_known
+    from crawlfleet.compose.opening import open_archive
 
     saved = Backup(file)
     header = saved.header()
@@ -131,7 +131,7 @@ async def _restore(url: str, file: Path, force: bool) -> BackupView:
                 yield portion
                 advance(portion.table, len(portion.rows))
 
-        await compose.open_archive(url).load(told(), force=force, now=time.time())
+        await open_archive(url).load(told(), force=force, now=time.time())
     return _view(file, url, header, rows)
 
 

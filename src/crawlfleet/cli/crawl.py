@@ -288,7 +288,7 @@ def _run(
     local_crawl(parameters, frontier=state.frontier)  # what is wrong is told before anything begins
     with state.held():
         if start == "fresh":
-            from crawlfleet.compose import discard_rows
+            from crawlfleet.compose.opening import discard_rows
 
             asyncio.run(discard_rows(parameters.sinks, frontier=state.frontier))
             state.clear()

@@ -11,7 +11,7 @@ from crawlfleet.cli.arguments import parse_span
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.ordering import Ids, order_each
 from crawlfleet.cli.output import cell, moment, since, state, table
-from crawlfleet.model.views import JoinTokenView
+from crawlfleet.model.key_views import JoinTokenView
 
 
 def register(app: typer.Typer) -> None:

@@ -11,7 +11,7 @@ from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.ordering import Ids, order_each
 from crawlfleet.cli.output import cell, moment, since, state, table
 from crawlfleet.errors import Conflict
-from crawlfleet.model.views import KeyView, NewKey
+from crawlfleet.model.key_views import KeyView, NewKey
 
 Expires = Annotated[
     str | None, typer.Option(metavar="TIME", help="Expires after so long, such as 24h or 90d.")

@@ -118,7 +118,7 @@ def master(
     """
     from crawlfleet.cli.connection import left_behind, way_to_own
     from crawlfleet.cli.credentials import admin_key, preset
-    from crawlfleet.compose import serve_master
+    from crawlfleet.compose.master import serve_master
     from crawlfleet.listening import check_exposure
 
     flags = {
@@ -200,7 +200,7 @@ def worker(
     """Start a worker: one node of a master's fleet."""
     from crawlfleet.cli.connection import complete_url
     from crawlfleet.cli.credentials import preset
-    from crawlfleet.compose import run_worker
+    from crawlfleet.compose.node import run_worker
 
     settings = _settings(
         config_file,

@@ -1,0 +1,192 @@
+"""A master: a control plane, and the API through which it is reached."""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from crawlfleet import config, plugins
+from crawlfleet.backends.bundle_folder import BundleFolder
+from crawlfleet.backends.frontier.shelf import FolderShelf
+from crawlfleet.backends.machine import Machine
+from crawlfleet.backends.output_folder import OutputFolder
+from crawlfleet.backends.sealing import KeySeal
+from crawlfleet.compose.opening import (
+    open_courier,
+    open_frontier_server,
+    open_ledger,
+    open_locks,
+    open_store,
+)
+from crawlfleet.control.eventlog import EventLog
+from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.core import dividing
+from crawlfleet.core.admission import AdmissionRules
+from crawlfleet.core.packing import ENCODINGS
+from crawlfleet.core.rules import default_rules
+from crawlfleet.crawl.garbage import look_seldom
+from crawlfleet.crawl.suffixes import registrable
+from crawlfleet.errors import ConfigError
+from crawlfleet.listening import (
+    address_of,
+    certificate_of,
+    check_exposure,
+    listen,
+    on_stop_signal,
+    renewing,
+)
+from crawlfleet.model.key import Role
+from crawlfleet.model.settings import ServerSettings, Settings
+from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
+from crawlfleet.ports.store import Store
+
+BUILT_IN_TASK_TYPES: Final = ("extract", "http_fetch", "python", "sleep", "web_crawl")
+STOP_DEADLINE_S: Final = 3
+FRONTIERS: Final = "frontiers"
+"""The folder of crawls' frontiers, beside their output."""
+BUNDLES: Final = "bundles"
+"""The folder of the code that people hand over, beside them."""
+
+
+def control_plane(
+    settings: Settings,
+    store: Store,
+    *,
+    origins: Mapping[str, str] | None = None,
+    name: str = "master",
+    secrets_key: str = "",
+) -> ControlPlane:
+    """A control plane over a store, with all strategies and filters that are installed. Secrets
+    are sealed with `secrets_key`, or with a key of its own in the data folder."""
+    from crawlfleet.client.probe import HttpProber
+
+    rules = default_rules(
+        default_strategy=settings.dispatch.default_strategy,
+        strategies=plugins.load(plugins.STRATEGIES),
+        filters=plugins.load(plugins.FILTERS),
+        ageing_s=settings.dispatch.ageing_s,
+    )
+    if rules.default_strategy not in rules.strategies:
+        raise ConfigError(
+            f"dispatch.default_strategy: {rules.default_strategy!r} is not a strategy; "
+            f"use one of {', '.join(sorted(rules.strategies))}"
+        )
+    return ControlPlane(
+        store=store,
+        system=Machine(),
+        settings=settings,
+        rules=rules,
+        admission=AdmissionRules(
+            strategies=rules.strategies,
+            parameter_types=_parameter_types(),
+            divisions=dividing.WITHOUT_LEDGER if settings.ledger == "off" else dividing.RULES,
+            registrable=registrable,
+        ),
+        sinks=[EventLog()],
+        output=OutputFolder(config.output_dir(settings)),
+        archives=BundleFolder(config.output_dir(settings) / BUNDLES),
+        seal=KeySeal(
+            config.data_dir(settings) / config.SECRETS_KEY_NAME,
+            key=secrets_key,
+        ),
+        shelf=FolderShelf(config.output_dir(settings) / FRONTIERS),
+        server=open_frontier_server(settings),
+        locks=open_locks(settings),
+        courier=open_courier(settings),
+        ledger=open_ledger(settings),
+        prober=HttpProber(timeout_s=settings.health.probe_timeout_s),
+        origins=origins,
+        name=name,
+        disk_free=lambda: _disk_free(config.data_dir(settings)),
+    )
+
+
+async def serve_master(
+    settings: Settings,
+    *,
+    admin_key: str,
+    join_token: str | None,
+    origins: Mapping[str, str] | None = None,
+    secrets_key: str = "",
+) -> None:
+    """Run a master until SIGTERM or SIGINT; its API answers once it is ready."""
+    import uvicorn
+
+    from crawlfleet.api.app import create_app
+    from crawlfleet.api.serving import BoundedHeaders, Server
+    from crawlfleet.dashboard import Dashboard
+
+    check_exposure(settings.server)
+    certificate = certificate_of(settings.server)
+    listening = listen(settings.server.host, settings.server.port)
+    store = open_store(config.store_url(settings))
+    name = address_of(settings.server, listening.getsockname()[1])
+    async with control_plane(
+        settings, store, origins=origins, name=name, secrets_key=secrets_key
+    ) as control:
+        await control.keys.ensure(admin_key, name="admin", role=Role.ADMIN)
+        if join_token is not None:
+            await control.keys.ensure(join_token, name="join", role=Role.NODE)
+        server = Server(
+            uvicorn.Config(
+                create_app(control, settings.server, pages=Dashboard()),
+                log_config=None,
+                access_log=False,
+                # Whose word is taken for where a client is, is decided by `api.door`.
+                proxy_headers=False,
+                server_header=False,
+                # In an answer it says what requests may be packed with (RFC 7694).
+                headers=[("Accept-Encoding", ", ".join(ENCODINGS))],
+                http=BoundedHeaders,
+                ws="none",
+                lifespan="off",
+                timeout_graceful_shutdown=STOP_DEADLINE_S,
+                ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
+            )
+        )
+
+        def stop() -> None:
+            control.dismiss()
+            server.should_exit = True
+
+        look_seldom()
+        with on_stop_signal(stop), renewing(certificate):
+            watching = asyncio.create_task(control.watch(), name="watch")
+            # A control plane that fails takes the server with it: the process starts anew.
+            watching.add_done_callback(lambda _: stop())
+            async with _announced(settings.server, listening.getsockname()[1]):
+                await server.serve(sockets=[listening])
+        if watching.done():
+            watching.result()
+        watching.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _announced(server: ServerSettings, port: int) -> AsyncIterator[None]:
+    if not server.announce:
+        yield
+        return
+    from crawlfleet.client.discovery import Announcement
+
+    async with Announcement(server.host, port):
+        yield
+
+
+def _parameter_types() -> Mapping[str, type[msgspec.Struct]]:
+    # Only our own: the control plane imports no user code.
+    own = {
+        name: plugins.load_one(plugins.EXECUTORS, name).Parameters for name in BUILT_IN_TASK_TYPES
+    }
+    return {**own, "command": CommandParameters, "scrapy_spider": ScrapyParameters}
+
+
+def _disk_free(folder: Path) -> float | None:
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError:
+        return None
+    return usage.free / usage.total if usage.total else None
