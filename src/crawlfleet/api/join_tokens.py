@@ -8,8 +8,8 @@ from crawlfleet.api.presenting import present_join_token
 from crawlfleet.api.routing import ADMINS, NOT_KEPT, Call, Example, Reply, Route, Scope
 from crawlfleet.api.selecting import check_id
 from crawlfleet.model.key import ApiKey
+from crawlfleet.model.key_views import JoinTokenPage, JoinTokenView, NewJoinToken
 from crawlfleet.model.requests import JoinTokenRequest
-from crawlfleet.model.views import JoinTokenPage, JoinTokenView, NewJoinToken
 from crawlfleet.trust import pin_of, with_pin
 
 

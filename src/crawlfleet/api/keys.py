@@ -8,8 +8,8 @@ from crawlfleet.api.presenting import present_key
 from crawlfleet.api.routing import ADMINS, NOT_KEPT, Call, Example, Reply, Route, Scope
 from crawlfleet.api.selecting import check_id
 from crawlfleet.model.key import ApiKey
+from crawlfleet.model.key_views import KeyPage, KeyView, NewKey
 from crawlfleet.model.requests import KeyRequest, RotateRequest
-from crawlfleet.model.views import KeyPage, KeyView, NewKey
 
 
 async def find(call: Call) -> KeyPage:

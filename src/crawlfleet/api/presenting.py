@@ -17,14 +17,13 @@ from crawlfleet.model.audit_views import AuditView
 from crawlfleet.model.event import Event
 from crawlfleet.model.history import NodeSample
 from crawlfleet.model.key import ApiKey
+from crawlfleet.model.key_views import JoinTokenView, KeyView
 from crawlfleet.model.log import LogLine, Progress
 from crawlfleet.model.task import Execution, RetryPolicy, Shard, Task
 from crawlfleet.model.views import (
     ConditionView,
     EventView,
     ExecutionView,
-    JoinTokenView,
-    KeyView,
     Location,
     LogLineView,
     NodeSampleView,

@@ -5,8 +5,7 @@ from typing import Any
 
 from crawlfleet.client.calls import Calls, segment
 from crawlfleet.model.audit_views import AuditPage, AuditView
-from crawlfleet.model.sign_in import SessionLink, SessionView
-from crawlfleet.model.views import (
+from crawlfleet.model.key_views import (
     JoinTokenPage,
     JoinTokenView,
     KeyPage,
@@ -14,6 +13,7 @@ from crawlfleet.model.views import (
     NewJoinToken,
     NewKey,
 )
+from crawlfleet.model.sign_in import SessionLink, SessionView
 
 
 class KeyCalls(Calls):
