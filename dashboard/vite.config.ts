@@ -22,7 +22,6 @@ export default defineConfig({
           groups: [
             { name: "base", tags: ["$initial"], priority: 3 },
             { name: "chart", test: /[\\/](uplot|ui[\\/]Chart\.tsx)/, priority: 2 },
-            { name: "virtual", test: /[\\/]@tanstack[\\/](react-)?virtual/, priority: 2 },
             {
               name: "parts",
               test: /[\\/]src[\\/](ui[\\/](?!graph|LogView)|lib[\\/])/,

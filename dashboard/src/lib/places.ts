@@ -86,3 +86,27 @@ export function laidOut(
       return { ...group, x, y, radius, label: label ?? "none" };
     });
 }
+
+type Place = Pick<Group, "latitude" | "longitude">;
+
+/** The polynomials of the Natural Earth projection (Šavrič, Jenny, Patterson, Petrovič and Hurni,
+ * 2011), by powers of the squared latitude. */
+const ACROSS = [0.8707, -0.131979, -0.013791, 0, 0, 0.003971, -0.001529];
+const DOWN = [1.007226, 0.015085, 0, -0.044475, 0.028874, -0.005916];
+
+function polynomial(factors: readonly number[], x: number): number {
+  return factors.reduceRight((sum, factor) => sum * x + factor, 0);
+}
+
+/** Where a place of the Earth is on the map that `scripts/land.mjs` has drawn. */
+export function naturalEarth(scale: number, [x, y]: readonly [number, number]) {
+  return ({ longitude, latitude }: Place): [number, number] => {
+    const across = (longitude * Math.PI) / 180;
+    const up = (latitude * Math.PI) / 180;
+    const squared = up * up;
+    return [
+      x + scale * across * polynomial(ACROSS, squared),
+      y - scale * up * polynomial(DOWN, squared),
+    ];
+  };
+}

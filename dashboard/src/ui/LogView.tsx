@@ -1,14 +1,15 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef, useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import { useLog } from "../api/logs";
 import type { LogLineView } from "../generated/api";
 import { useT, useWord } from "../i18n";
 import { useRetelling } from "../i18n/retelling";
 import { marked } from "../lib/matching";
 import { useSettled } from "../lib/settled";
+import { useUneven } from "../lib/uneven";
 import { Button, Clock, Segments } from "./basics";
 
 const TONES: Record<string, string> = { warning: "tone-warn", error: "tone-bad", debug: "muted" };
+const LINE_PX = 21;
 const LEVELS = ["debug", "info", "warning", "error"] as const;
 
 function fieldsText(fields: LogLineView["fields"]): string {
@@ -37,16 +38,14 @@ export function LogView({ executionId }: { executionId: string | null }) {
   const log = useLog(executionId, { level, q, regex: regex && q !== "" });
   const box = useRef<HTMLDivElement>(null);
   const { lines } = log;
-  const virtual = useVirtualizer({
-    count: lines.length,
-    getScrollElement: () => box.current,
-    estimateSize: () => 21,
-    overscan: 20,
-  });
   const { length } = lines;
-  useEffect(() => {
-    if (along && length > 0) virtual.scrollToIndex(length - 1);
-  }, [along, length, virtual]);
+  const rows = useRef<HTMLDivElement>(null);
+  const sight = useUneven(box, rows, length, LINE_PX);
+  // Again when lines turn out to be higher than was thought.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: they say when
+  useLayoutEffect(() => {
+    if (along && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [along, length, sight]);
 
   if (!executionId) return <p className="muted">{t("log.notStarted")}</p>;
   const sought = regex ? "" : q;
@@ -111,36 +110,24 @@ export function LogView({ executionId }: { executionId: string | null }) {
             {t(q || level !== "debug" ? "log.noneFit" : "log.nothing")}
           </p>
         )}
-        <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
-          {virtual.getVirtualItems().map((item) => {
-            const line = lines[item.index];
-            if (!line) return null;
-            return (
-              <div
-                key={item.key}
-                ref={virtual.measureElement}
-                data-index={item.index}
-                className="log-line"
-                style={{
-                  position: "absolute",
-                  insetInline: 0,
-                  transform: `translateY(${item.start}px)`,
-                }}
-              >
-                <span className="muted">
-                  <Clock at={line.at} />
+        <div style={{ height: sight.above }} />
+        <div ref={rows}>
+          {lines.slice(sight.first, sight.end).map((line) => (
+            <div key={line.seq} className="log-line">
+              <span className="muted">
+                <Clock at={line.at} />
+              </span>
+              <span className={TONES[line.level] ?? ""}>{line.level}</span>
+              <span className="message">
+                <Found text={line.message} sought={sought} />{" "}
+                <span className="fields">
+                  <Found text={fieldsText(line.fields)} sought={sought} />
                 </span>
-                <span className={TONES[line.level] ?? ""}>{line.level}</span>
-                <span className="message">
-                  <Found text={line.message} sought={sought} />{" "}
-                  <span className="fields">
-                    <Found text={fieldsText(line.fields)} sought={sought} />
-                  </span>
-                </span>
-              </div>
-            );
-          })}
+              </span>
+            </div>
+          ))}
         </div>
+        <div style={{ height: sight.below }} />
       </div>
     </div>
   );

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { Ago } from "./basics";
 
 export interface Column<T> {
   title: string;
@@ -6,6 +7,19 @@ export interface Column<T> {
   /** The title is for those who hear the page: what is below speaks for itself. */
   bare?: boolean;
   right?: boolean;
+}
+
+/** A column that tells how long ago something was. */
+export function since<T>(title: string, at: (row: T) => string | null | undefined): Column<T> {
+  return {
+    title,
+    right: true,
+    cell: (row) => (
+      <span className="muted small">
+        <Ago at={at(row)} />
+      </span>
+    ),
+  };
 }
 
 interface TableProps<T> {

@@ -1,7 +1,8 @@
+import { geoNaturalEarth1 } from "d3-geo";
 import { describe, expect, it } from "vitest";
 import { filtersOf, funnel } from "../explain";
 import { marked } from "../matching";
-import { groupByPlace, laidOut } from "../places";
+import { groupByPlace, laidOut, naturalEarth } from "../places";
 import { columns, errorClasses } from "../series";
 import { asCli, asCurl, asPython, quoted, requestOf } from "../snippets";
 import { judge } from "../verdict";
@@ -187,4 +188,19 @@ describe("what was searched for", () => {
       ],
     ],
   ])("in %s is marked", (text, sought, parts) => expect(marked(text, sought)).toEqual(parts));
+});
+
+describe("the map", () => {
+  it("has places where the library that drew its land has them", () => {
+    const theirs = geoNaturalEarth1().scale(170).translate([480, 250]);
+    const ours = naturalEarth(170, [480, 250]);
+    for (const latitude of [-89, -55, -23.5, 0, 1, 48, 71, 90]) {
+      for (const longitude of [-179, -74, 0, 8.7, 116, 179]) {
+        const [x, y] = theirs([longitude, latitude]) ?? [0, 0];
+        const [left, top] = ours({ longitude, latitude });
+        expect(left).toBeCloseTo(x, 6);
+        expect(top).toBeCloseTo(y, 6);
+      }
+    }
+  });
 });

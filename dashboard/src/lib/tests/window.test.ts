@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { sightOf } from "../uneven";
 import { covers, orderOf, windowOf } from "../window";
 
 describe("the rows in sight", () => {
@@ -37,5 +38,30 @@ describe("the rows in sight", () => {
     const drawn = { first: 3, end: 7, places: 5 };
     expect(orderOf({ ...drawn, moving: false })).toEqual([3, 4, 5, 6]);
     expect(orderOf({ ...drawn, moving: true })).toEqual([5, 6, 3, 4]);
+  });
+});
+
+describe("rows of different heights", () => {
+  it("are as high as they were measured, and as usual before", () => {
+    expect(sightOf([], 20, 100, 0, 400)).toEqual({ first: 0, end: 50, above: 0, below: 1000 });
+    expect(sightOf([420], 20, 100, 0, 400)).toEqual({ first: 0, end: 30, above: 0, below: 1400 });
+  });
+
+  it("are drawn around what is seen, and all of them together are one height", () => {
+    const known = Array.from({ length: 900 }, (_, row) => 10 + (row % 7) * 5);
+    const whole = known.reduce((sum, each) => sum + each, 0) + 100 * 20;
+    for (const top of [0, 1, 5000, 12_345, whole - 400]) {
+      const { first, end, above, below } = sightOf(known, 20, 1000, top, 400);
+      const drawn = Array.from({ length: end - first }, (_, place) => known[first + place] ?? 20);
+      const height = drawn.reduce((sum, each) => sum + each, 0);
+      expect(above + height + below).toBe(whole);
+      expect(above).toBeLessThanOrEqual(top);
+      expect(above + height).toBeGreaterThanOrEqual(Math.min(whole, top + 400));
+      expect(height).toBeLessThan(400 + 2 * 600 + 2 * 40);
+    }
+  });
+
+  it("are none where there is nothing", () => {
+    expect(sightOf([20, 20], 20, 0, 0, 400)).toEqual({ first: 0, end: 0, above: 0, below: 0 });
   });
 });

@@ -1,7 +1,6 @@
 /** Dialogs that make, change and silence rules. */
-import { useQuery } from "@tanstack/react-query";
 import { call } from "../../api/client";
-import { projects, queryClient } from "../../api/queries";
+import { queryClient } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { AlertView } from "../../generated/api";
 import { useT, useWord } from "../../i18n";
@@ -16,6 +15,7 @@ import {
 } from "../../lib/alerts";
 import { interval, shortId } from "../../lib/format";
 import { type Ask, FormDialog } from "../../ui/FormDialog";
+import { useProjectAsk } from "../../ui/projectAsk";
 import { useToast } from "../../ui/Toasts";
 
 const SPANS = [3600, 4 * 3600, 86_400, 7 * 86_400];
@@ -116,7 +116,7 @@ export function Make({ onClose }: { onClose: () => void }) {
   const word = useWord();
   const toast = useToast();
   const { seesFleet } = useVisitor();
-  const known = useQuery({ ...projects, enabled: seesFleet });
+  const ofProject = useProjectAsk(t("alerts.projectHint"));
   const asks = useAsks();
   // A key of one project can watch what belongs to that alone.
   const sources = seesFleet ? SOURCES : SOURCES.filter(hasWindow);
@@ -139,22 +139,7 @@ export function Make({ onClose }: { onClose: () => void }) {
           options: sources.map((each): [string, string] => [each, word("alertSource", each)]),
         },
         { name: "event", label: t("alerts.event"), hint: t("alerts.eventHint") },
-        ...(seesFleet
-          ? [
-              {
-                name: "project_id",
-                label: t("tasks.project"),
-                hint: t("alerts.projectHint"),
-                options: [
-                  ["", t("keys.all")],
-                  ...(known.data?.items ?? []).map((each): [string, string] => [
-                    each.id,
-                    each.name,
-                  ]),
-                ] as [string, string][],
-              },
-            ]
-          : []),
+        ...ofProject,
         ...asks,
       ]}
     />

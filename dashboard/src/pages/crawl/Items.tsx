@@ -3,8 +3,9 @@ import { isOver } from "../../api/queries";
 import type { CrawlItem, CrawlView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { usePages } from "../../lib/pages";
-import { Button, Card, Empty, Loaded } from "../../ui/basics";
+import { Card, Empty, Loaded } from "../../ui/basics";
 import { ItemTable } from "../../ui/ItemTable";
+import { More } from "../../ui/Listing";
 
 /** What was taken from the pages, as far as it is committed. */
 export function Items({ crawl }: { crawl: CrawlView }) {
@@ -32,11 +33,7 @@ export function Items({ crawl }: { crawl: CrawlView }) {
           )
         }
       </Loaded>
-      {found.hasNextPage && (
-        <p className="card-body">
-          <Button onClick={() => void found.fetchNextPage()}>{t("items.more")}</Button>
-        </p>
-      )}
+      <More of={found} verb={t("items.more")} />
     </Card>
   );
 }

@@ -1,16 +1,17 @@
 import { call } from "../../api/client";
 import { useVisitor } from "../../app/session";
 import type { CrawlView } from "../../generated/api";
-import { useT, useWord } from "../../i18n";
+import { useT } from "../../i18n";
 import { bytes, count, short } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { Link, useSearch } from "../../lib/router";
 import { STATES } from "../../lib/taskFilter";
-import { Ago, Button, Card, Empty, Loaded, PageHead } from "../../ui/basics";
+import { Card, Empty, PageHead } from "../../ui/basics";
+import { StateSelect } from "../../ui/filters";
 import { Icon } from "../../ui/Icon";
-import { SelectFilter } from "../../ui/SelectFilter";
+import { Listing } from "../../ui/Listing";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import { type Column, since } from "../../ui/Table";
 
 function useColumns(): Column<CrawlView>[] {
   const t = useT();
@@ -47,21 +48,12 @@ function useColumns(): Column<CrawlView>[] {
     { title: t("crawls.items"), right: true, cell: ({ figures }) => count(figures?.items ?? 0) },
     { title: t("crawls.failed"), right: true, cell: ({ figures }) => count(figures?.failed ?? 0) },
     { title: t("crawls.bytes"), right: true, cell: ({ figures }) => bytes(figures?.bytes ?? 0) },
-    {
-      title: t("crawls.started"),
-      right: true,
-      cell: (crawl) => (
-        <span className="muted small">
-          <Ago at={crawl.started_at ?? crawl.created_at} />
-        </span>
-      ),
-    },
+    since(t("crawls.started"), (crawl) => crawl.started_at ?? crawl.created_at),
   ];
 }
 
 export default function Crawls() {
   const t = useT();
-  const word = useWord();
   const { operates } = useVisitor();
   const [search] = useSearch();
   const status = search.get("status") ?? "";
@@ -84,44 +76,26 @@ export default function Crawls() {
         )}
       </PageHead>
       <search className="filters">
-        <SelectFilter
-          name="status"
-          label={t("tasks.state")}
-          values={STATES}
-          word={(state) => word("task", state)}
-        />
+        <StateSelect family="task" values={STATES} />
       </search>
       <Card flush>
-        <Loaded of={found} rows={8}>
-          {(crawls) =>
-            crawls.length > 0 ? (
-              <Table
-                label={t("nav.crawls")}
-                columns={columns}
-                rows={crawls}
-                rowKey={(crawl) => crawl.task_id}
-              />
-            ) : status ? (
-              <Empty icon="search" title={t("common.nothingFits")}>
-                <Link to="/crawls">{t("common.clearFilters")}</Link>
-              </Empty>
-            ) : (
-              <Empty
-                icon="crawls"
-                title={t("crawls.emptyTitle")}
-                command="crawlfleet submit web_crawl -p url=https://shop.example"
-              >
-                {t("crawls.emptyText")}{" "}
-                <Link to="/submit?type=web_crawl">{t("tasks.emptyLink")}</Link>
-              </Empty>
-            )
+        <Listing
+          of={found}
+          label={t("nav.crawls")}
+          columns={columns}
+          rowKey={(crawl) => crawl.task_id}
+          filters={["status"]}
+          empty={
+            <Empty
+              icon="crawls"
+              title={t("crawls.emptyTitle")}
+              command="crawlfleet submit web_crawl -p url=https://shop.example"
+            >
+              {t("crawls.emptyText")}{" "}
+              <Link to="/submit?type=web_crawl">{t("tasks.emptyLink")}</Link>
+            </Empty>
           }
-        </Loaded>
-        {found.hasNextPage && (
-          <p className="card-body">
-            <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-          </p>
-        )}
+        />
       </Card>
     </>
   );

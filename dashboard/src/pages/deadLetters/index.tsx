@@ -1,18 +1,18 @@
-import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { call } from "../../api/client";
-import { projects, queryClient, taskTypes } from "../../api/queries";
+import { queryClient } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { BulkReply, DeadLetter } from "../../generated/api";
 import { useT, useWord } from "../../i18n";
 import { count, shortId } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { Link, useSearch } from "../../lib/router";
-import { Ago, Button, Card, Chip, Empty, Loaded, PageHead } from "../../ui/basics";
+import { Button, Card, Chip, Empty, PageHead } from "../../ui/basics";
 import { Confirm } from "../../ui/Dialog";
-import { SelectFilter } from "../../ui/SelectFilter";
+import { ProjectSelect, SelectFilter, TextFilter, TypeSelect } from "../../ui/filters";
+import { Listing } from "../../ui/Listing";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import { type Column, since } from "../../ui/Table";
 import { useComplain, useToast } from "../../ui/Toasts";
 
 type Verb = "requeue" | "discard";
@@ -47,11 +47,9 @@ export default function DeadLetters() {
   const word = useWord();
   const toast = useToast();
   const complain = useComplain();
-  const { operates, seesFleet } = useVisitor();
-  const [search, change] = useSearch();
+  const { operates } = useVisitor();
+  const [search] = useSearch();
   const filter = useMemo(() => selection(search), [search]);
-  const types = useQuery(taskTypes);
-  const known = useQuery({ ...projects, enabled: seesFleet });
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [asked, setAsked] = useState<Verb | null>(null);
   const found = usePages<DeadLetter>(
@@ -130,18 +128,9 @@ export default function DeadLetters() {
       right: true,
       cell: (letter) => count(letter.retry_count + letter.loss_count),
     },
-    {
-      title: t("dead.ended"),
-      right: true,
-      cell: (letter) => (
-        <span className="muted small">
-          <Ago at={letter.completed_at} />
-        </span>
-      ),
-    },
+    since(t("dead.ended"), (letter) => letter.completed_at),
   ];
 
-  const filtered = Object.keys(filter).length > 0;
   const meant = chosen.size > 0 ? t("bulk.some", { n: count(chosen.size) }) : t("bulk.allMatching");
   return (
     <>
@@ -162,61 +151,24 @@ export default function DeadLetters() {
         )}
       </PageHead>
       <search className="filters">
-        <SelectFilter
-          name="type"
-          label={t("tasks.type")}
-          values={types.data?.items.map((each) => each.name) ?? []}
-        />
+        <TypeSelect />
         <SelectFilter name="error" label={t("dead.error")} values={CLASSES} />
-        {seesFleet && (
-          <SelectFilter
-            name="project"
-            label={t("tasks.project")}
-            values={known.data?.items.map((each) => each.id) ?? []}
-          />
-        )}
-        <input
-          className="input auto"
-          type="search"
-          aria-label={t("dead.reason")}
-          placeholder={t("dead.reason")}
-          defaultValue={search.get("reason") ?? ""}
-          onKeyDown={(event) => {
-            if (event.key === "Enter") change({ reason: event.currentTarget.value.trim() });
-          }}
-          onBlur={(event) => change({ reason: event.target.value.trim() })}
-        />
+        <ProjectSelect />
+        <TextFilter type="search" name="reason" label={t("dead.reason")} />
       </search>
       <Card flush>
-        <Loaded of={found} rows={8}>
-          {(letters) =>
-            letters.length > 0 ? (
-              <Table
-                label={t("nav.dead")}
-                columns={columns}
-                rows={letters}
-                rowKey={(letter) => letter.id}
-              />
-            ) : filtered ? (
-              <Empty icon="search" title={t("common.nothingFits")}>
-                <Link to="/dead-letters">{t("common.clearFilters")}</Link>
-              </Empty>
-            ) : (
-              <Empty
-                icon="check"
-                title={t("dead.emptyTitle")}
-                command="crawlfleet dead-letters list"
-              >
-                {t("dead.emptyText")}
-              </Empty>
-            )
+        <Listing
+          of={found}
+          label={t("nav.dead")}
+          columns={columns}
+          rowKey={(letter) => letter.id}
+          filters={Object.keys(NAMES)}
+          empty={
+            <Empty icon="check" title={t("dead.emptyTitle")} command="crawlfleet dead-letters list">
+              {t("dead.emptyText")}
+            </Empty>
           }
-        </Loaded>
-        {found.hasNextPage && (
-          <p className="card-body">
-            <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-          </p>
-        )}
+        />
       </Card>
       {asked && (
         <Confirm

@@ -4,16 +4,18 @@ import { useT } from "../../i18n";
 import { count } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { useSearch } from "../../lib/router";
-import { Button, Card, Clock, Empty, Loaded } from "../../ui/basics";
+import { Card, Clock, Empty } from "../../ui/basics";
 import { SubjectLink } from "../../ui/events";
-import { type Column, Table } from "../../ui/Table";
+import { TextFilter } from "../../ui/filters";
+import { Listing } from "../../ui/Listing";
+import type { Column } from "../../ui/Table";
 
 const FILTERS = ["actor", "action", "about"] as const;
 
 /** Who changed what through the API. */
 export function Audit() {
   const t = useT();
-  const [search, change] = useSearch();
+  const [search] = useSearch();
   const [actor, action, subject] = FILTERS.map((name) => search.get(name) ?? "");
   const found = usePages<AuditView>(["audit", actor, action, subject], (cursor) =>
     call("get", "/api/v1/audit", {
@@ -65,39 +67,18 @@ export function Audit() {
     <>
       <search className="filters">
         {FILTERS.map((name) => (
-          <input
-            key={name}
-            className="input auto"
-            aria-label={t(`audit.${name}`)}
-            placeholder={t(`audit.${name}`)}
-            defaultValue={search.get(name) ?? ""}
-            onBlur={(event) => change({ [name]: event.target.value.trim() })}
-            onKeyDown={(event) => {
-              if (event.key === "Enter") change({ [name]: event.currentTarget.value.trim() });
-            }}
-          />
+          <TextFilter key={name} name={name} label={t(`audit.${name}`)} />
         ))}
       </search>
       <Card flush>
-        <Loaded of={found} rows={8}>
-          {(entries) =>
-            entries.length > 0 ? (
-              <Table
-                label={t("audit.title")}
-                columns={columns}
-                rows={entries}
-                rowKey={(entry) => entry.id}
-              />
-            ) : (
-              <Empty icon="events" title={t("common.nothingFits")} command="crawlfleet audit" />
-            )
-          }
-        </Loaded>
-        {found.hasNextPage && (
-          <p className="card-body">
-            <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-          </p>
-        )}
+        <Listing
+          of={found}
+          label={t("audit.title")}
+          columns={columns}
+          rowKey={(entry) => entry.id}
+          filters={FILTERS}
+          empty={<Empty icon="events" title={t("common.nothingFits")} command="crawlfleet audit" />}
+        />
       </Card>
     </>
   );

@@ -1,5 +1,4 @@
 import { useQuery } from "@tanstack/react-query";
-import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef, useState } from "react";
 import { call } from "../../api/client";
 import { useNews } from "../../api/live";
@@ -8,9 +7,10 @@ import { useT } from "../../i18n";
 import { count } from "../../lib/format";
 import { matches } from "../../lib/matching";
 import { useSearch } from "../../lib/router";
+import { orderOf, useWindow } from "../../lib/window";
 import { Button, Card, Clock, Empty, Skeletons, Trouble } from "../../ui/basics";
 import { EventMark, SubjectLink } from "../../ui/events";
-import { SelectFilter } from "../../ui/SelectFilter";
+import { SearchFilter, SelectFilter, TextFilter } from "../../ui/filters";
 
 const KINDS = [
   "task.",
@@ -32,6 +32,8 @@ const KINDS = [
   "cluster.",
 ];
 const NEWEST = 1000;
+/** As high as a row is drawn, in a wide window and in a narrow one. */
+const ROW_PX = [37, 62] as const;
 
 function textOf(event: EventView): string {
   return `${event.kind} ${event.subject} ${event.cause} ${JSON.stringify(event.details ?? {})}`;
@@ -61,7 +63,7 @@ function EventRow({ event }: { event: EventView }) {
 /** The event log, newest first, as it grows; searchable, and still while one reads. */
 export function Stream() {
   const t = useT();
-  const [search, change] = useSearch();
+  const [search] = useSearch();
   const kind = search.get("kind") ?? "";
   const subject = search.get("subject") ?? "";
   const text = search.get("q") ?? "";
@@ -88,36 +90,14 @@ export function Stream() {
   }, [before.data, news, held, kind, subject, text]);
 
   const box = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({
-    count: shown.length,
-    getScrollElement: () => box.current,
-    estimateSize: () => (window.innerWidth < 860 ? 62 : 37),
-    overscan: 12,
-    getItemKey: (index) => shown[index]?.seq ?? index,
-  });
+  const row = ROW_PX[window.innerWidth < 860 ? 1 : 0];
+  const drawn = useWindow(box, row, shown.length);
   return (
     <>
       <search className="filters">
-        <input
-          className="input auto"
-          type="search"
-          aria-label={t("events.search")}
-          placeholder={t("events.search")}
-          value={text}
-          onChange={(event) => change({ q: event.target.value })}
-        />
+        <SearchFilter label={t("events.search")} />
         <SelectFilter name="kind" label={t("events.kind")} values={KINDS} />
-        <input
-          className="input auto mono"
-          aria-label={t("events.subject")}
-          placeholder={t("events.subject")}
-          defaultValue={subject}
-          key={subject}
-          onBlur={(event) => change({ subject: event.target.value.trim() })}
-          onKeyDown={(event) => {
-            if (event.key === "Enter") change({ subject: event.currentTarget.value.trim() });
-          }}
-        />
+        <TextFilter className="mono" name="subject" label={t("events.subject")} />
         <Button
           icon={held ? "play" : "pause"}
           aria-pressed={held !== null}
@@ -146,14 +126,14 @@ export function Stream() {
             aria-label={t("nav.events")}
             tabIndex={0}
           >
-            <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
-              {virtual.getVirtualItems().map((item) => {
-                const event = shown[item.index];
+            <div style={{ height: row * shown.length, position: "relative" }}>
+              {orderOf(drawn).map((index) => {
+                const event = shown[index];
                 return event ? (
                   <div
-                    key={item.key}
+                    key={event.seq}
                     className="event-row"
-                    style={{ height: item.size, transform: `translateY(${item.start}px)` }}
+                    style={{ height: row, transform: `translateY(${row * index}px)` }}
                   >
                     <EventRow event={event} />
                   </div>

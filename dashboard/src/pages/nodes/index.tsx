@@ -11,8 +11,9 @@ import { distinct, fits, isConnected, nodeFilter, ordered } from "../../lib/node
 import { Link, useSearch } from "../../lib/router";
 import { useVisible } from "../../lib/visible";
 import { Ago, Button, Card, Empty, Loaded, Meter, PageHead } from "../../ui/basics";
+import { SearchFilter, SelectFilter, StateSelect } from "../../ui/filters";
 import { Icon } from "../../ui/Icon";
-import { SelectFilter } from "../../ui/SelectFilter";
+import { NoNodes } from "../../ui/NoNodes";
 import { Sparkline } from "../../ui/Sparkline";
 import { State } from "../../ui/State";
 import { NodeActions } from "./NodeActions";
@@ -189,9 +190,8 @@ function NodeTable({ shown }: { shown: readonly NodeView[] }) {
 
 export default function Nodes() {
   const t = useT();
-  const word = useWord();
   const { administers } = useVisitor();
-  const [search, change] = useSearch();
+  const [search] = useSearch();
   const all = useQuery(nodes);
   const filter = useMemo(() => nodeFilter(search), [search]);
   const order = search.get("sort") ?? "name";
@@ -224,38 +224,21 @@ export default function Nodes() {
       <Loaded of={all} rows={8}>
         {() =>
           items.length === 0 ? (
-            <Card>
-              <Empty
-                icon="nodes"
-                title={t("nodes.emptyTitle")}
-                command={`crawlfleet worker --master ${location.origin} --join TOKEN`}
-              >
-                {t("nodes.emptyText")}{" "}
-                <Link to="/settings/join-tokens">{t("nodes.emptyLink")}</Link>
-              </Empty>
-            </Card>
+            <NoNodes />
           ) : (
             <>
               <search className="filters">
-                <input
-                  className="input auto"
-                  type="search"
-                  aria-label={t("nodes.search")}
-                  placeholder={t("nodes.search")}
-                  value={filter.text}
-                  onChange={(event) => change({ q: event.target.value })}
-                />
-                <SelectFilter
-                  name="status"
+                <SearchFilter label={t("nodes.search")} />
+                <StateSelect
+                  family="node"
                   label={t("nodes.status")}
                   values={values((node) => node.status)}
-                  word={(value) => word("node", value)}
                 />
-                <SelectFilter
+                <StateSelect
+                  family="health"
                   name="health"
                   label={t("nodes.health")}
                   values={values((node) => node.health)}
-                  word={(value) => word("health", value)}
                 />
                 <SelectFilter
                   name="region"

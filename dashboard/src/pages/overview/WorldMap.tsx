@@ -1,12 +1,11 @@
-import { geoNaturalEarth1 } from "d3-geo";
 import { useMemo } from "react";
 import type { NodeView } from "../../generated/api";
 import { LAND, MAP_HEIGHT, MAP_MIDDLE, MAP_SCALE, MAP_WIDTH } from "../../generated/land";
 import { useT } from "../../i18n";
-import { type Dot, groupByPlace, laidOut } from "../../lib/places";
+import { type Dot, groupByPlace, laidOut, naturalEarth } from "../../lib/places";
 import { Link } from "../../lib/router";
 
-const project = geoNaturalEarth1().scale(MAP_SCALE).translate(MAP_MIDDLE);
+const project = naturalEarth(MAP_SCALE, MAP_MIDDLE);
 
 function Place({ dot }: { dot: Dot }) {
   const t = useT();
@@ -39,7 +38,7 @@ export function WorldMap({ nodes }: { nodes: readonly NodeView[] }) {
     const { groups, elsewhere } = groupByPlace(nodes);
     return {
       elsewhere,
-      dots: laidOut(groups, ({ longitude, latitude }) => project([longitude, latitude]) ?? [0, 0]),
+      dots: laidOut(groups, project),
     };
   }, [nodes]);
   return (

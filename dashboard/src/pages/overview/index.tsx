@@ -8,9 +8,10 @@ import { count, short, span } from "../../lib/format";
 import { Link, useSearch } from "../../lib/router";
 import { type Columns, columns, errorClasses, IN_HAND, recent } from "../../lib/series";
 import { judge, type Verdict } from "../../lib/verdict";
-import { Bars, Card, Empty, Loaded, Segments, Skeletons } from "../../ui/basics";
+import { Bars, Card, Loaded, Segments, Skeletons } from "../../ui/basics";
 import { Chart, Legend, type Line } from "../../ui/Chart";
 import { Icon, type IconName } from "../../ui/Icon";
+import { NoNodes } from "../../ui/NoNodes";
 import { Sparkline } from "../../ui/Sparkline";
 import type { Tone } from "../../ui/State";
 import { Attention } from "./Attention";
@@ -249,18 +250,7 @@ export default function Overview() {
                 onChange={(value) => change({ range: value === "15" ? null : value })}
               />
             </div>
-            {verdict === "empty" && seesFleet && (
-              <Card>
-                <Empty
-                  icon="nodes"
-                  title={t("nodes.emptyTitle")}
-                  command={`crawlfleet worker --master ${location.origin} --join TOKEN`}
-                >
-                  {t("nodes.emptyText")}{" "}
-                  <Link to="/settings/join-tokens">{t("nodes.emptyLink")}</Link>
-                </Empty>
-              </Card>
-            )}
+            {verdict === "empty" && seesFleet && <NoNodes />}
             <Figures data={data} past={drawn} />
             <div className="grid">
               <Card className="span-7" title={t("attention.title")} flush>

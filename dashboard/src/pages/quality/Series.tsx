@@ -5,9 +5,10 @@ import { count, percent, shortId } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { brokenChecks, emptyShare, fieldsOf, isOff } from "../../lib/quality";
 import { Link } from "../../lib/router";
-import { Ago, Button, Card, Empty, Loaded } from "../../ui/basics";
+import { Card, Empty, Loaded } from "../../ui/basics";
+import { More } from "../../ui/Listing";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import { type Column, since, Table } from "../../ui/Table";
 import { Decide } from "./Decide";
 import { RunBars } from "./RunBars";
 
@@ -119,15 +120,7 @@ function useColumns(): Column<MeasuredRunView>[] {
         </ul>
       ),
     },
-    {
-      title: t("hooks.when"),
-      right: true,
-      cell: (run) => (
-        <span className="muted small">
-          <Ago at={run.at} />
-        </span>
-      ),
-    },
+    since(t("hooks.when"), (run) => run.at),
     {
       title: t("common.actions"),
       bare: true,
@@ -164,11 +157,7 @@ export function Series({ project, series }: { project: string; series: string })
                 rows={runs}
                 rowKey={(run) => run.id}
               />
-              {found.hasNextPage && (
-                <p className="card-body">
-                  <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-                </p>
-              )}
+              <More of={found} />
             </Card>
           </div>
         ) : (

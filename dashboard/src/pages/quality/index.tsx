@@ -5,9 +5,10 @@ import { count } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { seriesPath } from "../../lib/quality";
 import { Link, useSearch } from "../../lib/router";
-import { Ago, Button, Card, Crumbs, Empty, Loaded, PageHead } from "../../ui/basics";
+import { Card, Crumbs, Empty, PageHead } from "../../ui/basics";
+import { Listing } from "../../ui/Listing";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import { type Column, since } from "../../ui/Table";
 import { Series } from "./Series";
 
 function useColumns(): Column<SeriesView>[] {
@@ -43,15 +44,7 @@ function useColumns(): Column<SeriesView>[] {
         </div>
       ),
     },
-    {
-      title: t("quality.newest"),
-      right: true,
-      cell: ({ newest }) => (
-        <span className="muted small">
-          <Ago at={newest.at} />
-        </span>
-      ),
-    },
+    since(t("quality.newest"), ({ newest }) => newest.at),
   ];
 }
 
@@ -66,31 +59,21 @@ function List() {
   );
   return (
     <Card flush>
-      <Loaded of={found} rows={6}>
-        {(series) =>
-          series.length > 0 ? (
-            <Table
-              label={t("nav.quality")}
-              columns={columns}
-              rows={series}
-              rowKey={(each) => `${each.project_id}/${each.series}`}
-            />
-          ) : (
-            <Empty
-              icon="quality"
-              title={t("quality.emptyTitle")}
-              command="crawlfleet submit web_crawl -p url=https://shop.example --expect @expected.yaml"
-            >
-              {t("quality.emptyText")}
-            </Empty>
-          )
+      <Listing
+        of={found}
+        label={t("nav.quality")}
+        columns={columns}
+        rowKey={(each) => `${each.project_id}/${each.series}`}
+        empty={
+          <Empty
+            icon="quality"
+            title={t("quality.emptyTitle")}
+            command="crawlfleet submit web_crawl -p url=https://shop.example --expect @expected.yaml"
+          >
+            {t("quality.emptyText")}
+          </Empty>
         }
-      </Loaded>
-      {found.hasNextPage && (
-        <p className="card-body">
-          <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-        </p>
-      )}
+      />
     </Card>
   );
 }

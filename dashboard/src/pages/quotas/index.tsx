@@ -9,6 +9,7 @@ import { matches } from "../../lib/matching";
 import { amount, borrowed, sorted, usedShare } from "../../lib/quotas";
 import { Link, useSearch } from "../../lib/router";
 import { Button, Card, Chip, Empty, Loaded, PageHead } from "../../ui/basics";
+import { SearchFilter } from "../../ui/filters";
 import { Tabs } from "../../ui/Tabs";
 import { Edit } from "./Edit";
 import { Usage } from "./Usage";
@@ -160,7 +161,7 @@ export default function Quotas() {
 /** What each project has now, and may have. */
 function Now() {
   const t = useT();
-  const [search, change] = useSearch();
+  const [search] = useSearch();
   const [most, setMost] = useState(AT_ONCE);
   const found = useQuery(quotas);
   const text = search.get("q") ?? "";
@@ -174,14 +175,7 @@ function Now() {
             <div className="stack">
               {items.length > 6 && (
                 <search className="filters">
-                  <input
-                    className="input auto"
-                    type="search"
-                    aria-label={t("quotas.search")}
-                    placeholder={t("quotas.search")}
-                    value={text}
-                    onChange={(event) => change({ q: event.target.value })}
-                  />
+                  <SearchFilter label={t("quotas.search")} />
                 </search>
               )}
               {fitting.length > 0 ? (

@@ -1,14 +1,15 @@
 import { call } from "../../api/client";
 import type { RunStepView, RunView } from "../../generated/api";
-import { useT, useWord } from "../../i18n";
+import { useT } from "../../i18n";
 import { count, span } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { useSearch } from "../../lib/router";
 import { isLive, MOST_DRAWN, STEP_STATES } from "../../lib/steps";
-import { Ago, Button, Card, Empty, Loaded } from "../../ui/basics";
-import { SelectFilter } from "../../ui/SelectFilter";
+import { Ago, Card } from "../../ui/basics";
+import { StateSelect } from "../../ui/filters";
+import { Listing } from "../../ui/Listing";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import type { Column } from "../../ui/Table";
 
 const AT_ONCE = 200;
 
@@ -39,7 +40,6 @@ function Took({ step }: { step: RunStepView }) {
 /** The steps of a run one below the other: for runs of any size, and for those who read. */
 export function StepTable({ run }: { run: RunView }) {
   const t = useT();
-  const word = useWord();
   const [search, change] = useSearch();
   const status = search.get("status") ?? "";
   const found = usePages<RunStepView>(
@@ -90,36 +90,17 @@ export function StepTable({ run }: { run: RunView }) {
   return (
     <Card flush>
       <search className="filters filters-in">
-        <SelectFilter
-          name="status"
-          label={t("tasks.state")}
-          values={STEP_STATES}
-          word={(state) => word("step", state)}
-        />
+        <StateSelect family="step" values={STEP_STATES} />
       </search>
-      <Loaded of={found} rows={8}>
-        {(steps) =>
-          steps.length > 0 ? (
-            <Table
-              label={t("flow.steps.title")}
-              columns={columns}
-              rows={steps}
-              rowKey={(step) => step.name}
-            />
-          ) : (
-            <Empty icon="search" title={t("common.nothingFits")}>
-              <Button onClick={() => change({ status: null })}>{t("common.clearFilters")}</Button>
-            </Empty>
-          )
-        }
-      </Loaded>
-      {found.hasNextPage && (
-        <p className="card-body">
-          <Button disabled={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
-            {t("flow.moreSteps")}
-          </Button>
-        </p>
-      )}
+      <Listing
+        of={found}
+        label={t("flow.steps.title")}
+        columns={columns}
+        rowKey={(step) => step.name}
+        filters={["status"]}
+        more={t("flow.moreSteps")}
+        empty={null}
+      />
     </Card>
   );
 }

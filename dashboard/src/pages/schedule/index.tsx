@@ -6,10 +6,11 @@ import { useT, useWord } from "../../i18n";
 import { count, span } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
-import { Button, Card, Crumbs, Loaded, PageHead } from "../../ui/basics";
+import { Card, Crumbs, Loaded, PageHead } from "../../ui/basics";
 import { Json } from "../../ui/Json";
+import { Listing } from "../../ui/Listing";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import type { Column } from "../../ui/Table";
 import { Tabs } from "../../ui/Tabs";
 import { Instant, Rule, ScheduleActions, startedPath } from "../schedules/parts";
 import { Editor } from "./Editor";
@@ -137,25 +138,13 @@ function History({ schedule }: { schedule: ScheduleView }) {
   ];
   return (
     <Card title={t("schedules.history")} flush>
-      <Loaded of={found}>
-        {(firings) =>
-          firings.length > 0 ? (
-            <Table
-              label={t("schedules.history")}
-              columns={columns}
-              rows={firings}
-              rowKey={(each) => each.id}
-            />
-          ) : (
-            <p className="card-body muted">{t("schedules.never")}</p>
-          )
-        }
-      </Loaded>
-      {found.hasNextPage && (
-        <p className="card-body">
-          <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-        </p>
-      )}
+      <Listing
+        of={found}
+        label={t("schedules.history")}
+        columns={columns}
+        rowKey={(each) => each.id}
+        empty={<p className="card-body muted">{t("schedules.never")}</p>}
+      />
     </Card>
   );
 }

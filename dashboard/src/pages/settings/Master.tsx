@@ -5,12 +5,13 @@ import { useT } from "../../i18n";
 import { matches } from "../../lib/matching";
 import { useSearch } from "../../lib/router";
 import { Card, Chip, Coded, Loaded } from "../../ui/basics";
+import { SearchFilter } from "../../ui/filters";
 import { type Column, Table } from "../../ui/Table";
 
 /** What the master runs by, and where each value came from; changed in its settings file. */
 export function Master() {
   const t = useT();
-  const [search, change] = useSearch();
+  const [search] = useSearch();
   const text = search.get("q") ?? "";
   const found = useQuery({
     queryKey: ["settings"],
@@ -43,14 +44,7 @@ export function Master() {
   return (
     <>
       <search className="filters">
-        <input
-          className="input auto"
-          type="search"
-          aria-label={t("settings.search")}
-          placeholder={t("settings.search")}
-          value={text}
-          onChange={(event) => change({ q: event.target.value })}
-        />
+        <SearchFilter label={t("settings.search")} />
       </search>
       <Card title={t("settings.master")} aside={t("settings.masterHint")} flush>
         <Loaded of={found} rows={10}>

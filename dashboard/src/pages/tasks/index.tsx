@@ -1,14 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { nodes, projects, statistics, taskTypes } from "../../api/queries";
+import { nodes, statistics } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import { useT, useWord } from "../../i18n";
 import { count, short } from "../../lib/format";
 import { Link, useSearch } from "../../lib/router";
 import { STATES, statesOf, taskFilter, toggled } from "../../lib/taskFilter";
 import { Card, Empty, PageHead, Skeletons, Trouble } from "../../ui/basics";
+import { ProjectSelect, SelectFilter, TextFilter, TypeSelect } from "../../ui/filters";
 import { Icon } from "../../ui/Icon";
-import { SelectFilter } from "../../ui/SelectFilter";
 import { Mark } from "../../ui/State";
 import { BulkBar } from "./BulkBar";
 import { TaskTable } from "./TaskTable";
@@ -42,9 +42,7 @@ function StateFilter() {
 function Filters() {
   const t = useT();
   const { seesFleet } = useVisitor();
-  const [search, change] = useSearch();
-  const known = useQuery({ ...projects, enabled: seesFleet });
-  const types = useQuery(taskTypes);
+  const [search] = useSearch();
   const fleet = useQuery({ ...nodes, enabled: seesFleet, refetchInterval: 30_000 });
   const names = useMemo(
     () => new Map(fleet.data?.items.map((node) => [node.id, node.name])),
@@ -54,18 +52,10 @@ function Filters() {
   return (
     <search className="filters">
       <StateFilter />
-      <SelectFilter
-        name="type"
-        label={t("tasks.type")}
-        values={types.data?.items.map((each) => each.name) ?? []}
-      />
+      <TypeSelect />
       {seesFleet && (
         <>
-          <SelectFilter
-            name="project"
-            label={t("tasks.project")}
-            values={known.data?.items.map((each) => each.id) ?? []}
-          />
+          <ProjectSelect />
           <SelectFilter
             name="node"
             label={t("tasks.node")}
@@ -74,17 +64,7 @@ function Filters() {
           />
         </>
       )}
-      <input
-        className="input auto"
-        aria-label={t("tasks.workflow")}
-        placeholder={t("tasks.workflow")}
-        defaultValue={search.get("workflow") ?? ""}
-        key={search.get("workflow") ?? ""}
-        onBlur={(event) => change({ workflow: event.target.value.trim() })}
-        onKeyDown={(event) => {
-          if (event.key === "Enter") change({ workflow: event.currentTarget.value.trim() });
-        }}
-      />
+      <TextFilter name="workflow" label={t("tasks.workflow")} />
       {filtered && (
         <Link to="/tasks" className="button plain small">
           <Icon name="close" /> {t("common.clearFilters")}

@@ -4,17 +4,18 @@ import { call } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { DeliveryView, WebhookDetails } from "../../generated/api";
-import { useT, useWord } from "../../i18n";
+import { useT } from "../../i18n";
 import { count } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { useSearch } from "../../lib/router";
 import { Ago, Button, Card, Empty, Loaded } from "../../ui/basics";
 import { Confirm, Dialog } from "../../ui/Dialog";
 import { SubjectLink } from "../../ui/events";
+import { StateSelect } from "../../ui/filters";
 import { Json } from "../../ui/Json";
-import { SelectFilter } from "../../ui/SelectFilter";
+import { Listing } from "../../ui/Listing";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import type { Column } from "../../ui/Table";
 import { useComplain, useToast } from "../../ui/Toasts";
 
 const STATES = ["waiting", "delivered", "dead"] as const;
@@ -100,7 +101,6 @@ function Details(props: { webhookId: string; id: string; onClose: () => void }) 
 
 export function Deliveries({ webhook }: { webhook: WebhookDetails }) {
   const t = useT();
-  const word = useWord();
   const { operates } = useVisitor();
   const [search, change] = useSearch();
   const [asking, setAsking] = useState(false);
@@ -189,38 +189,20 @@ export function Deliveries({ webhook }: { webhook: WebhookDetails }) {
       }
     >
       <search className="filters filters-in">
-        <SelectFilter
-          name="status"
-          label={t("tasks.state")}
-          values={STATES}
-          word={(state) => word("delivery", state)}
-        />
+        <StateSelect family="delivery" values={STATES} />
       </search>
-      <Loaded of={found} rows={6}>
-        {(deliveries) =>
-          deliveries.length > 0 ? (
-            <Table
-              label={t("hooks.deliveries")}
-              columns={columns}
-              rows={deliveries}
-              rowKey={(each) => each.id}
-            />
-          ) : status ? (
-            <Empty icon="search" title={t("common.nothingFits")}>
-              <Button onClick={() => change({ status: null })}>{t("common.clearFilters")}</Button>
-            </Empty>
-          ) : (
-            <Empty icon="webhooks" title={t("hooks.noneTitle")}>
-              {t("hooks.noneText")}
-            </Empty>
-          )
+      <Listing
+        of={found}
+        label={t("hooks.deliveries")}
+        columns={columns}
+        rowKey={(each) => each.id}
+        filters={["status"]}
+        empty={
+          <Empty icon="webhooks" title={t("hooks.noneTitle")}>
+            {t("hooks.noneText")}
+          </Empty>
         }
-      </Loaded>
-      {found.hasNextPage && (
-        <p className="card-body">
-          <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-        </p>
-      )}
+      />
       {opened && (
         <Details webhookId={webhook.id} id={opened} onClose={() => change({ delivery: null })} />
       )}

@@ -1,13 +1,12 @@
-import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { call } from "../../api/client";
-import { projects, queryClient } from "../../api/queries";
-import { useVisitor } from "../../app/session";
+import { queryClient } from "../../api/queries";
 import type { NewWebhook } from "../../generated/api";
 import { useT, useWord } from "../../i18n";
 import { navigate } from "../../lib/router";
 import { Button } from "../../ui/basics";
 import { FormDialog, SecretDialog } from "../../ui/FormDialog";
+import { useProjectAsk } from "../../ui/projectAsk";
 
 const FORMATS = ["events", "workflow", "email"] as const;
 
@@ -32,8 +31,7 @@ export function requestOf(values: Record<string, string>) {
 export function Make() {
   const t = useT();
   const word = useWord();
-  const { seesFleet } = useVisitor();
-  const known = useQuery({ ...projects, enabled: seesFleet });
+  const ofProject = useProjectAsk();
   const [asking, setAsking] = useState(false);
   const [made, setMade] = useState<NewWebhook | null>(null);
 
@@ -70,21 +68,7 @@ export function Make() {
               options: FORMATS.map((each): [string, string] => [each, word("hookFormat", each)]),
             },
             { name: "kinds", label: t("hooks.kinds"), hint: t("hooks.kindsHint") },
-            ...(seesFleet
-              ? [
-                  {
-                    name: "project_id",
-                    label: t("tasks.project"),
-                    options: [
-                      ["", t("keys.all")],
-                      ...(known.data?.items ?? []).map((each): [string, string] => [
-                        each.id,
-                        each.name,
-                      ]),
-                    ] as [string, string][],
-                  },
-                ]
-              : []),
+            ...ofProject,
             { name: "description", label: t("common.description") },
           ]}
         />

@@ -4,9 +4,9 @@ import { useVisitor } from "../../app/session";
 import type { WebhookView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { Link } from "../../lib/router";
-import { Ago, Card, Chip, Empty, Loaded, PageHead } from "../../ui/basics";
+import { Card, Chip, Empty, Loaded, PageHead } from "../../ui/basics";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import { type Column, since, Table } from "../../ui/Table";
 import { Make } from "./Make";
 import { Wants, WebhookActions } from "./parts";
 
@@ -37,15 +37,7 @@ function useColumns(): Column<WebhookView>[] {
       ),
     },
     { title: t("hooks.told"), cell: (each) => <Wants webhook={each} /> },
-    {
-      title: t("projects.made"),
-      right: true,
-      cell: (each) => (
-        <span className="muted small">
-          <Ago at={each.created_at} />
-        </span>
-      ),
-    },
+    since(t("projects.made"), (each) => each.created_at),
   ];
   if (operates) {
     columns.push({

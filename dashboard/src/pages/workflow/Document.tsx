@@ -7,10 +7,11 @@ import { useT } from "../../i18n";
 import { usePages } from "../../lib/pages";
 import { Link, usePlace, useSearch, withSearch } from "../../lib/router";
 import { MOST_DRAWN, plannedSteps } from "../../lib/steps";
-import { Ago, Button, Card, Chip, Loaded } from "../../ui/basics";
+import { Card, Chip, Loaded } from "../../ui/basics";
 import { Graph } from "../../ui/graph/Graph";
 import { Json } from "../../ui/Json";
-import { type Column, Table } from "../../ui/Table";
+import { Listing } from "../../ui/Listing";
+import { type Column, since } from "../../ui/Table";
 
 function Versions({ workflow, shown }: { workflow: WorkflowView; shown: number }) {
   const t = useT();
@@ -38,33 +39,17 @@ function Versions({ workflow, shown }: { workflow: WorkflowView; shown: number }
       ),
     },
     { title: t("flow.madeBy"), cell: (each) => <span className="muted">{each.made_by}</span> },
-    {
-      title: t("projects.made"),
-      right: true,
-      cell: (each) => (
-        <span className="muted small">
-          <Ago at={each.created_at} />
-        </span>
-      ),
-    },
+    since(t("projects.made"), (each) => each.created_at),
   ];
   return (
     <Card title={t("flow.versions")} flush>
-      <Loaded of={found} rows={3}>
-        {(versions) => (
-          <Table
-            label={t("flow.versions")}
-            columns={columns}
-            rows={versions}
-            rowKey={(each) => String(each.number)}
-          />
-        )}
-      </Loaded>
-      {found.hasNextPage && (
-        <p className="card-body">
-          <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-        </p>
-      )}
+      <Listing
+        of={found}
+        label={t("flow.versions")}
+        columns={columns}
+        rowKey={(each) => String(each.number)}
+        empty={null}
+      />
     </Card>
   );
 }

@@ -1,18 +1,19 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { call } from "../../api/client";
-import { projects, workflows } from "../../api/queries";
+import { workflows } from "../../api/queries";
 import { useVisitor } from "../../app/session";
 import type { RunView } from "../../generated/api";
-import { useT, useWord } from "../../i18n";
+import { useT } from "../../i18n";
 import { span } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { Link, useSearch } from "../../lib/router";
 import { isLive, RUN_STATES } from "../../lib/steps";
-import { Ago, Button, Card, Empty, Loaded, useMoment } from "../../ui/basics";
-import { SelectFilter } from "../../ui/SelectFilter";
+import { Card, useMoment } from "../../ui/basics";
+import { ProjectSelect, SelectFilter, StateSelect } from "../../ui/filters";
+import { Listing } from "../../ui/Listing";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import { type Column, since } from "../../ui/Table";
 import { TallyLine } from "../run/Tally";
 
 function Took({ run }: { run: RunView }) {
@@ -63,15 +64,7 @@ export function useRunColumns(ofOne: boolean): Column<RunView>[] {
         </span>
       ),
     },
-    {
-      title: t("flow.began"),
-      right: true,
-      cell: (run) => (
-        <span className="muted small">
-          <Ago at={run.created_at} />
-        </span>
-      ),
-    },
+    since(t("flow.began"), (run) => run.created_at),
   ];
 }
 
@@ -84,11 +77,8 @@ interface RunTableProps {
 /** Runs, newest first, with filters in the address. */
 export function RunTable({ workflowId, empty }: RunTableProps) {
   const t = useT();
-  const word = useWord();
-  const { seesFleet } = useVisitor();
-  const [search, change] = useSearch();
+  const [search] = useSearch();
   const known = useQuery({ ...workflows, enabled: !workflowId });
-  const tenants = useQuery({ ...projects, enabled: seesFleet && !workflowId });
   const filter = {
     ...(search.get("status") ? { status: search.get("status") as string } : {}),
     ...(search.get("project") ? { project_id: search.get("project") as string } : {}),
@@ -104,17 +94,11 @@ export function RunTable({ workflowId, empty }: RunTableProps) {
     5000,
   );
   const columns = useRunColumns(workflowId !== undefined);
-  const isFiltered = Object.keys(filter).length > (workflowId ? 1 : 0);
   const names = new Map(known.data?.items.map((each) => [each.id, each.name]));
   return (
     <>
       <search className="filters">
-        <SelectFilter
-          name="status"
-          label={t("tasks.state")}
-          values={RUN_STATES}
-          word={(state) => word("run", state)}
-        />
+        <StateSelect family="run" values={RUN_STATES} />
         {!workflowId && (
           <SelectFilter
             name="workflow"
@@ -123,40 +107,17 @@ export function RunTable({ workflowId, empty }: RunTableProps) {
             word={(id) => names.get(id) ?? id}
           />
         )}
-        {!workflowId && seesFleet && (
-          <SelectFilter
-            name="project"
-            label={t("tasks.project")}
-            values={tenants.data?.items.map((each) => each.id) ?? []}
-          />
-        )}
+        {!workflowId && <ProjectSelect />}
       </search>
       <Card flush>
-        <Loaded of={found} rows={8}>
-          {(runs) =>
-            runs.length > 0 ? (
-              <Table
-                label={t("flow.runs")}
-                columns={columns}
-                rows={runs}
-                rowKey={(run) => run.id}
-              />
-            ) : isFiltered ? (
-              <Empty icon="search" title={t("common.nothingFits")}>
-                <Button onClick={() => change({ status: null, project: null, workflow: null })}>
-                  {t("common.clearFilters")}
-                </Button>
-              </Empty>
-            ) : (
-              empty
-            )
-          }
-        </Loaded>
-        {found.hasNextPage && (
-          <p className="card-body">
-            <Button onClick={() => void found.fetchNextPage()}>{t("common.older")}</Button>
-          </p>
-        )}
+        <Listing
+          of={found}
+          label={t("flow.runs")}
+          columns={columns}
+          rowKey={(run) => run.id}
+          filters={["status", "project", "workflow"]}
+          empty={empty}
+        />
       </Card>
     </>
   );

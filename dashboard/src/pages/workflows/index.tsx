@@ -9,7 +9,7 @@ import { Link, useSearch } from "../../lib/router";
 import { Ago, Card, Empty, Loaded, PageHead } from "../../ui/basics";
 import { Icon } from "../../ui/Icon";
 import { State } from "../../ui/State";
-import { type Column, Table } from "../../ui/Table";
+import { type Column, since, Table } from "../../ui/Table";
 import { Tabs } from "../../ui/Tabs";
 import { RunTable } from "./RunTable";
 
@@ -83,15 +83,7 @@ function List({ items }: { items: readonly WorkflowView[] }) {
       : []),
     { title: t("flow.version"), right: true, cell: (each) => count(each.latest) },
     { title: t("flow.steps.title"), right: true, cell: (each) => count(each.steps) },
-    {
-      title: t("flow.changed"),
-      right: true,
-      cell: (each) => (
-        <span className="muted small">
-          <Ago at={each.updated_at} />
-        </span>
-      ),
-    },
+    since(t("flow.changed"), (each) => each.updated_at),
   ];
   if (operates) {
     columns.push({
