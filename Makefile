@@ -18,6 +18,9 @@ ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
 export UV_SYSTEM_CERTS ?= 1
 endif
 
+# Many processes are started here: each would compile all that it loads where this is set.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Debian packages that tests need; put there by `make servers` where missing.
 SERVER_PACKAGES := chromium postgresql redis-server strace iproute2 libfaketime nftables systemd
 # These only where a program is missing: it may have come from elsewhere.

@@ -24,10 +24,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(place: Path) -> Run:
-    """Runs the program with arguments."""
-    app = create_app()
+    """Runs the program with arguments, as it is made for them."""
 
     def call(*arguments: str, input: str | None = None) -> Result:
+        app = create_app(arguments)
         return CliRunner().invoke(app, list(arguments), input=input, prog_name="crawlfleet")
 
     return call

@@ -330,16 +330,16 @@ def test_a_removed_node_is_nowhere_and_its_token_is_worth_nothing() -> None:
 @pytest.mark.slow
 def test_nodes_that_stay_away_are_removed_by_themselves() -> None:
     async def scene() -> None:
-        retention = RetentionSettings(nodes_days=10, tasks_days=0, events_days=0)
+        retention = RetentionSettings(nodes_days=1, tasks_days=0, events_days=0)
         async with stage(retention=retention) as on:
             gone = await on.node("gone")
-            await asyncio.sleep(9 * DAY_S)
+            await asyncio.sleep(0.9 * DAY_S)
             await on.node("here")
             assert gone.id in on.control.state.nodes
-            await asyncio.sleep(1.5 * DAY_S)
+            await asyncio.sleep(0.15 * DAY_S)
             assert gone.id not in on.control.state.nodes
             assert await on.store.node(gone.id) is not None
-            await asyncio.sleep(11 * DAY_S)
+            await asyncio.sleep(1.1 * DAY_S)
             assert await on.store.node(gone.id) is None
 
     run_simulated(scene())

@@ -125,7 +125,7 @@ def test_around_every_change_of_clocks_it_is_what_the_reference_says(zone: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("zone", ZONES if SOAK else ZONES[1:3])
+@pytest.mark.parametrize("zone", ZONES if SOAK else ZONES[1:2])
 def test_a_year_is_what_the_reference_says(zone: str) -> None:
     since = datetime(2026, 1, 1, tzinfo=UTC)
     until = since + timedelta(days=366)

@@ -104,7 +104,7 @@ def assert_polite(site: ServedSite, delay_s: float, concurrency: int) -> None:
         times = [hit.at for hit in hits]
         if delay_s:
             # One may seem late to a busy server, not all; without a ledger they nearly meet.
-            assert min(b - a for a, b in pairwise(times)) >= delay_s / 2
+            assert sum(b - a < delay_s / 2 for a, b in pairwise(times)) <= 1
             assert times[-1] - times[0] >= (len(times) - 1) * delay_s - NOISE_S
         assert max(hit.busy for hit in hits) <= concurrency
 
@@ -160,12 +160,16 @@ def test_one_crawl_alone_is_as_quick_as_without_a_ledger(tmp_path: Path) -> None
     with ServedSite(SiteSpec(pages=100, hosts=2, page_bytes=1500)) as site:
         ledger = asyncio.run(scenario(site))
         for hits in by_host(site.hits()).values():
-            times = [hit.at for hit in hits]
-            assert times[-1] - times[0] < len(times) * 0.1 * 2, "no window ended while it had work"
+            pauses = sorted(b.at - a.at for a, b in pairwise(hits))
+            # A busy machine makes some of them longer, and not most.
+            assert pauses[len(pauses) // 2] < 0.1 * 2, "no window ended while it had work"
     assert ledger.asked < 20
 
 
-def test_nothing_is_asked_while_the_ledger_is_away(tmp_path: Path) -> None:
+def test_nothing_is_asked_while_the_ledger_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(granting, "ALONE_S", 3.0)
     politeness = Politeness(delay_s=0.1, adaptive=False, obey_robots=False)
     gone: list[float] = []
 
@@ -187,9 +191,9 @@ def test_nothing_is_asked_while_the_ledger_is_away(tmp_path: Path) -> None:
         ledger.trouble = lambda: None
         assert (await crawl).pages == site.spec.pages
 
-    with ServedSite(SiteSpec(pages=250, hosts=2, page_bytes=1500)) as site:
+    with ServedSite(SiteSpec(pages=120, hosts=2, page_bytes=1500)) as site:
         asyncio.run(scenario(site))
-    assert gone[0] == gone[1] < 250, "windows were used to their end, and not beyond"
+    assert gone[0] == gone[1] < 120, "windows were used to their end, and not beyond"
 
 
 def test_fleet_that_has_no_ledger_any_more_is_crawled_without(tmp_path: Path) -> None:
