@@ -39,9 +39,10 @@ from crawlfleet.testing.simulation.clock import Stalled
 from crawlfleet.worker.session import WorkSession
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
-SEEDS, SEEDS_OF_TWO_MASTERS = (2_000, 1_000) if SOAK else (60, 20)
-PORTION = 20
-SEEDS_TO_FIND_A_DEFECT = 80
+SEEDS, SEEDS_OF_TWO_MASTERS, WARY_SEEDS = (2_000, 1_000, 100) if SOAK else (30, 10, 3)
+PORTION = 10
+SEEDS_TO_FIND_A_DEFECT = sorted(range(80), key=lambda seed: seed not in {0, 1, 5, 6, 10})
+"""In the first of these worlds most defects come out."""
 WARY = Scenario(
     masters=2,
     tasks=40,
@@ -65,7 +66,7 @@ def test_every_promise_holds_whatever_fails(first: int) -> None:
 
 @pytest.mark.slow
 def test_every_task_ends_although_many_are_held_back() -> None:
-    for seed in range(SEEDS // 20):
+    for seed in range(WARY_SEEDS):
         outcome = simulate(seed, WARY)
         assert sum(outcome.by_status.values()) > 0
 
@@ -319,12 +320,12 @@ DEFECTS = [
 @pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
 def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    for seed in range(SEEDS_TO_FIND_A_DEFECT):
+    for seed in SEEDS_TO_FIND_A_DEFECT:
         try:
             simulate(seed)
         except (Violation, Stalled):
             return
-    pytest.fail(f"{plant.__name__} went unnoticed in {SEEDS_TO_FIND_A_DEFECT} worlds")
+    pytest.fail(f"{plant.__name__} went unnoticed in {len(SEEDS_TO_FIND_A_DEFECT)} worlds")
 
 
 def masters_do_not_hear_of_each_other(patch: pytest.MonkeyPatch) -> None:
@@ -363,9 +364,9 @@ def test_a_defect_planted_in_two_masters_is_found(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    for seed in range(SEEDS_TO_FIND_A_DEFECT):
+    for seed in SEEDS_TO_FIND_A_DEFECT:
         try:
             simulate(seed, TWO_DEAF_MASTERS)
         except (Violation, Stalled):
             return
-    pytest.fail(f"{plant.__name__} went unnoticed in {SEEDS_TO_FIND_A_DEFECT} worlds")
+    pytest.fail(f"{plant.__name__} went unnoticed in {len(SEEDS_TO_FIND_A_DEFECT)} worlds")
