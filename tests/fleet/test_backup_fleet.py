@@ -15,8 +15,8 @@ from crawlfleet.testing.servers import PostgresServer, postgres_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-TASKS = 300
-SECONDS = 0.3
+TASKS = 160
+SECONDS = 0.25
 LEGAL = {
     "waiting",
     "pending",

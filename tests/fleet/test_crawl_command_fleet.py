@@ -21,7 +21,11 @@ from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.local_fleet import LocalFleet, running
 from tests.fleet.crawls_on_fleets import has_ended, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    pytest.mark.xdist_group("crawl command on a fleet"),
+]
 SITE = SiteSpec(pages=120, hosts=4, links=10, page_bytes=1500, latency_ms=5)
 FIELDS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
 

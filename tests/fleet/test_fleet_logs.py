@@ -14,7 +14,7 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.views import LogLineView
 from crawlfleet.testing.local_fleet import LocalFleet, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("fleet logs")]
 
 LINES = 10_000
 USER_CODE = """
@@ -70,6 +70,9 @@ def fleet(folder: Path) -> Iterator[LocalFleet]:
     (folder / "shared").mkdir()
     fleet = LocalFleet(
         folder / "fleet",
+        # A node that falls silent on a busy machine loses its last lines; none here is about that.
+        CRAWLFLEET_SESSION_TIMEOUT_S="30",
+        CRAWLFLEET_SESSION_RECONNECT_S="30",
         CRAWLFLEET_WORKER_PYTHON_ALLOW=json.dumps(["talking:*"]),
         CRAWLFLEET_WORKER_SANDBOX_WRITABLE=json.dumps([str(folder / "shared")]),
         PYTHONPATH=str(folder / "code"),

@@ -12,8 +12,8 @@ from crawlfleet.testing.local_fleet import LocalFleet, running
 from crawlfleet.testing.promises import check_completed_once, submit_sleeps
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
-TASKS = 5_000 if SOAK else 1_200
-KILLS = 20 if SOAK else 4
+TASKS = 5_000 if SOAK else 1_000
+KILLS = 20 if SOAK else 3
 SECONDS = 0.004
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -13,6 +13,8 @@ from crawlfleet.testing.local_fleet import LocalFleet, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
+together = pytest.mark.xdist_group("life")
+"""Of tests that share a fleet, which else each process of pytest would start for itself."""
 HOLDS_THE_GIL = {"function": "re:match", "args": ["(a+)+$", "a" * 60 + "b"]}
 
 
@@ -27,6 +29,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
         yield fleet
 
 
+@together
 def test_a_function_runs_and_its_value_is_the_result(fleet: LocalFleet) -> None:
     async def scene() -> None:
         async with fleet.client() as client:
@@ -40,6 +43,7 @@ def test_a_function_runs_and_its_value_is_the_result(fleet: LocalFleet) -> None:
     asyncio.run(scene())
 
 
+@together
 def test_a_function_that_is_not_allowed_is_refused_for_good(fleet: LocalFleet) -> None:
     async def scene() -> None:
         async with fleet.client() as client:
@@ -54,6 +58,7 @@ def test_a_function_that_is_not_allowed_is_refused_for_good(fleet: LocalFleet) -
     asyncio.run(scene())
 
 
+@together
 def test_cancelling_stops_an_executor_that_spins_in_c_code(fleet: LocalFleet) -> None:
     async def scene() -> None:
         async with fleet.client() as client:
@@ -75,6 +80,7 @@ def test_cancelling_stops_an_executor_that_spins_in_c_code(fleet: LocalFleet) ->
     asyncio.run(scene())
 
 
+@together
 def test_a_time_limit_ends_an_executor_that_spins(fleet: LocalFleet) -> None:
     async def scene() -> None:
         async with fleet.client() as client:
@@ -86,6 +92,7 @@ def test_a_time_limit_ends_an_executor_that_spins(fleet: LocalFleet) -> None:
     asyncio.run(scene())
 
 
+@together
 def test_nodes_report_real_figures(fleet: LocalFleet) -> None:
     async def scene() -> None:
         async with fleet.client() as client:
