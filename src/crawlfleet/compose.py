@@ -299,7 +299,7 @@ async def run_worker(
     from crawlfleet.client.transport import Transport
 
     masters = Masters((master_url or "").split(","))
-    allow_many(settings.worker.slots)
+    allow_many(settings.worker.slots, settings.worker.sandbox.connections)
     sandbox = await open_sandbox(
         settings.worker.sandbox.level,
         choose=choose,
