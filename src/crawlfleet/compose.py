@@ -307,6 +307,7 @@ async def run_worker(
         folder=identity.with_suffix(".cells"),
         hidden=(str(config.data_dir(settings)), str(identity)),
         raw_tcp=allows_raw_tcp(settings.worker.sandbox),
+        spares=settings.worker.sandbox.spare_cells,
     )
     workshop = workshop_of(
         settings.worker,
