@@ -1,12 +1,13 @@
 """What it costs to run nothing in a cell, beside a process of the pool that is there already."""
 
+import asyncio
 import contextlib
 import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,11 +15,13 @@ from crawlfleet.model.isolation import Isolation
 from crawlfleet.ports.sandbox import Cell, CellOrder
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.testing.cells import sandbox_in
-from crawlfleet.testing.confined_pool import NOTHING, pool_with
+from crawlfleet.testing.confined_pool import NOTHING, SPARES, pool_with
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
 WARM_UP: Final = 5
+PAUSE_S: Final = 0.15
+"""Between two executions, in which a cell can be made ahead."""
 ACCOUNTS: Final = Path("/sys/fs/cgroup/cpuacct")
 
 
@@ -32,22 +35,25 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stages(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time of a cell goes: medians, in milliseconds."""
+    """Where the time of a cell that is made on demand goes: medians, in milliseconds."""
 
     made_ms: float
     """From the order to a process that is held by every layer."""
     ready_ms: float
     """Until it says that it is ready."""
     work_ms: float
-    """The work itself."""
+    """The work itself, until its end is known."""
     cleared_ms: float
-    """Until nothing of it is left."""
+    """Afterwards, until nothing of it is left; nobody waits for that."""
 
 
 class Starts(msgspec.Struct, frozen=True, kw_only=True):
     executions: int
     pooled: Cost
     confined: Cost
+    """Each in a cell that is made when it is asked for."""
+    ahead: Cost
+    """Each in a cell that was made ahead, with a pause after each."""
     stages: Stages
 
 
@@ -57,7 +63,7 @@ class _Timed:
     def __init__(self, sandbox: LocalSandbox) -> None:
         self._sandbox = sandbox
         self.made: list[float] = []
-        self.cleared: list[float] = []
+        self.cleared_at: list[float] = []
 
     @property
     def isolation(self) -> Isolation:
@@ -73,9 +79,8 @@ class _Timed:
         clear = cell.clear
 
         async def timed() -> None:
-            started = time.perf_counter()
             await clear()
-            self.cleared.append(time.perf_counter() - started)
+            self.cleared_at.append(time.perf_counter())
 
         cell.clear = timed  # type: ignore[method-assign]
         return cell, listener
@@ -99,24 +104,38 @@ async def measure_starts(folder: Path, offer: Isolation, executions: int) -> Sta
         async with sandbox_in(folder, offer) as sandbox:
             timed = _Timed(sandbox)
             async with pool_with(timed) as pool:
-                confined, begun = await _cost(pool, executions, spent)
-    made = _median(timed.made[-executions:])
+                confined, turns = await _cost(pool, executions, spent)
+        async with (
+            sandbox_in(folder / "ahead", offer, spares=SPARES) as sandbox,
+            pool_with(sandbox) as pool,
+        ):
+            ahead, _ = await _cost(pool, executions, spent, pause_s=PAUSE_S)
+    made, begun = _median(timed.made[-executions:]), _median([each.begun_s for each in turns])
+    cleared = zip(timed.cleared_at[-executions:], turns, strict=True)
     stages = Stages(
         made_ms=made,
-        ready_ms=_median(begun) - made,
-        work_ms=confined.p50_ms - _median(begun) - _median(timed.cleared[-executions:]),
-        cleared_ms=_median(timed.cleared[-executions:]),
+        ready_ms=begun - made,
+        work_ms=confined.p50_ms - begun,
+        cleared_ms=_median([at - turn.ended_at for at, turn in cleared]),
     )
-    return Starts(executions=executions, pooled=pooled, confined=confined, stages=stages)
+    return Starts(
+        executions=executions, pooled=pooled, confined=confined, ahead=ahead, stages=stages
+    )
+
+
+class _Turn(NamedTuple):
+    begun_s: float
+    """After the order."""
+    ended_at: float
 
 
 async def _cost(
-    pool: ProcessPool, executions: int, spent: Callable[[], float | None]
-) -> tuple[Cost, list[float]]:
-    """What an execution costs, and how long after the order each began."""
+    pool: ProcessPool, executions: int, spent: Callable[[], float | None], pause_s: float = 0
+) -> tuple[Cost, list[_Turn]]:
+    """What an execution costs, and how each went."""
     took: list[float] = []
     before: float | None = None
-    begun: list[float] = []
+    turns: list[_Turn] = []
     for number in range(WARM_UP + executions):
         if number == WARM_UP:
             before = spent()
@@ -126,12 +145,15 @@ async def _cost(
         if attempt.error is not None:
             raise SystemExit(f"an execution failed: {attempt.error.message}")
         if number >= WARM_UP:
-            took.append(time.perf_counter() - began)
-            begun.append(watch.began - began)
+            ended_at = time.perf_counter()
+            took.append(ended_at - began)
+            turns.append(_Turn(watch.began - began, ended_at))
+        if pause_s:
+            await asyncio.sleep(pause_s)
     after = spent()
     used = None if before is None or after is None else (after - before) / executions * 1e3
     p95 = statistics.quantiles(took, n=20)[18] * 1e3
-    return Cost(p50_ms=_median(took), p95_ms=p95, cpu_ms=used), begun
+    return Cost(p50_ms=_median(took), p95_ms=p95, cpu_ms=used), turns
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import pytest
 
+from crawlfleet.core.admission import AdmissionRules, problems_of
 from crawlfleet.core.egress import domain_refusal, refused_address
 from crawlfleet.core.feasibility import class_of, class_reasons
 from crawlfleet.core.isolation import (
@@ -20,6 +21,7 @@ from crawlfleet.core.isolation import (
 )
 from crawlfleet.model.isolation import Egress, Isolation, Layer, Level
 from crawlfleet.model.node import Node
+from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.sandbox_settings import SandboxSettings
 from crawlfleet.model.task import Requirement
@@ -63,6 +65,15 @@ def test_a_demand_travels_as_a_capability() -> None:
     assert demanded(asked) is Level.L3
     assert demanded({}) is None
     assert with_demand({"gpu": True}, None) == {"gpu": True}
+
+
+def test_the_lowest_level_is_no_demand_and_is_refused() -> None:
+    rules = AdmissionRules(strategies=())
+    (problem,) = problems_of(TaskRequest(task_type="sleep", isolation=Level.L0), rules)
+    assert (problem.field, problem.value) == ("isolation", "L0")
+    assert "L1 or more" in problem.remedy
+    for level in (None, *list(Level)[1:]):
+        assert problems_of(TaskRequest(task_type="sleep", isolation=level), rules) == []
 
 
 def reasons(demand: Level, node: Isolation | None) -> list[str]:

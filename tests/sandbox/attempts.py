@@ -24,11 +24,13 @@ libc.syscall.restype = ctypes.c_long
 VICTIMS = json.loads(os.environ.get("VICTIMS", "{}"))
 ARM = os.uname().machine == "aarch64"
 ATTEMPTS = {}
+RAW_ATTEMPTS = {}
+"""Those that make sense only where a cell has raw TCP."""
 
 
-def attempt(title):
+def attempt(title, among=ATTEMPTS):
     def register(function):
-        ATTEMPTS[function.__name__] = (title, function)
+        among[function.__name__] = (title, function)
         return function
 
     return register
@@ -493,10 +495,22 @@ def other_instructions():
 
 
 def connect(family, address):
+    """With raw TCP everything seems to be connected: who is refused is reset right afterwards."""
     with socket.socket(family, socket.SOCK_STREAM) as sock:
         sock.settimeout(2)
         sock.connect(address)
-        return f"connected to {address}"
+        return f"connected to {address}, {heard(sock)}"
+
+
+def heard(sock):
+    sock.settimeout(2)
+    try:
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        return f"told {sock.recv(100)!r}"
+    except BrokenPipeError as error:
+        raise OSError(errno.ECONNRESET, str(error)) from None
+    except TimeoutError:
+        return "told nothing"
 
 
 def any_of(*tries):
@@ -549,19 +563,22 @@ def metadata():
 
 @attempt("connect by the first packet (MSG_FASTOPEN)")
 def fast_open():
-    with socket.socket() as sock:
-        sock.settimeout(2)
-        sock.sendto(b"x", 0x20000000, ("127.0.0.1", VICTIMS["port"]))
-        return "sent"
+    def send(host):
+        with socket.socket() as sock:
+            sock.sendto(b"x", 0x20000000, (host, VICTIMS["port"]))
+            return f"sent, {heard(sock)}"
+
+    return any_of(*(lambda host=host: send(host) for host in ("127.0.0.1", VICTIMS["address"])))
 
 
 @attempt("ask a name server, or send any datagram")
 def datagram():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(2)
         sock.sendto(b"x", ("127.0.0.1", VICTIMS["udp"]))
         sock.connect((VICTIMS["address"], VICTIMS["udp"]))
         sock.send(b"x")
-    return "sent"
+        return f"sent, and told {sock.recv(100)!r}"  # whom it reaches answers
 
 
 @attempt("resolve a name")
@@ -637,6 +654,68 @@ def private_by_proxy():
     port = VICTIMS["port"]
     private = ("10.0.0.1", "192.168.0.1", "172.16.0.1", "100.64.0.1", "[fe80::1]", "[fc00::1]")
     return by_proxy([*private, f"{VICTIMS['address']}:{port}"])
+
+
+# With raw TCP
+
+
+@attempt("reach private networks and the master without the proxy, in every spelling", RAW_ATTEMPTS)
+def private_by_tcp():
+    hosts = (
+        *("10.0.0.1", "192.168.0.1", "172.16.0.1", "100.64.0.1", "169.254.170.2", "fd00:ec2::254"),
+        *("100.100.100.200", "fc00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::"),
+        *("::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", f"::ffff:{VICTIMS['address']}"),
+    )
+    told = set()
+    for host in (*hosts, VICTIMS["address"]):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        for port in (80, 53, VICTIMS["port"]):
+            try:
+                return connect(family, (host, port))
+            except OSError as error:
+                told.add(error.errno)
+    # Whoever is refused by the agent is reset; everything else would be a chance.
+    raise OSError(max(told, key=lambda number: number == errno.ECONNRESET), "refused")
+
+
+@attempt("connect to the agent's doors themselves", RAW_ATTEMPTS)
+def doors_by_tcp():
+    tries = [lambda: connect(socket.AF_INET, ("127.0.0.1", 3129))]
+    tries.append(lambda: connect(socket.AF_INET6, ("::1", 3129)))
+    return any_of(*tries)
+
+
+@attempt("learn private addresses by name", RAW_ATTEMPTS)
+def private_names():
+    names = ("localhost", "localhost.localdomain", "metadata.google.internal", VICTIMS["hostname"])
+    for name in names:
+        labels = b"".join(bytes([len(each)]) + each.encode() for each in name.split("."))
+        for kind in (1, 28):
+            question = struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0)
+            question += labels + b"\0" + struct.pack("!HH", kind, 1)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                sock.settimeout(30)
+                sock.sendto(question, (VICTIMS["address"], 53))
+                answer = sock.recv(600)
+            if struct.unpack("!H", answer[6:8])[0]:
+                return f"{name} was answered {answer!r}"
+    raise OSError(errno.ECONNRESET, "no answer has an address")
+
+
+@attempt("change the routes and rules of its network", RAW_ATTEMPTS)
+def change_network():
+    def route():
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as asking:
+            wish = struct.pack("=BBBBBBBBI", 2, 8, 0, 0, 254, 4, 0, 1, 0)
+            wish += struct.pack("=HH4s", 8, 1, bytes([10, 0, 0, 0]))
+            wish += struct.pack("=HHI", 8, 4, 1)
+            asking.send(struct.pack("=IHHII", 16 + len(wish), 24, 0x605, 1, 0) + wish)
+            number = -struct.unpack_from("=i", asking.recv(4096), 16)[0]
+        if number:
+            raise OSError(number, os.strerror(number))
+        return "there is a new route"
+
+    return any_of(route, lambda: str(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)))
 
 
 # Limits: each of these gets a cell of its own.
@@ -766,7 +845,7 @@ def outlive():
 
 def main():
     for name in sys.argv[1:]:
-        _, function = ATTEMPTS[name]
+        _, function = (ATTEMPTS | RAW_ATTEMPTS)[name]
         try:
             told, held, number = function(), False, ""
         except OSError as error:

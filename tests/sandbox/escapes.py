@@ -12,12 +12,14 @@ import json
 import os
 import re
 import secrets
+import select
 import shutil
 import socket
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -40,11 +42,16 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "escapes.md"
 PLAIN_USER: Final = 65534
 SECRET_NAME: Final = "CRAWLFLEET_NODE_TOKEN"
 LIMITS: Final = Limits(cpu_cores=1, memory_mb=120, pids=40, disk_mb=16, files=128)
+WITH_RAW_TCP: Final = (
+    *("raw_socket", "packet_socket", "odd_sockets", "loopback", "own_address", "metadata"),
+    *("fast_open", "datagram", "unix_socket", "abstract_socket"),
+    *("loopback_by_proxy", "metadata_by_proxy", "private_by_proxy", *attempts.RAW_ATTEMPTS),
+)
+"""What has to do with the network, tried again in cells with raw TCP."""
 OWN_CELL: Final = (
     *("fork_bomb", "thread_bomb", "memory_hog", "memory_hogs", "memory_files"),
     *("disk_filler", "file_filler", "file_descriptors", "outlive", "kill_warden"),
 )
-TOGETHER: Final = tuple(name for name in attempts.ATTEMPTS if name not in OWN_CELL)
 PATIENCE_S: Final = 60
 
 
@@ -80,6 +87,7 @@ def victims(folder: Path) -> Iterator[dict[str, Any]]:
         tcp = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         udp.bind(("0.0.0.0", 0))
+        stack.enter_context(answering(tcp, udp))
         for address in (str(folder / "socket"), "\0" + abstract):
             listening = stack.enter_context(socket.socket(socket.AF_UNIX))
             listening.bind(address)
@@ -97,6 +105,7 @@ def victims(folder: Path) -> Iterator[dict[str, Any]]:
                 "port": tcp.getsockname()[1],
                 "udp": udp.getsockname()[1],
                 "address": _own_address(),
+                "hostname": socket.gethostname(),
                 "unix": str(folder / "socket"),
                 "abstract": abstract,
                 "setuid": str(folder / "setuid" / "bash"),
@@ -109,6 +118,34 @@ def victims(folder: Path) -> Iterator[dict[str, Any]]:
             files["dev_shm"].unlink()
 
 
+@contextlib.contextmanager
+def answering(tcp: socket.socket, udp: socket.socket) -> Iterator[None]:
+    """Whoever reaches these is told so: that a connection was made need not mean it."""
+    over = threading.Event()
+
+    def answer() -> None:
+        while not over.is_set():
+            for each in select.select([tcp, udp], [], [], 0.1)[0]:
+                with contextlib.suppress(OSError):
+                    if each is udp:
+                        udp.sendto(b"reached", udp.recvfrom(100)[1])
+                    else:
+                        visitor, _ = tcp.accept()
+                        with visitor:
+                            visitor.sendall(b"reached")
+                            visitor.shutdown(socket.SHUT_WR)
+                            visitor.settimeout(2)
+                            visitor.recv(1000)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(10)
+
+
 def _own_address() -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
@@ -118,8 +155,11 @@ def _own_address() -> str:
         return str(asking.getsockname()[0])
 
 
-async def try_all(level: Level, folder: Path, names: Sequence[str]) -> list[Outcome]:
-    """The outcome of each attempt at a level, as the user that runs this."""
+async def try_all(
+    level: Level, folder: Path, names: Sequence[str], *, raw_tcp: bool = False
+) -> list[Outcome]:
+    """The outcome of each attempt at a level, as the user that runs this; in cells that have raw
+    TCP, if they are to."""
     offer = offer_of(level)
     with victims(folder) as found:
         place = Premises(folder / "sandbox")
@@ -127,7 +167,8 @@ async def try_all(level: Level, folder: Path, names: Sequence[str]) -> list[Outc
             isolation=offer, place=place, judge=refused_by_lists, hidden=(str(folder / "data"),)
         )
         try:
-            outcomes = await _outcomes(sandbox, offer, found, names)
+            way = Egress(raw_tcp=raw_tcp)
+            outcomes = await _outcomes(sandbox, offer, found, names, way)
         finally:
             await sandbox.close()
         assert not list(place.cells.iterdir())
@@ -140,9 +181,13 @@ async def try_all(level: Level, folder: Path, names: Sequence[str]) -> list[Outc
 
 
 async def _outcomes(
-    sandbox: LocalSandbox, offer: Isolation, found: dict[str, Any], names: Sequence[str]
+    sandbox: LocalSandbox,
+    offer: Isolation,
+    found: dict[str, Any],
+    names: Sequence[str],
+    way: Egress,
 ) -> list[Outcome]:
-    together = [name for name in names if name in TOGETHER]
+    together = [name for name in names if name not in OWN_CELL]
     groups = [together] if together else []
     groups += [[name] for name in names if name in OWN_CELL]
     outcomes = []
@@ -152,7 +197,7 @@ async def _outcomes(
             limits=LIMITS,
             variables={"VICTIMS": json.dumps(found)},
             readable=(PROGRAM, found["setuid"]),
-            egress=Egress(),
+            egress=way,
         )
         run = await run_in_cell(sandbox, order)
         said = {line["name"]: line for line in run.lines if "name" in line}
@@ -194,7 +239,7 @@ _LIMITS_BY: Final = {
 }
 _NOT_THERE: Final = {"ENOENT", "ENODATA", "ENOTDIR", "EROFS", "EXDEV", "ENXIO"}
 _NETWORK: Final = {
-    *("ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL", "ENETDOWN", ""),
+    *("ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL", "ENETDOWN", "ETIMEDOUT", ""),
 }
 _OF_PROCESSES: Final = frozenset(
     {
@@ -208,7 +253,7 @@ def stopped_by(name: str, number: str, offer: Isolation) -> str:  # noqa: C901 (
     """The layer that an attempt met, by what the kernel said."""
     has = set(offer.layers)
     group = "cgroup" if {Layer.CGROUP_V1, Layer.CGROUP_V2} & has else ""
-    if name.endswith("_by_proxy"):
+    if name.endswith("_by_proxy") or number == "ECONNRESET":
         return "egress guard"
     if name == "outlive":
         return "pid namespace" if Layer.PID_NAMESPACE in has else "watchdog"
@@ -267,18 +312,21 @@ def stage() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def outcomes_as(user: int | None, level: Level, names: Sequence[str] = ()) -> list[Outcome]:
+def outcomes_as(
+    user: int | None, level: Level, names: Sequence[str] = (), *, raw_tcp: bool = False
+) -> list[Outcome]:
     """The outcomes of a run in a process of its own, as another user if one is named."""
     with stage() as folder:
         mine = folder / "mine"
         mine.mkdir(mode=0o755)
         (mine / "setuid").symlink_to(folder / "setuid")
+        asked = (*(["--raw-tcp"] if raw_tcp else []), *names)
         which: tuple[str, ...] = ()  # root stays so by 0, and has a Python that all can run
         if user is not None:
             os.chown(mine, user, user)
             which = ("--as", str(user))
         done = subprocess.run(
-            [sys.executable, "-m", "tests.sandbox.escapes", *which, level, str(mine), *names],
+            [sys.executable, "-m", "tests.sandbox.escapes", *which, level, str(mine), *asked],
             cwd=Path(__file__).parents[2],
             env={**os.environ, SECRET_NAME: "f" * 64, "HOME": str(mine)},
             capture_output=True,
@@ -289,12 +337,20 @@ def outcomes_as(user: int | None, level: Level, names: Sequence[str] = ()) -> li
     return [Outcome(*each) for each in json.loads(done.stdout)]
 
 
-def draw(columns: dict[str, list[Outcome]], machine: str) -> str:
-    """The table of the docs."""
+def draw(
+    columns: dict[str, list[Outcome]], with_raw_tcp: dict[str, list[Outcome]], machine: str
+) -> str:
+    """The page of the docs."""
+    first = HEAD.format(machine=machine) + _table(columns, [*attempts.ATTEMPTS])
+    return first + RAW_HEAD + _table(with_raw_tcp, WITH_RAW_TCP)
+
+
+def _table(columns: dict[str, list[Outcome]], names: Sequence[str]) -> str:
     heads = list(columns)
     lines = [f"| attempt | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     by_name = {head: {each.name: each for each in found} for head, found in columns.items()}
-    for name, (title, _) in attempts.ATTEMPTS.items():
+    for name in names:
+        title, _ = (attempts.ATTEMPTS | attempts.RAW_ATTEMPTS)[name]
         cells = []
         for head in heads:
             each = by_name[head].get(name)
@@ -302,7 +358,7 @@ def draw(columns: dict[str, list[Outcome]], machine: str) -> str:
         lines.append(f"| {title} | {' | '.join(cells)} |")
     held = [f"{sum(each.held for each in columns[head])} of {len(columns[head])}" for head in heads]
     lines.append(f"| **held** | {' | '.join(held)} |")
-    return HEAD.format(machine=machine) + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 HEAD: Final = """\
@@ -317,6 +373,18 @@ root, on {machine}.
 L4 could not be run there: it has no controllers of cgroup version 2. \
 On a kernel of its own its limits hold, and 77 of these attempts are held; two could not be \
 judged there ([what was seen](../guides/sandbox.md#what-was-seen-and-what-was-not)).
+
+"""
+
+
+RAW_HEAD: Final = """
+## With raw TCP
+
+What has to do with the network, tried again in cells that have \
+[raw TCP](../guides/sandbox.md#raw-tcp) beside the proxy, and some more. Every connection seems \
+to be made there, and is reset by the agent when its guard refuses it: an attempt counts as held \
+if it was reset and heard nothing. That names are resolved, and public addresses connected to, is \
+what raw TCP is for.
 
 """
 
@@ -346,15 +414,22 @@ def main() -> None:
         become(int(sys.argv[2]), sys.argv[3:])
     if len(sys.argv) > 2:
         level, folder = Level(sys.argv[1]), Path(sys.argv[2])
-        names = sys.argv[3:] or list(attempts.ATTEMPTS)
-        sys.stdout.write(json.dumps(asyncio.run(try_all(level, folder, names))))
+        raw_tcp = "--raw-tcp" in sys.argv[3:]
+        names = [each for each in sys.argv[3:] if each != "--raw-tcp"]
+        names = names or [*(WITH_RAW_TCP if raw_tcp else attempts.ATTEMPTS)]
+        found = asyncio.run(try_all(level, folder, names, raw_tcp=raw_tcp))
+        sys.stdout.write(json.dumps(found))
         return
     highest = level_of(frozenset(probe.look().layers))
     columns = {highest.value: outcomes_as(None, highest)}
     for level in (Level.L2, Level.L1, Level.L0):
         columns[level.value] = outcomes_as(PLAIN_USER, level)
+    raw = {
+        highest.value: outcomes_as(None, highest, raw_tcp=True),
+        Level.L2.value: outcomes_as(PLAIN_USER, Level.L2, raw_tcp=True),
+    }
     release = re.sub(r"[^0-9.].*", "", os.uname().release)
-    PAGE.write_text(draw(columns, f"Linux {release}"), encoding="utf-8")
+    PAGE.write_text(draw(columns, raw, f"Linux {release}"), encoding="utf-8")
 
 
 if __name__ == "__main__":

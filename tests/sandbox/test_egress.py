@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -416,3 +417,34 @@ def test_nonsense_is_answered_and_harms_nobody() -> None:
         return [(await ask(port, each))[9:12] for each in wrong]
 
     assert with_proxy(scenario, OPEN) == [b"400", b"400", b"400"]
+
+
+def test_a_cell_has_its_own_number_of_connections_and_takes_none_of_others() -> None:
+    few = Egress(allow_private=True, connections=2)
+
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> list[bytes]:
+        other = EgressProxy(few, judge=refused_by_lists)
+        door = socket.create_server(("127.0.0.1", 0))
+        others_port = door.getsockname()[1]
+        await other.open(door)
+        tunnel = f"CONNECT 127.0.0.1:{server} HTTP/1.1\r\n\r\n".encode()
+        held, heard = [], []
+        for own in (port, port, port, others_port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", own)
+            writer.write(tunnel)
+            heard.append(await reader.readuntil(b"\r\n\r\n"))
+            held.append(writer)
+        assert proxy.refused == 1
+        assert other.refused == 0
+        held[0].close()
+        while len(heard) < 5:
+            with contextlib.suppress(ConnectionResetError):  # until it is seen that there is room
+                if b" 200 " in (answer := await ask(port, tunnel.decode())):
+                    heard.append(answer)
+        for writer in held[1:]:
+            writer.close()
+        await other.close()
+        return heard
+
+    codes = [answer[9:12] for answer in with_proxy(scenario, few)]
+    assert codes == [b"200", b"200", b"503", b"200", b"200"]

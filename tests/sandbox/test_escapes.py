@@ -21,7 +21,8 @@ pytestmark = [
 
 def documented(level: Level) -> dict[str, bool]:
     """What the table of the docs says was held, by the title of the attempt."""
-    lines = [line.split(" | ") for line in escapes.PAGE.read_text().splitlines() if "|" in line]
+    text, _, _ = escapes.PAGE.read_text().partition("\n## ")
+    lines = [line.split(" | ") for line in text.splitlines() if "|" in line]
     column = next(number for number, head in enumerate(lines[0]) if head.strip(" |") == level.value)
     return {line[0].strip("| "): "not held" not in line[column] for line in lines[2:-1]}
 
@@ -44,6 +45,15 @@ def test_lower_levels_hold_what_the_docs_say(level: Level) -> None:
     assert wrong == {}
 
 
+@pytest.mark.parametrize("user", [None, escapes.PLAIN_USER])
+def test_raw_tcp_opens_nothing_else(user: int | None) -> None:
+    highest = level_of(frozenset(probe.look().layers))
+    level = highest if user is None else Level.L2
+    outcomes = escapes.outcomes_as(user, level, raw_tcp=True)
+    assert [each for each in outcomes if not each.held] == []
+    assert [each.name for each in outcomes] == [*escapes.WITH_RAW_TCP]
+
+
 @pytest.mark.parametrize("level", [Level.L1, Level.L0])
 def test_a_worker_that_is_root_lends_nothing_of_it_at_any_level(level: Level) -> None:
     names = (
@@ -58,4 +68,5 @@ def test_a_worker_that_is_root_lends_nothing_of_it_at_any_level(level: Level) ->
 
 def test_the_table_has_every_attempt() -> None:
     text = Path(escapes.PAGE).read_text()
-    assert [title for title, _ in attempts.ATTEMPTS.values() if f"| {title} |" not in text] == []
+    titles = [title for title, _ in (attempts.ATTEMPTS | attempts.RAW_ATTEMPTS).values()]
+    assert [title for title in titles if f"| {title} |" not in text] == []

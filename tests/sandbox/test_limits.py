@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -176,38 +177,77 @@ asyncio.run(main())
 """
 
 
+class Agent:
+    """A worker's agent in a process of its own, with a cell that works."""
+
+    def __init__(self, level: Level, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", AGENT, level, str(folder)],
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+            text=True,
+        )
+        assert self._process.stdout is not None
+        warden = psutil.Process(int(self._process.stdout.readline()))
+        self.tree = [warden, *warden.children(recursive=True)]
+        self.key = (folder / "sandbox" / "key").read_text()
+        assert len(self.tree) >= 2
+
+    def kill(self) -> None:
+        """With all that it had no time to clear away; what runs in its cell ends by itself."""
+        self._process.kill()
+        self._process.wait()
+        until = time.monotonic() + 30
+        while any(map(runs, self.tree)) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not any(map(runs, self.tree))
+
+
 @pytest.mark.parametrize("level", [Level.L0, Level.L3])
 def test_what_a_killed_agent_leaves_is_swept_by_its_next_life(
     tmp_path: Path, best: Isolation, level: Level
 ) -> None:
     if level > best.level:
         pytest.skip(f"only {best.level} here")
-    agent = subprocess.Popen(
-        [sys.executable, "-c", AGENT, level, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-        text=True,
-    )
-    assert agent.stdout is not None
-    warden = psutil.Process(int(agent.stdout.readline()))
-    tree = [warden, *warden.children(recursive=True)]
-    assert len(tree) >= 2
-    agent.kill()
-    agent.wait()
-    until = time.monotonic() + 10
-    while any(map(runs, tree)) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not any(map(runs, tree))
-    key = (tmp_path / "sandbox" / "key").read_text()
-    scratch = Path(tempfile.gettempdir())
+    agent = Agent(level, tmp_path)
+    key, scratch = agent.key, Path(tempfile.gettempdir())
     if level is Level.L0 and os.geteuid() == 0:
         assert [path.stat().st_uid for path in scratch.glob(f"crawlfleet.{key}.*/scratch")] == [
             probe.CELL_UID
         ]
+    agent.kill()
     with_sandbox(tmp_path, offer_of(level), _nothing)
     assert traces(key) == []
     assert not list((tmp_path / "sandbox" / "cells").iterdir())
     assert not list(scratch.glob(f"crawlfleet.{key}.*"))
+
+
+@pytest.mark.parametrize("level", [Level.L0, Level.L3])
+def test_what_a_killed_agent_leaves_is_swept_by_others_when_its_folder_is_gone(
+    tmp_path: Path, best: Isolation, level: Level
+) -> None:
+    if level > best.level or os.geteuid() != 0:
+        pytest.skip(f"only {best.level} here, and nothing that lies elsewhere")
+    dead, living = (Agent(level, tmp_path / name) for name in ("dead", "living"))
+
+    def left(agent: Agent) -> list[str]:
+        elsewhere = Path(tempfile.gettempdir()).glob(f"crawlfleet.{agent.key}.*")
+        return [*traces(agent.key), *map(str, elsewhere)]
+
+    try:
+        assert left(dead)
+        dead.kill()
+        shutil.rmtree(tmp_path / "dead")
+        held = left(living)
+        with_sandbox(tmp_path / "third", offer_of(level), _nothing)
+        assert left(dead) == []
+        # Whoever lives is left alone.
+        assert left(living) == held != []
+        assert all(map(runs, living.tree))
+    finally:
+        living.kill()
+        with_sandbox(tmp_path / "living", offer_of(level), _nothing)
+    assert left(living) == []
 
 
 async def _nothing(sandbox: LocalSandbox) -> None:

@@ -214,7 +214,8 @@ async def submit(
     isolation: Annotated[
         Level | None,
         typer.Option(
-            help="How well it must be kept apart: in a cell of a node that offers this level.",
+            help="How well it must be kept apart: in a cell of a node that offers this level, "
+            "L1 or more.",
             rich_help_panel=WHERE,
         ),
     ] = None,

@@ -52,7 +52,7 @@ async def run_worker(
     from crawlfleet.client.transport import Transport
 
     masters = Masters((master_url or "").split(","))
-    allow_many(settings.worker.slots)
+    allow_many(settings.worker.slots, settings.worker.sandbox.connections)
     sandbox = await open_sandbox(
         settings.worker.sandbox.level,
         choose=choose,
@@ -60,6 +60,7 @@ async def run_worker(
         folder=identity.with_suffix(".cells"),
         hidden=(str(config.data_dir(settings)), str(identity)),
         raw_tcp=allows_raw_tcp(settings.worker.sandbox),
+        spares=settings.worker.sandbox.spare_cells,
     )
     workshop = workshop_of(
         settings.worker,

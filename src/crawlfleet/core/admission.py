@@ -22,6 +22,7 @@ from crawlfleet.model.bundle import BundleRef
 from crawlfleet.model.callback import Callback
 from crawlfleet.model.change import NEVER, Change, Claim
 from crawlfleet.model.event import Event
+from crawlfleet.model.isolation import Level
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import RESOURCE_NAMES
 from crawlfleet.model.step import StepRef
@@ -75,6 +76,7 @@ def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProble
         feature_problems("content_features", request.content_features),
         _categories(request.categories),
         _strategy(request.schedule_strategy, rules.strategies),
+        _isolation(request.isolation),
         _parameters(request, rules.parameter_types),
         _expectations(request),
     )
@@ -337,6 +339,16 @@ def _strategy(name: str | None, known: Collection[str]) -> Iterator[FieldProblem
             name,
             "is not a strategy of this fleet",
             f"use one of {', '.join(sorted(known))}, or leave it out",
+        )
+
+
+def _isolation(level: Level | None) -> Iterator[FieldProblem]:
+    if level is Level.L0:
+        yield _problem(
+            "isolation",
+            str(level),
+            "demands nothing: every node meets it, with a cell or without",
+            "demand L1 or more, or leave it out",
         )
 
 

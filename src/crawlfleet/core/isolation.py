@@ -144,8 +144,10 @@ def egress_of(
     closed: Sequence[str] = (),
     closed_ports: Sequence[int] = (),
     raw_tcp: bool = False,
+    connections: int | None = None,
 ) -> Egress | None:
-    """Whom an execution may talk to: nobody of `closed`, and none of these ports here."""
+    """Whom an execution may talk to: nobody of `closed`, and none of these ports here; by so many
+    `connections` at once, or as many as the settings say."""
     if settings.network == "none":
         return None
     return Egress(
@@ -154,5 +156,6 @@ def egress_of(
         closed_ports=tuple(closed_ports),
         allow_private=allow_private,
         bandwidth_mbps=allocation.bandwidth_mbps or settings.bandwidth_mbps or None,
+        connections=settings.connections if connections is None else connections,
         raw_tcp=raw_tcp,
     )

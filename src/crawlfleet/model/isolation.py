@@ -80,5 +80,7 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow_private: bool = False
     bandwidth_mbps: float | None = None
     """Both ways together, in megabits a second."""
+    connections: int = 256
+    """At once."""
     raw_tcp: bool = False
     """Whether connections that know of no proxy are let through as well, by the same rules."""

@@ -56,6 +56,22 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             "by the same rules as `http_fetch`, or `none`."
         ),
     ] = "public"
+    spare_cells: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=64,
+            description="Cells that are made ahead, when there is a pause, for what was asked for "
+            "more than once of late; given up when nobody takes them for a minute.",
+        ),
+    ] = 2
+    connections: Annotated[
+        Count,
+        Meta(
+            description="Connections that a cell may have at once; fewer where the worker may not "
+            "open files enough for all its slots."
+        ),
+    ] = 256
     raw_tcp: Annotated[
         bool,
         Meta(

@@ -69,6 +69,8 @@ class LocalCell:
         self._pipes: dict[int, Any] = {}
         self._listener: asyncio.SubprocessProtocol | None = None
         self._is_clear = False
+        self.pipes: tuple[int, ...] = ()
+        """Our ends of its stdin, stdout and stderr, until somebody listens to them."""
         self.doors: list[socket.socket] = []
         """Where those are heard who want out: at its proxy, which is the first, and by TCP. They
         are closed when it is cleared, whoever listens there by then or does not yet."""
@@ -96,10 +98,21 @@ class LocalCell:
             raise SandboxFailed(f"the cell cannot be made: {word.failed}")
         self._pid = word.begun
 
-    async def connect(self, listener: asyncio.SubprocessProtocol, pipes: tuple[int, ...]) -> None:
-        """Let the listener hear the cell; `pipes` are our ends of its stdin, stdout and stderr."""
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, by itself or not."""
+        return self._gone.is_set()
+
+    def tell(self, word: bytes) -> None:
+        """Send something to whoever watches over it: what it is to be, or that its work begins.
+        Raises `OSError`."""
+        self._control.send(word)
+
+    async def connect(self, listener: asyncio.SubprocessProtocol) -> None:
+        """Let the listener hear the cell."""
         loop = asyncio.get_running_loop()
         listener.connection_made(cast("asyncio.BaseTransport", self))
+        pipes, self.pipes = self.pipes, ()
         stdin, stdout, stderr = (
             os.fdopen(fd, mode, buffering=0)
             for fd, mode in zip(pipes, ("wb", "rb", "rb"), strict=True)
@@ -148,7 +161,7 @@ class LocalCell:
             async with asyncio.timeout(CLEAR_WAIT_S):
                 await self._gone.wait()
                 await self._over()
-        self._hang_up()
+        self.hang_up()
         self.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
@@ -177,6 +190,9 @@ class LocalCell:
         self.kill()
         for transport in self._pipes.values():
             transport.close()
+        for fd in self.pipes:
+            os.close(fd)
+        self.pipes = ()
 
     def _hear(self) -> None:
         try:
@@ -186,7 +202,7 @@ class LocalCell:
         except OSError:
             data, fds = b"", []
         if not data:
-            self._hang_up()
+            self.hang_up()
             return
         if fds and self._pidfd is None:
             self._pidfd, *doors = fds
@@ -197,14 +213,14 @@ class LocalCell:
         try:
             word = decode_word(data)
         except msgspec.DecodeError:
-            self._hang_up()
+            self.hang_up()
             return
         if word.ended is not None:
             self._code, self._reason = word.ended, word.reason
         elif not self._begun.done():
             self._begun.set_result(word)
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
         """The other end is closed: nothing of the cell can be left but what the kernel ends."""
         if self._gone.is_set():
             return

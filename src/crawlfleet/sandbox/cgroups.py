@@ -1,7 +1,7 @@
 """Control groups of cells: memory, CPU time and processes of a whole tree, counted by the kernel.
 
 Both versions are written in the same few steps. Names carry the key of the node that made them,
-so that it finds again what an earlier life of its left, and touches nobody else's.
+so that it finds again what an earlier life of its left; of others only what nobody can need.
 """
 
 import asyncio
@@ -9,11 +9,12 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
 from crawlfleet.model.isolation import Limits
+from crawlfleet.sandbox import owner
 
 ROOT: Final = Path("/sys/fs/cgroup")
 PROC: Final = Path("/proc")
@@ -24,33 +25,48 @@ WEIGHT_OF_A_CORE: Final = 8
 MEGABYTE: Final = 1 << 20
 REMOVE_WAIT_S: Final = 3.0
 LOOK_AGAIN_S: Final = 0.004
+FORGOTTEN_AFTER_S: Final = 3600.0
+"""A cell enters its group within seconds, and a process of it stays there as long as it lives."""
 CONTROLLERS: Final = ("memory", "cpu", "pids")
 AGENTS_LEAF: Final = "agent"
+
+Put = Callable[[Limits], None]
 
 
 class Groups(Protocol):
     """Makes groups for the cells of one node."""
 
-    def make(self, id: str, limits: Limits) -> "Group":
-        """A group with these limits, in which nothing runs yet; raises `OSError`."""
+    def make(self, id: str, limits: Limits | None = None) -> "Group":
+        """A group with these limits, or with none yet, in which nothing runs; raises `OSError`."""
         ...
 
     def left(self) -> Iterator["Group"]:
-        """Groups that an earlier life of the node made."""
+        """Groups that an earlier life of the node made, or another that is dead for certain."""
+        ...
+
+    def forgotten(self) -> Iterator["Group"]:
+        """Groups of which nobody can say whose they are, in which nothing has run for long."""
         ...
 
 
 class Group:
     """One cell's group: a folder of each hierarchy, which is one in version 2."""
 
-    def __init__(self, folders: list[Path], limits: Limits | None = None) -> None:
+    def __init__(self, folders: list[Path], put: Put | None = None) -> None:
         self._folders = folders
-        self._limits = limits or Limits()
+        self._put = put
+        self._limits = Limits()
 
     @property
     def entrances(self) -> tuple[str, ...]:
         """The files that a process with one thread writes `0` to, to enter."""
         return tuple(str(_entrance(folder)) for folder in self._folders)
+
+    def limit(self, limits: Limits) -> None:
+        """Bound what is in it from now on; raises `OSError`."""
+        if self._put is not None:
+            self._put(limits)
+        self._limits = limits
 
     def excess(self) -> str:
         """Which limit the kernel ended something for, in words."""
@@ -62,6 +78,19 @@ class Group:
         """The most memory that it held."""
         peak = self._number("memory.max_usage_in_bytes") or self._number("memory.peak")
         return {"peak_memory_mb": round(peak / MEGABYTE, 1)} if peak else {}
+
+    @property
+    def age_s(self) -> float:
+        """How long ago it was made."""
+        made = [0.0]
+        for folder in self._folders:
+            with contextlib.suppress(OSError):
+                made.append(folder.stat().st_mtime)
+        return time.time() - max(made)
+
+    def drop(self) -> bool:
+        """Remove it unless something is in it; whether nothing is left."""
+        return self._try_remove(by_force=False)
 
     def kill(self) -> None:
         """End all that is in it; nothing can be forked there meanwhile."""
@@ -101,8 +130,8 @@ class Group:
             time.sleep(LOOK_AGAIN_S)
         return True
 
-    def _try_remove(self) -> bool:
-        if self.processes():
+    def _try_remove(self, *, by_force: bool = True) -> bool:
+        if by_force and self.processes():
             self.kill()
         for folder in self._folders:
             with contextlib.suppress(FileNotFoundError):
@@ -134,26 +163,35 @@ class GroupsV1:
         self._root = root
         self._proc = proc
 
-    def make(self, id: str, limits: Limits) -> Group:
+    def make(self, id: str, limits: Limits | None = None) -> Group:
         homes = _homes(self._proc)
-        folders: list[Path] = []
+        made: dict[str, Path] = {}
+        name = owner.name_of(self._key, id, self._proc)
         try:
             for controller in CONTROLLERS:
                 top = self._root / controller
                 home = top / homes.get(controller, "").lstrip("/")
-                folder = (home if home.is_dir() else top) / _name(self._key, id)
+                folder = (home if home.is_dir() else top) / name
                 if not (folder.parent / "cgroup.procs").exists():
                     raise FileNotFoundError(f"no controller {controller} in {top}")
                 folder.mkdir()
-                folders.append(folder)
-                _limit_v1(folder, controller, limits)
+                made[controller] = folder
+            group = Group([*made.values()], lambda limits: _limit_v1(made, limits))
+            if limits is not None:
+                group.limit(limits)
         except OSError:
-            Group(folders).remove_now()
+            Group([*made.values()]).remove_now()
             raise
-        return Group(folders, limits)
+        return group
 
     def left(self) -> Iterator[Group]:
-        yield from _left([self._root / each for each in CONTROLLERS], self._key)
+        yield from _left(self._tops(), self._key, self._proc)
+
+    def forgotten(self) -> Iterator[Group]:
+        yield from _forgotten(self._tops(), self._key)
+
+    def _tops(self) -> list[Path]:
+        return [self._root / each for each in CONTROLLERS]
 
 
 class GroupsV2:
@@ -169,27 +207,24 @@ class GroupsV2:
         self._root = root
         self._proc = proc
 
-    def make(self, id: str, limits: Limits) -> Group:
+    def make(self, id: str, limits: Limits | None = None) -> Group:
         home = self._divided()
-        folder = home / _name(self._key, id)
+        folder = home / owner.name_of(self._key, id, self._proc)
         folder.mkdir()
+        group = Group([folder], lambda limits: _limit_v2(folder, limits))
         try:
-            if limits.memory_mb is not None:
-                _put(folder / "memory.max", str(int(limits.memory_mb * MEGABYTE)))
-                _write(folder / "memory.swap.max", "0")
-                _write(folder / "memory.oom.group", "1")
-            if limits.cpu_cores is not None:
-                _put(folder / "cpu.max", f"{_quota(limits.cpu_cores)} {PERIOD_US}")
-                _write(folder / "cpu.weight", str(_weight(limits.cpu_cores, 100, most=10_000)))
-            if limits.pids is not None:
-                _put(folder / "pids.max", str(limits.pids))
+            if limits is not None:
+                group.limit(limits)
         except OSError:
-            Group([folder]).remove_now()
+            group.remove_now()
             raise
-        return Group([folder], limits)
+        return group
 
     def left(self) -> Iterator[Group]:
-        yield from _left([self._root], self._key)
+        yield from _left([self._root], self._key, self._proc)
+
+    def forgotten(self) -> Iterator[Group]:
+        yield from _forgotten([self._root], self._key)
 
     def _divided(self) -> Path:
         """The agent's group, with all controllers given to the groups in it.
@@ -242,16 +277,28 @@ def _entrance(folder: Path) -> Path:
     return threads if threads.exists() else folder / "cgroup.procs"
 
 
-def _limit_v1(folder: Path, controller: str, limits: Limits) -> None:
-    if controller == "memory" and limits.memory_mb is not None:
+def _limit_v1(folders: Mapping[str, Path], limits: Limits) -> None:
+    if limits.memory_mb is not None:
         most = str(int(limits.memory_mb * MEGABYTE))
-        _put(folder / "memory.limit_in_bytes", most)
-        _write(folder / "memory.memsw.limit_in_bytes", most)
-    elif controller == "cpu" and limits.cpu_cores is not None:
-        _put(folder / "cpu.cfs_period_us", str(PERIOD_US))
-        _put(folder / "cpu.cfs_quota_us", str(_quota(limits.cpu_cores)))
-        _write(folder / "cpu.shares", str(_weight(limits.cpu_cores, 1024, most=262_144)))
-    elif controller == "pids" and limits.pids is not None:
+        _put(folders["memory"] / "memory.limit_in_bytes", most)
+        _write(folders["memory"] / "memory.memsw.limit_in_bytes", most)
+    if limits.cpu_cores is not None:
+        _put(folders["cpu"] / "cpu.cfs_period_us", str(PERIOD_US))
+        _put(folders["cpu"] / "cpu.cfs_quota_us", str(_quota(limits.cpu_cores)))
+        _write(folders["cpu"] / "cpu.shares", str(_weight(limits.cpu_cores, 1024, most=262_144)))
+    if limits.pids is not None:
+        _put(folders["pids"] / "pids.max", str(limits.pids))
+
+
+def _limit_v2(folder: Path, limits: Limits) -> None:
+    if limits.memory_mb is not None:
+        _put(folder / "memory.max", str(int(limits.memory_mb * MEGABYTE)))
+        _write(folder / "memory.swap.max", "0")
+        _write(folder / "memory.oom.group", "1")
+    if limits.cpu_cores is not None:
+        _put(folder / "cpu.max", f"{_quota(limits.cpu_cores)} {PERIOD_US}")
+        _write(folder / "cpu.weight", str(_weight(limits.cpu_cores, 100, most=10_000)))
+    if limits.pids is not None:
         _put(folder / "pids.max", str(limits.pids))
 
 
@@ -265,20 +312,30 @@ def _weight(cores: float, usual: int, *, most: int) -> int:
     return min(max(int(usual * WEIGHT_OF_A_CORE * cores), usual), most)
 
 
-def _name(key: str, id: str) -> str:
-    return f"crawlfleet.{key}.{id}"
+def _left(tops: list[Path], key: str, proc: Path) -> Iterator[Group]:
+    own = owner.prefix_of(key)
+    for name, folders in _found(tops).items():
+        if name.startswith(own) or owner.is_orphan(name, proc):
+            yield Group(folders)
 
 
-def _left(tops: list[Path], key: str) -> Iterator[Group]:
+def _forgotten(tops: list[Path], key: str) -> Iterator[Group]:
+    own = owner.prefix_of(key)
+    for name, folders in _found(tops).items():
+        group = Group(folders)
+        if not name.startswith(own) and group.age_s > FORGOTTEN_AFTER_S and not group.processes():
+            yield group
+
+
+def _found(tops: list[Path]) -> dict[str, list[Path]]:
+    """All groups of cells, by name: a folder of each hierarchy."""
     found: dict[str, list[Path]] = {}
-    prefix = _name(key, "")
     for top in tops:
         for parent, names, _ in os.walk(top):
             for name in names:
-                if name.startswith(prefix):
+                if owner.is_ours(name):
                     found.setdefault(name, []).append(Path(parent, name))
-    for folders in found.values():
-        yield Group(folders)
+    return found
 
 
 def _homes(proc: Path) -> dict[str, str]:

@@ -33,7 +33,6 @@ LINGER_S: Final = 60.0
 """How long nothing need come of an answer when whoever asked has no more to say."""
 BURST_S: Final = 0.1
 """So much of a second's bytes may go at once."""
-MOST_CONNECTIONS: Final = 256
 BITS_OF_A_MEGABIT: Final = 1e6
 LENGTH_DIGITS: Final = 18
 _HOP_HEADERS: Final = (
@@ -185,8 +184,7 @@ class EgressProxy:
         assert serving is not None
         self._connections.add(serving)
         try:
-            if len(self._connections) > MOST_CONNECTIONS:
-                raise Turned("503 Service Unavailable", "too many connections at once")
+            self._check_room()
             upstream, _ = await self._dial(origin, known_as=known_as)
             out = upstream.writer()
             try:
@@ -222,8 +220,7 @@ class EgressProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if len(self._connections) > MOST_CONNECTIONS:
-                raise Turned("503 Service Unavailable", "too many connections at once")
+            self._check_room()
             async with asyncio.timeout(HEAD_WAIT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
             await self._forward(head, reader, writer)
@@ -269,6 +266,12 @@ class EgressProxy:
             await self._exchange(reader, writer, upstream.reader, out, size)
         finally:
             out.close()
+
+    def _check_room(self) -> None:
+        """Of those who are here, this one among them, some may be too many."""
+        most = self._rules.connections
+        if len(self._connections) > most:
+            raise Turned("503 Service Unavailable", f"it has {most} connections already")
 
     def _check_password(self, lines: list[bytes]) -> None:
         if not self._asked:

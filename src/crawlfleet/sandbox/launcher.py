@@ -25,9 +25,11 @@ from crawlfleet.sandbox.nest import HOST_MODULE, KEPT_VARIABLES, Nest
 from crawlfleet.sandbox.premises import Premises
 from crawlfleet.sandbox.probe import CELL_UID
 from crawlfleet.sandbox.raw_tcp import RawTcp
+from crawlfleet.sandbox.spares import Spares
 from crawlfleet.telemetry import Component, logger
 
 PROXY_PORT: Final = 3128
+PROXY_URL: Final = f"http://127.0.0.1:{PROXY_PORT}"
 PROXY_VARIABLES: Final = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
     *("http_proxy", "https_proxy", "all_proxy"),
@@ -52,10 +54,12 @@ class LocalSandbox:
         place: Premises,
         judge: Judge,
         hidden: tuple[str, ...] = (),
+        spares: int = 0,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """`judge` says whom a cell may reach, by its lists. `hidden` is what no cell may see, even
-        where it lies in something that it may. Removes what an earlier life left."""
+        where it lies in something that it may. At most so many `spares` wait for work. Removes
+        what an earlier life left."""
         self._isolation = isolation
         self._layers = frozenset(isolation.layers)
         self._place = place
@@ -72,6 +76,7 @@ class LocalSandbox:
         )
         self._links = sights.links_of()
         self._cells: set[LocalCell] = set()
+        self._spares = Spares(self._ahead, self._end, most=spares)
         self._sweep()
 
     @property
@@ -83,38 +88,32 @@ class LocalSandbox:
             self._nest.open()
 
     async def start(self, order: CellOrder, make: Callable[[], P]) -> tuple[LocalCell, P]:
-        id = secrets.token_hex(6)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        cell = LocalCell(ours, has_namespace=Layer.PID_NAMESPACE in self._layers)
-        self._cells.add(cell)
-        pipes: tuple[int, ...] = ()
         try:
-            with theirs:
-                pipes = self._nest.fork(theirs)
-            # It is forked while this goes on, and waits for it.
-            way = self._way_out(order, cell)
-            made = self._specify(id, order, cell, way)
-            ours.send(spec.encode(made))
-            await cell.begin()
+            cell = await self._spare(order) or await self._fresh(order)
+        except OSError as error:
+            raise SandboxFailed(f"the cell cannot be made: {error}") from error
+        try:
             if cell.proxy is not None:
                 await cell.proxy.open(cell.doors[0])
             if cell.raw_tcp is not None:
                 await cell.raw_tcp.open(cell.doors[1:])
             listener = make()
-            ends, pipes = pipes, ()
-            await cell.connect(cast("asyncio.SubprocessProtocol", listener), ends)
+            await cell.connect(cast("asyncio.SubprocessProtocol", listener))
         except OSError as error:
             await self._end(cell)
             raise SandboxFailed(f"the cell cannot be made: {error}") from error
         except BaseException:
             await self._end(cell)
             raise
-        finally:
-            _close(pipes)
         cell.traces.append(lambda: self._forget(cell))
         return cell, listener
 
+    async def rest(self) -> None:
+        """Let go of the cells that wait for work; more are made when there is some."""
+        await self._spares.empty()
+
     async def close(self) -> None:
+        await self.rest()
         for cell in list(self._cells):
             await self._end(cell)
         await self._nest.close()
@@ -123,11 +122,90 @@ class LocalSandbox:
     def _sweep(self) -> None:
         groups = list(self._groups.left()) if self._groups is not None else []
         stuck = sum(not group.remove_now() for group in groups)
+        forgotten = list(self._groups.forgotten()) if self._groups is not None else []
+        dropped = sum(group.drop() for group in forgotten)
         folders = self._place.sweep()
-        if groups or folders:
-            log.info("cells of an earlier life removed", groups=len(groups), folders=folders)
+        if groups or dropped or folders:
+            log.info(
+                "cells of an earlier life removed", groups=len(groups) + dropped, folders=folders
+            )
         if stuck:
             log.warning("control groups of an earlier life cannot be removed", groups=stuck)
+
+    async def _spare(self, order: CellOrder) -> LocalCell | None:
+        """A cell that was made ahead, with what this order asks for and it could not have before.
+
+        A command is run by its cell at once, and what is in folders that others write to is
+        measured when a cell begins: neither can be made ahead.
+        """
+        if order.command or order.writable or not self._layers >= _OF_SPARES:
+            return None
+        way = _WayOut(PROXY_PORT, PROXY_URL) if order.egress is not None else _WayOut()
+        cell = await self._spares.take(spec.replace(self._specify(order, SCRATCH, way), waits=True))
+        if cell is None:
+            return None
+        try:
+            if cell.group is not None:
+                cell.group.limit(_with_wardens(order.limits))
+            cell.tell(spec.GO)
+        except OSError:  # it has just died, or waits with more than it is to have
+            await self._end(cell)
+            return None
+        self._let_out(order, cell)
+        return cell
+
+    async def _fresh(self, order: CellOrder) -> LocalCell:
+        """A cell that is made now."""
+        id = secrets.token_hex(6)
+        cell = self._fork()
+        try:
+            # It is forked while this goes on, and waits for it.
+            if self._uid is not None:
+                for each in order.writable:
+                    _hand_over(each, self._uid)
+            has_root = Layer.MOUNT_NAMESPACE in self._layers
+            scratch = SCRATCH if has_root else self._make_scratch(id, cell)
+            made = self._specify(order, scratch, self._way_out(order, cell))
+            await self._begin(id, cell, made, order.limits)
+        except BaseException:
+            await self._end(cell)
+            raise
+        return cell
+
+    async def _ahead(self, plan: spec.CellSpec) -> LocalCell:
+        """A cell that waits for its work."""
+        cell = self._fork()
+        try:
+            await self._begin(secrets.token_hex(6), cell, plan, None)
+        except OSError as error:
+            await self._end(cell)
+            raise SandboxFailed(f"the cell cannot be made: {error}") from error
+        except BaseException:
+            await self._end(cell)
+            raise
+        return cell
+
+    def _fork(self) -> LocalCell:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        cell = LocalCell(ours, has_namespace=Layer.PID_NAMESPACE in self._layers)
+        self._cells.add(cell)
+        try:
+            with theirs:
+                cell.pipes = self._nest.fork(theirs)
+        except OSError:
+            cell.hang_up()
+            self._cells.discard(cell)
+            raise
+        return cell
+
+    async def _begin(
+        self, id: str, cell: LocalCell, made: spec.CellSpec, limits: Limits | None
+    ) -> None:
+        if self._groups is not None:
+            group = cell.group = self._groups.make(id, limits and _with_wardens(limits))
+            made = spec.replace(made, groups=group.entrances)
+        cell.tell(spec.encode(made))
+        await cell.begin()
 
     def _way_out(self, order: CellOrder, cell: LocalCell) -> "_WayOut":
         """Where the cell will find its proxy. With a network of its own it opens the door itself,
@@ -135,10 +213,8 @@ class LocalSandbox:
         if order.egress is None:
             return _WayOut()
         if Layer.NET_NAMESPACE in self._layers:
-            cell.proxy = EgressProxy(order.egress, judge=self._judge)
-            if order.egress.raw_tcp:
-                cell.raw_tcp = RawTcp(cell.proxy)
-            return _WayOut(PROXY_PORT, f"http://127.0.0.1:{PROXY_PORT}")
+            self._let_out(order, cell)
+            return _WayOut(PROXY_PORT, PROXY_URL)
         if order.egress.raw_tcp:
             raise SandboxFailed(
                 "raw TCP is demanded, but cells have no network of their own at this level"
@@ -150,34 +226,32 @@ class LocalSandbox:
         port = door.getsockname()[1]
         return _WayOut(port, f"http://cell:{password}@127.0.0.1:{port}")
 
-    def _specify(self, id: str, order: CellOrder, cell: LocalCell, way: "_WayOut") -> spec.CellSpec:
-        """All that is made for a cell before it begins is made here, and known to it."""
+    def _let_out(self, order: CellOrder, cell: LocalCell) -> None:
+        """Give a cell with a network of its own somebody who answers at its doors."""
+        if order.egress is not None:
+            cell.proxy = EgressProxy(order.egress, judge=self._judge)
+            if order.egress.raw_tcp:
+                cell.raw_tcp = RawTcp(cell.proxy)
+
+    def _specify(self, order: CellOrder, scratch: str, way: "_WayOut") -> spec.CellSpec:
+        """A cell as it is ordered, but for its control groups."""
         limits = order.limits
-        entrances: tuple[str, ...] = ()
-        if self._groups is not None:
-            group = cell.group = self._groups.make(id, _with_wardens(limits))
-            entrances = group.entrances
-        if self._uid is not None:
-            for each in order.writable:
-                _hand_over(each, self._uid)
         has_root = Layer.MOUNT_NAMESPACE in self._layers
-        scratch = SCRATCH if has_root else self._make_scratch(id, cell)
-        memory = _bytes(limits.memory_mb)
         made = spec.CellSpec(
             layers=self._isolation.layers,
             module="" if order.command else HOST_MODULE,
             command=order.command,
             variables=self._variables(order, scratch, way),
             proxy_port=way.port,
-            raw_tcp=cell.raw_tcp is not None,
+            raw_tcp=order.egress is not None and order.egress.raw_tcp,
             scratch=scratch,
             folder=order.folder,
             measured=order.writable if has_root else (scratch, *order.writable),
             rlimits=self._rlimits(limits),
-            memory_bytes=memory,
+            # Where there is a control group, it counts.
+            memory_bytes=_bytes(limits.memory_mb) if self._groups is None else None,
             disk_bytes=_bytes(limits.disk_mb),
             uid=self._uid,
-            groups=entrances,
         )
         return self._with_sights(made, order) if self._layers & _OF_FILES else made
 
@@ -253,6 +327,11 @@ class _WayOut(NamedTuple):
 
 
 _OF_FILES: Final = frozenset({Layer.MOUNT_NAMESPACE, Layer.LANDLOCK})
+_OF_SPARES: Final = frozenset(
+    {*(Layer.MOUNT_NAMESPACE, Layer.PID_NAMESPACE, Layer.NET_NAMESPACE), Layer.USER_NAMESPACE}
+)
+"""With these a cell is the same whenever it is made: elsewhere its folder and its port are the
+machine's, and its processes are counted with others."""
 
 
 def _groups(layers: frozenset[Layer], key: str) -> Groups | None:
@@ -265,11 +344,6 @@ def _with_wardens(limits: Limits) -> Limits:
     if limits.pids is None:
         return limits
     return spec.replace(limits, pids=limits.pids + WARDENS)
-
-
-def _close(fds: tuple[int, ...]) -> None:
-    for fd in fds:
-        os.close(fd)
 
 
 def _hand_over(folder: str, uid: int) -> None:

@@ -27,6 +27,7 @@ async def open_sandbox(
     folder: Path,
     hidden: tuple[str, ...],
     raw_tcp: bool = False,
+    spares: int = 0,
 ) -> LocalSandbox | None:
     """`None` when the level is `off`. Raises `ConfigError` when the machine cannot hold foreign
     code as the settings say."""
@@ -52,7 +53,9 @@ async def open_sandbox(
     if not _has_way_out(offer):
         log.warning("cells have no network: Landlock holds connections from Linux 6.7 on only")
     log.info("foreign code is held", isolation=str(offer.level), layers=" ".join(offer.layers))
-    return LocalSandbox(isolation=offer, place=Premises(folder), judge=judge, hidden=hidden)
+    return LocalSandbox(
+        isolation=offer, place=Premises(folder), judge=judge, hidden=hidden, spares=spares
+    )
 
 
 def _check_raw_tcp(offer: Isolation) -> None:

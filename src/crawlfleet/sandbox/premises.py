@@ -1,7 +1,7 @@
 """The folder of a node's sandbox: scratch folders, and the key that marks what belongs to it.
 
 One worker holds it at a time. Whoever holds it may remove all that carries its key: nobody else
-can be using it.
+can be using it. What another made is removed only when that one is dead.
 """
 
 import contextlib
@@ -10,10 +10,12 @@ import os
 import secrets
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from crawlfleet.errors import ConfigError
+from crawlfleet.sandbox import owner
 from crawlfleet.sandbox.removal import remove
 from crawlfleet.telemetry import Component, logger
 
@@ -43,7 +45,6 @@ class Premises:
         for each in (self.base, self.cells):
             each.mkdir(mode=0o700, exist_ok=True)
         self.key = self._find_key()
-        self._prefix = f"crawlfleet.{self.key}."
         self._abroad = _open_to_all()
 
     def scratch(self, id: str) -> Path:
@@ -55,7 +56,7 @@ class Premises:
     def scratch_for(self, uid: int, id: str) -> Path:
         """The same for another user, who may not come near here: a folder of theirs in one of
         ours, so that they cannot put another in its place."""
-        outer = self._abroad / f"{self._prefix}{id}"
+        outer = self._abroad / owner.name_of(self.key, id)
         outer.mkdir(mode=0o700)
         inner = outer / "scratch"
         inner.mkdir(mode=0o700)
@@ -70,13 +71,9 @@ class Premises:
             log.warning("the folder of a cell cannot be removed", folder=str(mine))
 
     def sweep(self) -> int:
-        """Remove scratch folders that an earlier life left; how many."""
-        left = list(self.cells.iterdir())
-        left += [
-            each
-            for each in self._abroad.glob(f"{self._prefix}*")
-            if each.lstat().st_uid == os.geteuid()
-        ]
+        """Remove scratch folders that an earlier life left, or another worker that is dead for
+        certain; how many."""
+        left = [*self.cells.iterdir(), *self._left_abroad()]
         for each in left:
             if not remove(each):
                 log.warning("the folder of a cell cannot be removed", folder=str(each))
@@ -87,6 +84,15 @@ class Premises:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def _left_abroad(self) -> Iterator[Path]:
+        """Made by this user: others may call theirs so, too."""
+        own = owner.prefix_of(self.key)
+        for each in self._abroad.iterdir():
+            if each.name.startswith(own) or owner.is_orphan(each.name):
+                with contextlib.suppress(OSError):
+                    if each.lstat().st_uid == os.geteuid():
+                        yield each
 
     def _find_key(self) -> str:
         file = self.folder / KEY_NAME

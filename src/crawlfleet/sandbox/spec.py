@@ -4,6 +4,8 @@ The two talk over a pair of sockets of their own. The agent's end is also the li
 closes, for whatever reason, the cell ends.
 """
 
+from typing import Final
+
 import msgspec
 
 from crawlfleet.model.isolation import Layer
@@ -56,6 +58,8 @@ class CellSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where it finds the agent's proxy; nowhere when 0."""
     raw_tcp: bool = False
     """Whether its connections reach the agent without the proxy, too."""
+    waits: bool = False
+    """Whether it is made ahead: its work begins when the agent says so."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +73,8 @@ class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
 
+GO: Final = b"go"
+"""What a cell that waits is told when its work begins."""
 _words = msgspec.json.Decoder(Word)
 _specs = msgspec.json.Decoder(CellSpec)
 encode = msgspec.json.encode

@@ -47,14 +47,17 @@ class Warden:
         poll = select.poll()
         poll.register(woken, select.POLLIN)
         poll.register(self._agent, select.POLLIN)
-        pause = LOOK_S * 1000 if self._looks or self._measures_disk else None
+        looks = LOOK_S * 1000 if self._looks or self._measures_disk else None
+        pause = None if self._spec.waits else looks
         while True:
             self._reap()
             if self._code is not None:
                 break
             ready = {fd for fd, _ in poll.poll(pause)}
-            if self._agent.fileno() in ready and not self._agent.recv(64):
-                break
+            if self._agent.fileno() in ready:
+                if not self._agent.recv(64):
+                    break
+                pause = looks  # the work begins
             if woken in ready:
                 os.read(woken, 4096)
             if reason := self._excess():

@@ -139,9 +139,13 @@ def offer_of(level: Level | None = None) -> Isolation:
 
 
 @contextlib.asynccontextmanager
-async def sandbox_in(folder: Path, offer: Isolation) -> AsyncIterator[LocalSandbox]:
+async def sandbox_in(
+    folder: Path, offer: Isolation, *, spares: int = 0
+) -> AsyncIterator[LocalSandbox]:
     """A sandbox whose own folder is there; all its cells are ended with the block."""
-    sandbox = LocalSandbox(isolation=offer, place=Premises(folder), judge=refused_by_lists)
+    sandbox = LocalSandbox(
+        isolation=offer, place=Premises(folder), judge=refused_by_lists, spares=spares
+    )
     try:
         yield sandbox
     finally:

@@ -12,10 +12,13 @@ import msgspec
 from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.sandbox import Sandbox
-from crawlfleet.testing.cells import left_since, look_around, sandbox_in
+from crawlfleet.sandbox.launcher import LocalSandbox
+from crawlfleet.testing.cells import Leavings, left_since, look_around, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
+SPARES: Final = SandboxSettings().spare_cells
+PAUSE_S: Final = 0.1
 NOTHING: Final = {"function": "textwrap:dedent", "args": [""]}
 WARM_UP: Final = 3
 
@@ -41,7 +44,7 @@ async def pool_with(sandbox: Sandbox | None) -> AsyncIterator[ProcessPool]:
 
 async def measure_residue(folder: Path, offer: Isolation, executions: int) -> Residue:
     """Executions that do nothing, two at a time; and what they leave while the node goes on."""
-    async with sandbox_in(folder, offer) as sandbox, pool_with(sandbox) as pool:
+    async with sandbox_in(folder, offer, spares=SPARES) as sandbox, pool_with(sandbox) as pool:
         key = (folder / "key").read_text()
 
         async def run(number: int) -> None:
@@ -50,9 +53,22 @@ async def measure_residue(folder: Path, offer: Isolation, executions: int) -> Re
                 assert attempt.error is None, attempt.error
 
         await run(WARM_UP)
-        before = look_around(folder, key)
+        before = await _at_rest(sandbox, folder, key)
         began = time.monotonic()
         await asyncio.gather(run(executions // 2), run(executions - executions // 2))
         seconds = time.monotonic() - began
+        await sandbox.rest()
         left = await left_since(folder, key, before)
     return Residue(executions=executions, seconds=seconds, left=left)
+
+
+async def _at_rest(sandbox: LocalSandbox, folder: Path, key: str) -> Leavings:
+    """What there is when nothing waits for work, and all that was at work is cleared away."""
+    await sandbox.rest()
+    seen = look_around(folder, key)
+    while True:
+        await asyncio.sleep(PAUSE_S)
+        now = look_around(folder, key)
+        if now == seen:
+            return now
+        seen = now

@@ -19,6 +19,7 @@ from crawlfleet.model.messages import Assignment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.sandbox import CellOrder, Provide, Provision
+from crawlfleet.worker.open_files import connections_of
 
 LOOK_UP_AFTER_S: Final = 60.0
 LOOK_UP_S: Final = 5.0
@@ -109,6 +110,7 @@ async def order_of(
             closed=await masters.names(),
             closed_ports=masters.ports,
             raw_tcp=assignment.raw_tcp,
+            connections=connections_of(settings.slots, sandbox.connections),
         ),
     )
 

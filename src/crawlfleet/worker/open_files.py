@@ -14,13 +14,15 @@ log = logger(Component.WORKER)
 ENOUGH: Final = 65_536
 """More is not asked for: some programs go through all that they could have open."""
 OWN: Final = 256
-PER_SLOT: Final = 512
-"""What a cell can come to need with as many connections as it may have."""
+PER_SLOT: Final = 16
+"""Of a cell, or of a process of the pool, beside its connections."""
+PER_CONNECTION: Final = 2
+FEWEST_CONNECTIONS: Final = 8
 
 
-def allow_many(slots: int) -> int:
+def allow_many(slots: int, connections: int) -> int:
     """Raise the limit as far as this process may, and to no more than is of use; what it is now.
-    Says so where cells on so many slots could use it up."""
+    Says so where cells on so many slots cannot have so many connections each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft, most = (ENOUGH if each == resource.RLIM_INFINITY else each for each in (soft, hard))
     wanted = min(most, ENOUGH)
@@ -28,10 +30,24 @@ def allow_many(slots: int) -> int:
         with contextlib.suppress(OSError, ValueError):  # a system may allow less than it says
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-    if soft < (needed := slots * PER_SLOT + OWN):
+    if soft < (needed := OWN + slots * (PER_SLOT + PER_CONNECTION * connections)):
         log.warning(
-            "few files may be open: connections of cells could use them up",
+            "few files may be open: cells have fewer connections at once than is set",
             limit=soft,
+            connections=share_of(soft, slots, connections),
             remedy=f"start the worker with a limit of {needed} (`ulimit -n`, `LimitNOFILE=`)",
         )
     return soft
+
+
+def connections_of(slots: int, most: int) -> int:
+    """How many connections a cell may have at once: `most`, or its share of the files that this
+    process may have open now, so that none takes what others need."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if limit == resource.RLIM_INFINITY else share_of(limit, slots, most)
+
+
+def share_of(limit: int, slots: int, most: int) -> int:
+    """The same for a limit of open files."""
+    files = (limit - OWN) // slots - PER_SLOT
+    return min(max(files // PER_CONNECTION, FEWEST_CONNECTIONS), most)

@@ -14,7 +14,7 @@ from typing import Final
 from crawlfleet import plugins, telemetry
 from crawlfleet.core.isolation import allows_raw_tcp, needs_cell
 from crawlfleet.model.inquiry import Finding
-from crawlfleet.model.isolation import Isolation
+from crawlfleet.model.isolation import Isolation, Layer
 from crawlfleet.model.messages import Assignment, ExecutionOrder
 from crawlfleet.model.output import Stream
 from crawlfleet.model.settings import WorkerSettings
@@ -72,6 +72,8 @@ class ProcessPool:
         """Those that hold a slot."""
         self._idle: list[Child] = []
         self._at_work: dict[str, Child] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Ends of cells whose work is done: nobody who asked for it waits for them."""
         self._apart: Apart | None = None
         if workshop is not None:
             self._apart = Apart(
@@ -284,6 +286,8 @@ class ProcessPool:
             for child in self._children:
                 group.create_task(child.retire(self._settings.stop_grace_s))
         self._children.clear()
+        if self._leaving:
+            await asyncio.wait(self._leaving)
         if self._sandbox is not None:
             await self._sandbox.close()
 
@@ -410,11 +414,28 @@ class ProcessPool:
         """Nothing is under way in it. May be called by all whose work has just ended."""
         if not self._take_slot_from(child):
             return
+        if child.is_confined and self._kernel_ends_cells():
+            # It is killed before its end is told, and gone before its slot is another's.
+            child.kill()
+            leaving = asyncio.create_task(self._see_off(child), name="end of a cell")
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+            return
         try:
             if self._is_old(child) or self._closed:
                 await self._dismiss(child)
             else:
                 self._idle.append(child)
+        finally:
+            self._free_slot()
+
+    def _kernel_ends_cells(self) -> bool:
+        """Else somebody has to look for all that a cell has started, until it finds no more."""
+        return self.isolation is not None and Layer.PID_NAMESPACE in self.isolation.layers
+
+    async def _see_off(self, child: Child) -> None:
+        try:
+            await self._dismiss(child)
         finally:
             self._free_slot()
 

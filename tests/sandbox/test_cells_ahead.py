@@ -1,0 +1,171 @@
+"""Cells that are made ahead, as the pool uses them: once, with what the task was given."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawlfleet.core.egress import refused_by_lists
+from crawlfleet.core.isolation import level_of
+from crawlfleet.model.isolation import Isolation, Layer, Level
+from crawlfleet.model.resources import Resources
+from crawlfleet.model.settings import SandboxSettings, WorkerSettings
+from crawlfleet.ports.execution import Attempt
+from crawlfleet.sandbox import probe
+from crawlfleet.sandbox.launcher import LocalSandbox
+from crawlfleet.sandbox.premises import Premises
+from crawlfleet.testing.cells import look_around, offer_of
+from crawlfleet.testing.executor_suite import Watch, make_assignment
+from crawlfleet.worker.pool import ProcessPool
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
+
+USER_CODE = """
+import os
+def look():
+    with open("/proc/self/stat") as file: born = int(file.read().rpartition(")")[2].split()[19])
+    processes = sorted(each for each in os.listdir("/proc") if each.isdecimal())
+    found = os.listdir(), os.listdir("/dev/shm"), processes
+    for place in ("note", "/tmp/note", "/dev/shm/note"):
+        with open(place, "w") as file: file.write("secret")
+    return [born / os.sysconf("SC_CLK_TCK"), *found]
+def hold(mb): return len(b"1" * (mb << 20))
+"""
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def best() -> Isolation:
+    return offer_of(level_of(frozenset(probe.look().layers)))
+
+
+@pytest.fixture(autouse=True)
+def user_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "usercode.py").write_text(USER_CODE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def uptime_s() -> float:
+    return float(Path("/proc/uptime").read_text().split()[0])
+
+
+async def until_there_are(sandbox: LocalSandbox, spares: int) -> None:
+    def made() -> int:
+        stock = sandbox._spares._stock
+        return sum(each.making.done() for each in stock)
+
+    until = time.monotonic() + PATIENCE_S
+    while made() < spares and time.monotonic() < until:
+        await asyncio.sleep(0.01)
+    assert made() == spares
+
+
+async def run(pool: ProcessPool, function: str, *args: object, mb: float) -> Attempt:
+    parameters = {"function": f"usercode:{function}", "args": list(args)}
+    assignment = make_assignment("python", parameters, allocation=Resources(memory_mb=mb))
+    return await pool.run(assignment, Watch())
+
+
+def test_each_is_used_once_and_holds_what_its_task_was_given(
+    tmp_path: Path, best: Isolation
+) -> None:
+    if best.level < Level.L2:
+        pytest.skip(f"only {best.level} here")
+    folder = tmp_path / "sandbox"
+
+    async def scenario() -> None:
+        sandbox = LocalSandbox(
+            isolation=best, place=Premises(folder), judge=refused_by_lists, spares=2
+        )
+        settings = WorkerSettings(
+            slots=2, python_allow=("usercode:*",), sandbox=SandboxSettings(disk_mb=16)
+        )
+        pool = ProcessPool(settings, sandbox=sandbox)
+        try:
+            for _ in range(2):
+                assert (await run(pool, "look", mb=200)).error is None
+            await until_there_are(sandbox, 2)
+            for _ in range(3):
+                asked_at = uptime_s()
+                attempt = await run(pool, "look", mb=200)
+                assert attempt.error is None, attempt.error
+                born, *found = msgspec.json.decode(attempt.data or b"")
+                assert born < asked_at
+                assert found == [[], [], ["1", "2"]]  # the warden, and the work
+                await until_there_are(sandbox, 2)
+            if Layer.CGROUP_V1 in best.layers or Layer.CGROUP_V2 in best.layers:
+                # The same plan, with another limit.
+                died = await run(pool, "hold", 100, mb=64)
+                assert died.error is not None
+                assert "used more than its 64 MB of memory" in died.error.message
+            await sandbox.rest()
+            key = (folder / "key").read_text()
+            until = time.monotonic() + PATIENCE_S
+            while (left := look_around(folder, key)).groups and time.monotonic() < until:
+                await asyncio.sleep(0.02)
+            assert left.groups == frozenset()
+        finally:
+            await pool.close()
+
+    asyncio.run(scenario())
+
+
+AGENT = """
+import asyncio, sys
+from pathlib import Path
+from tests.sandbox.test_cells_ahead import *
+async def main(folder):
+    sandbox = LocalSandbox(
+        isolation=offer_of(), place=Premises(folder), judge=refused_by_lists, spares=2
+    )
+    settings = WorkerSettings(slots=2, python_allow=("usercode:*",))
+    pool = ProcessPool(settings, sandbox=sandbox)
+    for _ in range(2): assert (await run(pool, "look", mb=200)).error is None
+    await until_there_are(sandbox, 2)
+    pids = [each.making.result().get_pid() for each in sandbox._spares._stock]
+    print(*pids, flush=True)
+    await asyncio.sleep(300)
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+def test_those_of_a_killed_agent_end_and_are_swept(tmp_path: Path, best: Isolation) -> None:
+    if best.level < Level.L3:
+        pytest.skip(f"only {best.level} here")
+    folder = tmp_path / "sandbox"
+
+    async def scenario() -> None:
+        agent = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", AGENT, str(folder)),
+            stdout=asyncio.subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        )
+        assert agent.stdout is not None
+        wardens = [int(each) for each in (await agent.stdout.readline()).split()]
+        assert len(wardens) == 2
+        agent.kill()
+        await agent.wait()
+        until = time.monotonic() + PATIENCE_S
+        while any(map(_lives, wardens)) and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+        assert not any(map(_lives, wardens))
+        place: Any = Premises(folder)
+        sandbox = LocalSandbox(isolation=best, place=place, judge=refused_by_lists)
+        await sandbox.close()
+        assert look_around(folder, place.key).groups == frozenset()
+
+    asyncio.run(scenario())
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
