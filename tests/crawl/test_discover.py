@@ -1,7 +1,10 @@
 """Where pages lead."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from crawlfleet.crawl import markup
 from crawlfleet.crawl.discover import PLAIN, Discovered, Found, Kind, discover
 from crawlfleet.crawl.markup import Page
 
@@ -86,3 +89,33 @@ def test_the_page_may_ask_not_to_be_kept_or_followed() -> None:
     assert of('<meta name=googlebot content="none">').robots == (False, False)
     both = '<meta name=robots content="noindex"><meta name=crawlfleet content="nofollow">'
     assert of(both).robots == (True, True)
+
+
+PIECES = st.sampled_from(
+    ['<a href="/1">', '<a href=" /2 " rel=ugc>', "</a>", "<area href=3>", "<a name=4>", "<div>",
+     '<base href="/b/">', "<link rel=next href=/5>", "<link rel=icon href=/6>", "<svg>", "</svg>",
+     "<meta name=robots content=nofollow>", "<meta http-equiv=refresh content='0;url=/7'>",
+     "<meta http-equiv=' REFRESH ' content='0;url=/8'>", "<meta http-equiv=x content=refresh>",
+     "<meta http-equiv content=9>", "<meta href=/10 content=11>", "<iframe src=/12>", "</iframe>",
+     "<iframe>", "<IFRAME SRC=/13 href=/14>", "<template>", "</template>", "<p>", "<noscript>",
+     "<a xlink:href=/15>", "<a href=/16 xlink:href=/17>", "<a href>", "<table>", "<select>"]
+)  # fmt: skip
+PAGES = st.tuples(
+    st.sampled_from(["", "<head>", "<body>", "<frameset><frame src=/18><frame src=/19>"]),
+    st.lists(PIECES, max_size=25).map("".join),
+).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PAGES)
+def test_links_are_those_of_one_search_for_all_kinds_and_in_its_order(html: str) -> None:
+    found = of(html)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markup, "_only_hrefs_lead", lambda *_: False)
+        expected = of(html)
+    assert found == expected
+    assert [*found.links] == [*expected.links]
+
+
+def test_a_frame_that_is_none_of_a_frameset_leads_nowhere() -> None:
+    assert not of("<svg><frame src=/f></frame></svg><p>").links

@@ -290,7 +290,9 @@ def test_what_was_caught_is_counted() -> None:
 PIECES = st.sampled_from(
     ['<div class="product">', "</div>", '<h2 class="title">', "</h2>", '<span class="price">9',
      "</span>", '<a href="/a">', "</a>", "text", '<section class="product">', "</section>",
-     '<div class="product price">', '<h2 class="title"><div class="product">', "<p>"]
+     '<div class="product price">', '<h2 class="title"><div class="product">', "<p>",
+     '<a class="title" href="/b">', '<area href="/c">', '<span class="title">', "<svg>", "</svg>",
+     '<a class="title">', '<foreignObject class="title">']
 )  # fmt: skip
 PAGES = st.lists(st.lists(PIECES, max_size=25).map("".join), max_size=4)
 FLAT = st.sampled_from(
@@ -300,6 +302,12 @@ FLAT = st.sampled_from(
         {"product": ".product", "title": "h2.title", "price": "span.price"},
         {"product": "div.product", "title": "h2", "price": ".price"},
         {"title": "h2.title", "price": "span.price"},
+        {"product": "div.product", "title": "a.title", "price": "span.price"},
+        {"product": "div.product", "title": "span.title", "price": "span.price"},
+        {"product": "div.product", "title": "H2.title", "url": "span.title"},
+        {"product": "div.product", "title": "foreignobject.title", "price": "span"},
+        {"product": "div.product", "title": "foreignObject.title", "price": "area"},
+        {"product": "div.product"},
     ]
 )
 

@@ -1,6 +1,7 @@
 """Which key of a flat map is the item: the one whose elements are around those of the others."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from selectolax.lexbor import LexborNode
@@ -10,7 +11,8 @@ from crawlfleet.crawl.markup import Page, search
 from crawlfleet.crawl.nesting import contained, lies_within, sort_into
 
 FEW: Final = 8
-"""Items in which each field is looked for by itself; with more, a search of the page is cheaper."""
+"""Items within which fields are looked for; with more, a search of the page is cheaper."""
+ANCHORS: Final = "a[href],area[href]"
 
 Sorted = list[list[list[LexborNode]]]
 
@@ -23,21 +25,55 @@ class Container(NamedTuple):
     """Of the fields in their order; those of others than the item only where there is none."""
     sorted_: Sorted
     """Of each field what belongs to each item."""
+    links: Sequence[Sequence[LexborNode]] | None = None
+    """Those of each item, where they were found with its fields."""
 
 
-def choose(fields: Sequence[Field], page: Page, likely: int) -> Container:
+class Inside(NamedTuple):
+    """How the fields of an item are looked for within it."""
+
+    others: Mapping[int, str]
+    """All but the item itself, and the only elements that they can be."""
+    together: str
+    """Finds at once what can be told apart by its name, for each search takes its time."""
+    columns: Mapping[str | None, int]
+    """By that name: which field it is; the number of all fields stands for the links."""
+    alone: Sequence[int]
+    """Fields that are looked for one by one."""
+
+
+def inside(fields: Sequence[Field], item: int) -> Inside | None:
+    """What to look for within that field; `None` where names alone do not tell all others."""
+    others = {at: field.tag for at, field in enumerate(fields) if at != item and field.tag}
+    if len(others) < len(fields) - 1:
+        return None
+    names = Counter([*others.values(), "a", "area"])
+    columns: dict[str | None, int] = {tag: at for at, tag in others.items() if names[tag] == 1}
+    together = [fields[at].query.expression for at in columns.values()]
+    if names["a"] == names["area"] == 1:
+        columns |= dict.fromkeys(("a", "area"), len(fields))
+        together.append(ANCHORS)
+    alone = [at for at, tag in others.items() if names[tag] > 1]
+    return Inside(others, ",".join(together), columns, alone)
+
+
+def choose(
+    fields: Sequence[Field], page: Page, likely: int, inside: Inside | None = None
+) -> Container:
     """Find all fields, and which is around most others; of several, the one that has more
     elements within; then the first by name. The order in which the keys were written means
     nothing, since stores and clients may change it.
 
-    `likely` is tried first, and changes no answer.
+    `likely` is tried first, and changes no answer; nor does what is known of its `inside`.
     """
     scopes = fields[likely].elements(page)
-    if scopes and len(scopes) <= FEW:
-        sorted_ = _search_within(fields, page, likely, scopes)
+    if inside is not None and scopes and len(scopes) <= FEW:
+        sorted_ = _search_within(fields, page, scopes, inside)
         if sorted_ is not None:
+            links = sorted_.pop()
             found = [scopes if at == likely else [] for at in range(len(fields))]
-            return Container(likely, found, sorted_)
+            known = links if len(fields) in inside.columns.values() else None
+            return Container(likely, found, sorted_, known)
     found = [scopes if at == likely else field.elements(page) for at, field in enumerate(fields)]
     if sum(1 for nodes in found if nodes) < 2:
         return Container(None, found, [])
@@ -57,32 +93,34 @@ def choose(fields: Sequence[Field], page: Page, likely: int) -> Container:
 
 
 def _search_within(
-    fields: Sequence[Field], page: Page, likely: int, scopes: list[LexborNode]
+    fields: Sequence[Field], page: Page, scopes: list[LexborNode], inside: Inside
 ) -> Sorted | None:
-    """What each field has within each scope, where these are sure to be the items; else `None`.
+    """What each field, and after all of them the links, have within each scope, where these are
+    sure to be the items; else `None`.
 
     They are if every other field is within one of them or nowhere, and none around them, which
     can be told by its name alone.
     """
     around = _tags_around(scopes)
-    if around is None:
+    if around is None or not around.isdisjoint(inside.others.values()):
         return None
-    sorted_: Sorted = []
+    sorted_: Sorted = [[[] for _ in scopes] for _ in range(len(fields) + 1)]
+    for number, scope in enumerate(scopes):
+        for node in search(inside.together, scope) if inside.together else ():
+            column = inside.columns.get(node.tag)
+            if column is None:
+                return None  # its name is spelt otherwise than in the selector
+            sorted_[column][number].append(node)
+    for at in inside.alone:
+        sorted_[at] = [search(fields[at].query.expression, scope) for scope in scopes]
     others = 0
-    for at, field in enumerate(fields):
-        if at == likely:
-            sorted_.append([])
-            continue
-        if field.tag is None or field.tag in around:
-            return None
-        expression = field.query.expression
-        each = [search(expression, scope) for scope in scopes]
+    for at in inside.others:
+        each = sorted_[at]
         pairs = zip(scopes, each, strict=True)
         if any(own and own[-1].mem_id != scope.mem_id for scope, own in pairs):
             others += 1
-        elif any(each) or field.elements(page):
+        elif any(each) or fields[at].elements(page):
             return None
-        sorted_.append(each)
     return sorted_ if others else None
 
 

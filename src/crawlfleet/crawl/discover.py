@@ -121,7 +121,12 @@ def _add(links: dict[str, Found], href: str, kind: Kind) -> None:
 
 
 def _usable(links: dict[str, Found]) -> dict[str, Found]:
-    for href in [href for href in links if not leads_on(href)]:
+    # Most are told by how they begin, which costs less than to ask.
+    for href in [
+        href
+        for href in links
+        if (href[:1] != "/" and href[:4] != "http" and not leads_on(href)) or len(href) > LONGEST
+    ]:
         del links[href]
     return links if len(links) <= MOST else dict(islice(links.items(), MOST))
 

@@ -12,7 +12,7 @@ from selectolax.lexbor import LexborNode
 from crawlfleet.core import json_path
 from crawlfleet.core.plural import plural
 from crawlfleet.core.values import absolute
-from crawlfleet.crawl.containers import choose
+from crawlfleet.crawl.containers import ANCHORS, choose, inside
 from crawlfleet.crawl.discover import leads_on
 from crawlfleet.crawl.fields import MOST, Field
 from crawlfleet.crawl.markup import Page, search
@@ -20,7 +20,6 @@ from crawlfleet.crawl.nesting import lies_within, nest_into, sort_into
 from crawlfleet.crawl.structured import structured_data
 from crawlfleet.model.extraction import PAGES, STRUCTURED, Item, Language, Plan
 
-ANCHORS: Final = "a[href],area[href]"
 MOST_ITEMS: Final = 100_000
 """Of one page."""
 
@@ -34,6 +33,7 @@ class Extractor:
         self._groups = tuple(Field(field) for field in plan.groups)
         self._page = tuple(Field(field) for field in plan.page)
         self._structured = plan.structured
+        self._insides = [inside(self._flat, at) for at in range(len(self._flat))]
         self._likely = 0
         """Where the item was on the last page that had any: what is tried first, and changes no
         answer."""
@@ -66,11 +66,12 @@ class Extractor:
 
     def container(self, page: Page) -> str | None:
         """Which key of the flat map is the item on this page."""
-        at = choose(self._flat, page, self._likely).at
+        at = choose(self._flat, page, self._likely, self._insides[self._likely]).at
         return None if at is None else self._flat[at].name
 
     def _flat_items(self, page: Page) -> list[Item]:
-        at, found, sorted_ = choose(self._flat, page, self._likely)
+        likely = self._likely
+        at, found, sorted_, links = choose(self._flat, page, likely, self._insides[likely])
         if at is None:
             fields = {
                 field.name: field.value(nodes, page)
@@ -85,7 +86,8 @@ class Extractor:
             if field is not self._flat[at]
         ]
         if all(name != "url" for name, _ in columns):
-            columns.append(("url", _addresses(scopes, page)))
+            links = links or _links(scopes, page)
+            columns.append(("url", [_first_address(own, page.base) for own in links]))
         names = [name for name, _ in columns]
         kind = self._kinds[at]
         return [
@@ -94,20 +96,18 @@ class Extractor:
         ]
 
 
-def _addresses(scopes: Sequence[LexborNode], page: Page) -> list[str | None]:
-    """Where the first link of each item leads."""
+def _links(scopes: Sequence[LexborNode], page: Page) -> Sequence[Sequence[LexborNode]]:
+    """Those of each item."""
     if len(scopes) > 1 and lies_within(scopes, {scope.mem_id for scope in scopes}):
-        links = sort_into(scopes, page.find(ANCHORS))
-    else:
-        # Nothing within one of them belongs to another: few links are looked at.
-        links = [search(ANCHORS, scope) for scope in scopes]
-    return [_first_address(own, page.base) for own in links]
+        return sort_into(scopes, page.find(ANCHORS))
+    # Nothing within one of them belongs to another: few links are looked at.
+    return [search(ANCHORS, scope) for scope in scopes]
 
 
 def _first_address(links: Sequence[LexborNode], base: str) -> str | None:
     """Where the first link leads that leads to a page."""
     for link in links:
-        href = link.attributes.get("href")
+        href = link.attrs.get("href")
         if href and leads_on(href):
             return absolute(base, href)
     return None

@@ -106,11 +106,14 @@ class Links:
         found: dict[int, Link] = {}
         anywhere, on_site, in_folder = self._anywhere.get, site.get, folder.get
         for href in raw_hrefs:
-            fate = on_site(href) if href[:1] == "/" else anywhere(href) or in_folder(href)
+            # Each spelling is in one of them at most.
+            fate = anywhere(href) or on_site(href) or in_folder(href)
             if fate is None:
-                place = place or self._canonical.place(base_url)
-                assert place is not None, "a folder of the web has pages of the web"
-                fate = self._learn(place, href, site, folder)
+                fate = self._known_page(href, site)
+                if fate is None:
+                    place = place or self._canonical.place(base_url)
+                    assert place is not None, "a folder of the web has pages of the web"
+                    fate = self._learn(place, href, site, folder)
             if fate.__class__ is Link:
                 found[fate[0]] = fate
         return list(found.values())
@@ -144,13 +147,17 @@ class Links:
             self._territory = territory
             self._forget()
 
-    def _learn(self, place: Place, href: str, site: _Memory, folder: _Memory) -> Link | Refusal:
+    def _known_page(self, href: str, site: _Memory) -> Link | Refusal | None:
+        """What is known of the page of which a link names a part. Parts are many, and each is met
+        once or twice: the page is remembered."""
         if "#" in href and self._drops_fragments:
-            # Parts of pages are many, and each is met once or twice: the page is remembered. A
-            # blank before the sign is part of the address, and none at the end of one.
+            # A blank before the sign is part of the address, and none at the end of one.
             head = href.partition("#")[0]
-            if head[-1:] > " " and (known := self._anywhere.get(head) or site.get(head)):
-                return known
+            if head[-1:] > " ":
+                return self._anywhere.get(head) or site.get(head)
+        return None
+
+    def _learn(self, place: Place, href: str, site: _Memory, folder: _Memory) -> Link | Refusal:
         url = self._canonical.resolve(place, href)
         if url is None:
             fate: Link | Refusal = NOT_OF_THE_WEB

@@ -9,9 +9,10 @@ from crawlfleet.core.values import absolute
 from crawlfleet.crawl.cutting import cut_at
 from crawlfleet.crawl.texts import Allowance
 
-_LEADING: Final = "[href],meta,iframe,frame"
-"""Each further alternative costs a look at every element, so attributes stand for names: `a`,
-`area`, `base` and `link` are among the first ones."""
+_LEADING: Final = "[href]"
+"""One look at every element: `a`, `area`, `base` and `link` are among these."""
+_ALL_LEADING: Final = f"{_LEADING},meta,iframe,frame"
+"""A look for each alternative, which takes as long as a quarter of the parser's work."""
 search: Final = LexborCSSSelector().find  # type: ignore[no-untyped-call]
 """`search(selector, node)` is `node.css(selector)`, for which each tree makes an engine of its own:
 all elements within, and the node itself; once for each alternative that matches."""
@@ -87,8 +88,11 @@ class Page:
     @_once
     def leads(self) -> list[tuple[str | None, dict[str, str | None]]]:
         """Name and attributes of every element that leads elsewhere, or says where it does not,
-        and of some that do neither. A few come twice."""
-        return [(node.tag, node.attributes) for node in self.find(_LEADING)]
+        and of some that do neither. A few come twice. Those that lead elsewhere are in order."""
+        metas = _read(self.tree.tags("meta"))
+        if not _only_hrefs_lead(self.tree, metas):
+            return _read(self.find(_ALL_LEADING))
+        return _read(self.find(_LEADING)) + metas
 
     @_once
     def title(self) -> str:
@@ -122,3 +126,18 @@ class Page:
                 depth -= 1
                 node = node.parent if depth >= 0 else None
         return deepest, -(-squares // max(nodes, 1))
+
+
+Lead = tuple[str | None, dict[str, str | None]]
+
+
+def _read(nodes: list[LexborNode]) -> list[Lead]:
+    return [(node.tag, node.attributes) for node in nodes]
+
+
+def _only_hrefs_lead(tree: LexborHTMLParser, metas: list[Lead]) -> bool:
+    """Whether no frame and no `meta` leads elsewhere, as on most pages. Frames that are not in the
+    line are those of a page that has them in place of a body."""
+    if tree.body is None or tree.tags("iframe"):
+        return False
+    return not any("refresh" in (each.get("http-equiv") or "").lower() for _, each in metas)
