@@ -6,6 +6,7 @@ A package offers a part by a line in its `pyproject.toml`, such as
 
 import contextlib
 import re
+from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
@@ -55,11 +56,30 @@ def remember(group: str) -> None:
         _remembered[group] = _offers(group)
 
 
+@contextlib.contextmanager
+def remembering(*groups: str) -> Iterator[None]:
+    """Look once what is offered in these groups, for as long as it is entered."""
+    found = entry_points()
+    before = {**_remembered}
+    for group in groups:
+        with contextlib.suppress(PluginError):  # as above
+            _remembered[group] = _sole(group, found.select(group=group))
+    try:
+        yield
+    finally:
+        _remembered.clear()
+        _remembered.update(before)
+
+
 def _offers(group: str) -> dict[str, EntryPoint]:
     if group in _remembered:
         return _remembered[group]
+    return _sole(group, entry_points(group=group))
+
+
+def _sole(group: str, found: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
     offers: dict[str, EntryPoint] = {}
-    for offer in entry_points(group=group):
+    for offer in found:
         other = offers.setdefault(offer.name, offer)
         if other.value != offer.value:
             raise PluginError(

@@ -11,8 +11,9 @@ import pytest
 from typer.testing import Result
 
 from crawlfleet.cli import checks, doctor
+from crawlfleet.cli.access import Access
 from crawlfleet.cli.checks import Verdict
-from crawlfleet.cli.connection import Access, Connection, write_connection
+from crawlfleet.cli.connection import Connection, write_connection
 from crawlfleet.cli.ports import described
 from crawlfleet.model.attention import HIGH, LOW, Concern, Subject
 from crawlfleet.model.isolation import Isolation, Layer, Level

@@ -71,3 +71,18 @@ def test_a_missing_part_is_refused_with_what_there_is(packages: Path) -> None:
 
 def test_an_empty_group_is_empty() -> None:
     assert plugins.load("crawlfleet.no_such_group") == {}
+
+
+def test_what_is_offered_can_be_looked_up_once_for_a_while(packages: Path) -> None:
+    install(packages, "acme", "part = os:getpid")
+    with plugins.remembering(GROUP):
+        install(packages, "bolt", "other = os:getppid")
+        assert plugins.names(GROUP) == ("part",)
+    assert plugins.names(GROUP) == ("other", "part")
+
+
+def test_what_is_offered_twice_is_told_to_whoever_wants_it(packages: Path) -> None:
+    install(packages, "acme", "part = os:getpid")
+    install(packages, "bolt", "part = os:getppid")
+    with plugins.remembering(GROUP), pytest.raises(PluginError, match="by acme"):
+        plugins.names(GROUP)

@@ -5,6 +5,10 @@ def main() -> None:
     """The console script."""
     import sys
 
-    from crawlfleet.cli.program import create_app
+    from crawlfleet.cli.loading import loading
 
-    create_app(sys.argv[1:])(prog_name="crawlfleet")
+    with loading():
+        from crawlfleet.cli.program import create_app
+
+        program = create_app(sys.argv[1:])
+    program(prog_name="crawlfleet")

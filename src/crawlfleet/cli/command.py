@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
-from crawlfleet.cli.connection import Access, find_connection
+from crawlfleet.cli.access import Access
 from crawlfleet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ async def at_desk(act: Act, access: Access, output: Output, given: dict[str, Any
 def reach(access: Access) -> "Client":
     """A client of the master that is meant, to be entered. It has no patience: people at a
     terminal want to hear at once that nobody answers."""
+    from crawlfleet.cli.connection import find_connection
     from crawlfleet.client import Client
 
     connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())

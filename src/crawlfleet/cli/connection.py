@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet import config
+from crawlfleet.cli.access import Access
 from crawlfleet.core.addresses import url_of
 from crawlfleet.errors import ConfigError, MasterUnreachable
 from crawlfleet.model.settings import Settings
@@ -30,17 +31,6 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     trust: Trust = Trust()
     """Whose certificate is believed there."""
-
-
-class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """What the flags of a command say about its master."""
-
-    url: str | None = None
-    key: str | None = None
-    data: Path | None = None
-    ca: Path | None = None
-    cert: Path | None = None
-    cert_key: Path | None = None
 
 
 def way_to_own(settings: Settings, *, port: int, key: str) -> Connection:

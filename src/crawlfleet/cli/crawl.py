@@ -2,12 +2,14 @@
 
 import asyncio
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
+from crawlfleet.cli.access import Access
 from crawlfleet.cli.command import (
     ApiKey,
     Authorities,
@@ -16,7 +18,7 @@ from crawlfleet.cli.command import (
     DataFolder,
     add_command,
 )
-from crawlfleet.cli.connection import Access
+from crawlfleet.cli.loading import loading
 from crawlfleet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -190,9 +192,10 @@ def crawl(
     With --fleet or --master the nodes of a fleet do it: Ctrl-C then stops watching, the crawl goes
     on, and the same command finds it again.
     """
-    from crawlfleet.cli.crawl_options import parameters_of
-    from crawlfleet.cli.crawl_outputs import outputs_of
-    from crawlfleet.cli.crawl_state import CrawlState
+    with loading():
+        from crawlfleet.cli.crawl_options import parameters_of
+        from crawlfleet.cli.crawl_outputs import outputs_of
+        from crawlfleet.cli.crawl_state import CrawlState
 
     if fresh and revisit:
         raise typer.BadParameter("--fresh forgets what --revisit builds on; use one of them")
@@ -277,16 +280,19 @@ def _run(
     start: str,
     quiet: bool,
 ) -> "tuple[int, Summary]":
-    from crawlfleet.cli.crawl_display import Display
-    from crawlfleet.cli.operate import loop_factory
-    from crawlfleet.crawl.fates import fates_of_seeds
-    from crawlfleet.crawl.garbage import keep_memory, look_seldom
-    from crawlfleet.crawl.local import local_crawl, local_frontier
-    from crawlfleet.sinks.page_index import PageIndex
+    with loading():
+        from crawlfleet import plugins
+        from crawlfleet.cli.crawl_display import Display
+        from crawlfleet.cli.loop import loop_factory
+        from crawlfleet.crawl.fates import fates_of_seeds
+        from crawlfleet.crawl.garbage import keep_memory, look_seldom
+        from crawlfleet.crawl.local import local_crawl, local_frontier
+        from crawlfleet.sinks.page_index import PageIndex
 
     display = Display(quiet=quiet)
-    local_crawl(parameters, frontier=state.frontier)  # what is wrong is told before anything begins
-    with state.held():
+    with plugins.remembering(plugins.FRONTIERS, plugins.SINKS), ExitStack() as held:
+        local_crawl(parameters, frontier=state.frontier)  # tells what is wrong before all else
+        held.enter_context(state.held())
         if start == "fresh":
             from crawlfleet.compose.opening import discard_rows
 

@@ -15,8 +15,9 @@ import typer
 
 from crawlfleet import config
 from crawlfleet.cli import operate
+from crawlfleet.cli.access import Access
 from crawlfleet.cli.command import at_desk, examples
-from crawlfleet.cli.connection import Access, read_connection
+from crawlfleet.cli.connection import read_connection
 from crawlfleet.cli.credentials import join_token, kept_secret
 from crawlfleet.cli.distribution_file import (
     DEFAULT_MASTER,

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from crawlfleet import config
 from crawlfleet.cli import checks
+from crawlfleet.cli.access import Access
 from crawlfleet.cli.checks import Check, Verdict, ok, problem, warning
 from crawlfleet.cli.command import (
     ApiKey,
@@ -24,7 +25,7 @@ from crawlfleet.cli.command import (
     add_command,
 )
 from crawlfleet.cli.configuration import load_settings
-from crawlfleet.cli.connection import Access, Connection, find_connection
+from crawlfleet.cli.connection import Connection, find_connection
 from crawlfleet.cli.output import Output, cell, table
 from crawlfleet.cli.reset import claimed, store_file
 from crawlfleet.cli.trouble import FAILED

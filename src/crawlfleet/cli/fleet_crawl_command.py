@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 
+from crawlfleet.cli.access import Access
 from crawlfleet.cli.command import reach
-from crawlfleet.cli.connection import Access
 from crawlfleet.cli.crawl_display import Display, print_explanation
 from crawlfleet.cli.crawl_state import CrawlState
 from crawlfleet.cli.fleet_crawl import FleetCrawl, Order, check

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from crawlfleet import config, telemetry
+from crawlfleet.cli.loop import loop_factory
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import hold
@@ -277,12 +278,3 @@ def _configure_log(settings: Settings, file: str, component: telemetry.Component
         files=settings.log.files,
         component=component,
     )
-
-
-def loop_factory() -> Any:
-    """uvloop where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

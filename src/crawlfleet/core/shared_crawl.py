@@ -1,15 +1,17 @@
 """What all who work for one crawl have in common: its id, and the rules of its frontier."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.core.attempts import Lease
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.model.output import SINKS, Receipt, Stream
-from crawlfleet.model.task import Task
+
+if TYPE_CHECKING:  # a crawl of one process has neither
+    from crawlfleet.core.attempts import Lease
+    from crawlfleet.model.task import Task
 
 
 def rules_of(parameters: CrawlParameters) -> FrontierRules:
@@ -31,13 +33,13 @@ def wants_server(parameters: CrawlParameters, *, is_shard: bool, has_server: boo
     return parameters.frontier == "redis"
 
 
-def crawl_of(task: Task) -> str:
+def crawl_of(task: "Task") -> str:
     """The id under which the output and the frontier of a crawl are kept: that of the task that
     was submitted, also for those that it was split into."""
     return task.parent_id or task.id
 
 
-def at_work(leases: Mapping[str, Lease], crawl_id: str) -> set[str]:
+def at_work(leases: "Mapping[str, Lease]", crawl_id: str) -> set[str]:
     """The executions that work for a crawl, of those that have a lease."""
     return {id for id, lease in leases.items() if crawl_of(lease.task) == crawl_id}
 
