@@ -295,6 +295,7 @@ class Played:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # hundreds of crawls in a soak
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize(
     "rules", [{}, {"max_depth": 3}, {"dedup": "bloom"}, {"max_pages": 20}], ids=str
