@@ -19,9 +19,17 @@ const STEP_S = { hour: 3600, day: 86_400 } as const;
 /** Of these the largest or the last counts; all others are added up. */
 const PEAKS: ReadonlySet<Metric> = new Set(["peak_running", "peak_waiting", "storage_bytes"]);
 
+const BYTES: ReadonlySet<Metric> = new Set(["bytes", "storage_bytes"]);
+const TIMES: ReadonlySet<Metric> = new Set(["cpu_s", "run_s"]);
+
+/** Whether it is a number of things, of which there are no halves. */
+export function isCounted(metric: Metric): boolean {
+  return !BYTES.has(metric) && !TIMES.has(metric);
+}
+
 export function told(metric: Metric, value: number): string {
-  if (metric === "bytes" || metric === "storage_bytes") return bytes(value);
-  return metric === "cpu_s" || metric === "run_s" ? span(value) : short(value);
+  if (BYTES.has(metric)) return bytes(value);
+  return TIMES.has(metric) ? span(value) : short(value);
 }
 
 export interface UsageLine {

@@ -21,9 +21,15 @@ interface ChartProps {
   stacked?: boolean;
   height?: number;
   most?: number;
+  /** Whether halves of what is drawn make no sense. */
+  whole?: boolean;
   format: (value: number) => string;
 }
 
+/** What the marks of whole numbers may be apart. */
+const WHOLE = Array.from({ length: 12 }, (_, power) =>
+  [1, 2, 5].map((n) => n * 10 ** power),
+).flat();
 const MINUTE = 60;
 const HOUR = 3600;
 const DAY = 86_400;
@@ -58,7 +64,7 @@ export function stack(lines: readonly (readonly (number | null)[])[]): number[][
 }
 
 export function Chart(props: ChartProps) {
-  const { label, at, lines, stacked = false, height = 190, most, format } = props;
+  const { label, at, lines, stacked = false, height = 190, most, whole = false, format } = props;
   const theme = useTheme().theme;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -108,6 +114,7 @@ export function Chart(props: ChartProps) {
             values: (_, ticks) => ticks.map((tick) => formatRef.current(tick)),
             size: (_, ticks) => 14 + 6.4 * Math.max(3, ...(ticks ?? []).map(breadth)),
             space: 34,
+            ...(whole ? { incrs: WHOLE } : {}),
           },
         ],
         series: [
@@ -158,7 +165,7 @@ export function Chart(props: ChartProps) {
       chart.destroy();
       plot.current = null;
     };
-  }, [theme, shape, stacked, height, most]);
+  }, [theme, shape, stacked, height, most, whole]);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new plot needs its values, too
   useEffect(() => {

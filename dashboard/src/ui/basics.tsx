@@ -198,8 +198,11 @@ export function Command({ text }: { text: string }) {
 /** Text whose parts between backticks are code. */
 export function Coded({ text }: { text: string }) {
   const parts = text.split("`");
-  if (parts.length % 2 === 0) return text;
-  return parts.map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part));
+  if (parts.length < 3 || parts.length % 2 === 0) return text;
+  // One element: in a row of several each part would be a column.
+  return (
+    <span>{parts.map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</span>
+  );
 }
 
 /** One clock for all that show ages, however many rows there are. */

@@ -93,7 +93,7 @@ function Firing({ items }: { items: readonly AlertView[] }) {
             <State family="alert" name={isSilenced(each) ? "silenced" : "firing"} />
             <b>{each.name}</b>
             <span>
-              {t("alerts.since")} <Ago at={each.fired_at} />
+              · <Ago at={each.fired_at} />
             </span>
           </span>
           <span className="breaks">
@@ -126,7 +126,10 @@ function useColumns(): Column<AlertView>[] {
       ),
     },
     { title: t("alerts.severity"), cell: (each) => <Severity name={each.severity} /> },
-    { title: t("alerts.condition"), cell: (each) => condition(each) },
+    {
+      title: t("alerts.condition"),
+      cell: (each) => <div className="reason">{condition(each)}</div>,
+    },
     {
       title: t("alerts.since"),
       cell: (each) => (

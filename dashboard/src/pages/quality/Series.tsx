@@ -24,7 +24,7 @@ function Charts({ runs }: { runs: readonly MeasuredRunView[] }) {
   const [newest] = runs;
   return (
     <div className="two">
-      <Card title={t("quality.items")}>
+      <Card title={t("quality.items")} aside={newest?.items == null ? null : count(newest.items)}>
         <div className="bars-room">
           <RunBars
             label={t("quality.items")}

@@ -4,7 +4,7 @@ import { call } from "../../api/client";
 import type { UsageReport } from "../../generated/api";
 import { useT } from "../../i18n";
 import { useSearch } from "../../lib/router";
-import { METRICS, type Metric, told, totals, usageLines } from "../../lib/usage";
+import { isCounted, METRICS, type Metric, told, totals, usageLines } from "../../lib/usage";
 import { Bars, Card, Empty, Loaded, Segments } from "../../ui/basics";
 import { Chart, Legend } from "../../ui/Chart";
 
@@ -35,6 +35,7 @@ function Report({ report, metric }: { report: UsageReport; metric: Metric }) {
             lines={lines}
             stacked
             height={280}
+            whole={isCounted(metric)}
             format={(value) => told(metric, value)}
           />
         </Card>

@@ -8,7 +8,7 @@ import { useT } from "../../i18n";
 import { count, shortId, span } from "../../lib/format";
 import { Link, useSearch } from "../../lib/router";
 import { downstream, isLive, shownStep } from "../../lib/steps";
-import { Ago, Button, Card, Loaded } from "../../ui/basics";
+import { Ago, Button, Card, Coded, Loaded } from "../../ui/basics";
 import { State } from "../../ui/State";
 import { TaskQuality } from "../quality/TaskQuality";
 import { RerunFrom } from "./RunActions";
@@ -98,8 +98,8 @@ function Facts({ step, planned }: { step: RunStepView; planned: Step | undefined
   );
 }
 
-/** The task of a step, its attempts, and where its result is. */
-function OneTask({ id }: { id: string }) {
+/** The task of a step, its attempts, and where its result is; `said` is what is told of it already. */
+function OneTask({ id, said }: { id: string; said: string }) {
   const t = useT();
   const found = useQuery(taskQuery(id));
   const attempts = useQuery({ ...executions(id), enabled: found.data !== undefined });
@@ -114,7 +114,11 @@ function OneTask({ id }: { id: string }) {
               {shortId(id)}
             </Link>
           </div>
-          {task.error && <div className="notice bad breaks">{task.error.message}</div>}
+          {task.error && task.error.message !== said && (
+            <div className="notice bad breaks">
+              <Coded text={task.error.message} />
+            </div>
+          )}
           {(attempts.data?.items.length ?? 0) > 0 && (
             <ol className="attempts small" aria-label={t("flow.attempts")}>
               {attempts.data?.items.map((each, index) => (
@@ -250,13 +254,13 @@ export function StepPanel({ run, step, steps, isChosenHere }: StepPanelProps) {
           {planned?.description && <p className="muted">{planned.description}</p>}
           {step.reason && (
             <div className={`notice breaks ${step.status === "failed" ? "bad" : ""}`}>
-              {step.reason}
+              <Coded text={step.reason} />
             </div>
           )}
           <Facts step={step} planned={planned} />
           {step.for_each
             ? step.count > 0 && <ManyTasks run={run} step={step} />
-            : step.task_id && <OneTask id={step.task_id} />}
+            : step.task_id && <OneTask id={step.task_id} said={step.reason ?? ""} />}
           <div>
             <RerunFrom run={run} step={step.name} following={following} />
           </div>

@@ -7,7 +7,7 @@ import { useT } from "../../i18n";
 import { span } from "../../lib/format";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
 import { isLive, MOST_DRAWN, shownStep } from "../../lib/steps";
-import { Ago, Card, CopyButton, Crumbs, Loaded, PageHead, useNow } from "../../ui/basics";
+import { Ago, Card, Coded, CopyButton, Crumbs, Loaded, PageHead, useNow } from "../../ui/basics";
 import { Graph } from "../../ui/graph/Graph";
 import { Json } from "../../ui/Json";
 import { State } from "../../ui/State";
@@ -143,7 +143,9 @@ function Shown({ run }: { run: RunView }) {
         <RunActions run={run} />
       </PageHead>
       {run.error && !isLive(run.status) && (
-        <div className="notice bad breaks run-error">{run.error}</div>
+        <div className="notice bad breaks run-error">
+          <Coded text={run.error} />
+        </div>
       )}
       <Tally run={run} />
       {drawable ? (

@@ -8,7 +8,7 @@ import { useT } from "../../i18n";
 import { count } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { useSearch } from "../../lib/router";
-import { Ago, Button, Card, Empty, Loaded } from "../../ui/basics";
+import { Ago, Button, Card, Coded, Empty, Loaded } from "../../ui/basics";
 import { Confirm, Dialog } from "../../ui/Dialog";
 import { SubjectLink } from "../../ui/events";
 import { StateSelect } from "../../ui/filters";
@@ -136,9 +136,11 @@ export function Deliveries({ webhook }: { webhook: WebhookDetails }) {
     {
       title: t("hooks.lastAnswer"),
       cell: (each) => (
-        <div className="reason small breaks">
+        <div className="reason small breaks few-lines" title={each.last_error}>
           {each.last_status > 0 && <span className="mono">{each.last_status} </span>}
-          <span className="muted">{each.last_error || (each.last_status ? "" : "–")}</span>
+          <span className="muted">
+            <Coded text={each.last_error || (each.last_status ? "" : "–")} />
+          </span>
         </div>
       ),
     },

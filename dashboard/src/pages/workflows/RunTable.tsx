@@ -9,7 +9,7 @@ import { span } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { Link, useSearch } from "../../lib/router";
 import { isLive, RUN_STATES } from "../../lib/steps";
-import { Card, useMoment } from "../../ui/basics";
+import { Card, Coded, useMoment } from "../../ui/basics";
 import { ProjectSelect, SelectFilter, StateSelect } from "../../ui/filters";
 import { Listing } from "../../ui/Listing";
 import { State } from "../../ui/State";
@@ -40,7 +40,7 @@ export function useRunColumns(ofOne: boolean): Column<RunView>[] {
           </span>
           {run.error && !isLive(run.status) && (
             <div className="muted small cut reason" title={run.error}>
-              {run.error}
+              <Coded text={run.error} />
             </div>
           )}
         </>
