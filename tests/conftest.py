@@ -8,8 +8,10 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from tests.sampling import examples
+
 # A machine that is busy with something else must not fail a test: what has to be quick says so.
-settings.register_profile("crawlfleet", deadline=None)
+settings.register_profile("crawlfleet", deadline=None, max_examples=examples(100))
 settings.load_profile("crawlfleet")
 
 WHOLLY_SLOW: Final = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)

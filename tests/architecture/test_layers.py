@@ -43,6 +43,7 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.slow  # `make check` asks for it by itself
 def test_imports_follow_the_layers() -> None:
     lint = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run(

@@ -1,6 +1,5 @@
 """The memory frontier does what every frontier must."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from crawlfleet.backends.frontier.memory import MemoryFrontier
 from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.testing.frontier_suite import BloomFrontierSuite, FrontierSuite
+from tests.sampling import SOAK, examples
 
 
 class Kept:
@@ -26,6 +26,8 @@ KEPT = Kept()
 
 
 class TestMemoryFrontier(FrontierSuite):
+    CRAWLS = examples(150)
+
     def make_frontier(self, folder: Path, rules: FrontierRules) -> Frontier:
         return KEPT.make_frontier(folder, rules)
 
@@ -33,7 +35,7 @@ class TestMemoryFrontier(FrontierSuite):
 class TestMemoryFrontierThatGrows(FrontierSuite):
     """From its fourth URL on it is kept as one of very many is."""
 
-    CRAWLS = 500 if os.environ.get("CRAWLFLEET_SOAK") else 50
+    CRAWLS = 500 if SOAK else 20
 
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[int, list[Writing | None]], dict[in
 
 
 @given(histories())
-@settings(deadline=None, max_examples=1000 if SOAK else 200)
+@settings(deadline=None, max_examples=1000 if SOAK else 60)
 def test_steps_count_with_all_of_their_writer_before_them_and_as_many_as_can(
     history: tuple[dict[int, list[Writing | None]], dict[int, int]],
 ) -> None:

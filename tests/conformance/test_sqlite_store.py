@@ -23,6 +23,7 @@ from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite import DurableStoreSuite
 from crawlfleet.testing.store_suite.samples import make_event, make_node, make_task
+from tests.sampling import examples
 
 pytestmark = pytest.mark.slow
 
@@ -241,7 +242,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.dictionaries(TEXT, JSON, max_size=4),
     TEXT,

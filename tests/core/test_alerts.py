@@ -13,6 +13,7 @@ from crawlfleet.core.alerts import Observation, holds, step
 from crawlfleet.core.event_windows import Windows
 from crawlfleet.model.alert import AlertRule, AlertStatus, Silence, Source
 from crawlfleet.model.event import Event
+from tests.sampling import examples
 
 Q, P, F, C = AlertStatus.QUIET, AlertStatus.PENDING, AlertStatus.FIRING, AlertStatus.CLEARING
 
@@ -126,7 +127,7 @@ def test_one_that_is_switched_off_is_quiet() -> None:
     assert step(off, Observation(value=1), 1001.0)[0].status is Q
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(st.one_of(st.none(), st.floats(0, 20)), max_size=60),
     st.sampled_from([0.0, 20.0]),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.core.canonical import LONGEST, Canonicaliser, fingerprint, host_key
 from crawlfleet.model.crawl import Urls
+from tests.sampling import examples
 
 PLAIN = Canonicaliser()
 HALVES = re.compile("[\ud800-\udfff]")
@@ -260,7 +261,7 @@ def slow(rules: Canonicaliser, base: str, href: str) -> str | None:
     return rules._slow(href, base if rules._parsed(base, None) else None)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(OPTIONS, BASES, ADDRESSES)
 @example(Urls(), "https://shop.example/", "http:a")
 @example(Urls(), "https://shop.example/", "a #b")
@@ -290,7 +291,7 @@ SITES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(OPTIONS, BASES, SITES, st.lists(PIECES, max_size=4).map("".join))
 def test_a_site_is_the_same_whatever_follows_it(
     options: Urls, base: str, site: str, rest: str
@@ -323,7 +324,7 @@ def test_spellings_of_sites_from_strangers_are_not_kept_without_end() -> None:
     assert len(rules._sites) <= 4096
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(OPTIONS, BASES, ADDRESSES)
 def test_a_canonical_url_is_its_own_canonical_form(options: Urls, base: str, href: str) -> None:
     rules = Canonicaliser(options)
@@ -335,7 +336,7 @@ def test_a_canonical_url_is_its_own_canonical_form(options: Urls, base: str, hre
         assert url.startswith(host_key(url) + "/")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(BASES, ADDRESSES)
 def test_what_the_standard_reads_as_an_address_of_the_web_is_one(base: str, href: str) -> None:
     if PLAIN.place(base) is None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from crawlfleet.core import cron
 from crawlfleet.core.cron import Cron
 from crawlfleet.errors import FieldProblem
+from tests.sampling import examples
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_what_cannot_is_told_with_field_place_and_remedy(
 
 
 @given(st.text(max_size=30) | st.text("0123456789*/-,LW#@ MONJAN", max_size=30))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_any_text_is_read_or_complained_about(text: str) -> None:
     read = cron.read(text)
     assert isinstance(read, Cron) or (read.message and read.remedy)

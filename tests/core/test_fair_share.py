@@ -18,6 +18,7 @@ from crawlfleet.model.project import Project
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.task import Requirement
 from tests.core.placement_worlds import NOW, fleet_of, make_node, need
+from tests.sampling import examples
 
 SLOT = need()
 
@@ -268,7 +269,7 @@ def test_nobody_starves_in_ten_thousand_random_steps(seed: int) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.booleans()), max_size=80))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_what_is_booked_is_what_live_leases_hold(steps: list[tuple[str, int, bool]]) -> None:
     tenancy, live = Tenancy(), []
     for project, tenths, begins in steps:

@@ -23,6 +23,7 @@ from crawlfleet.model.schedule import (
     firing_id,
 )
 from crawlfleet.model.task import Task
+from tests.sampling import examples
 
 NOW = 1_750_000_000.0
 EVERY = 60.0
@@ -252,7 +253,7 @@ def test_a_backfill_leaves_alone_what_has_started_and_tries_the_rest() -> None:
     jitter=st.floats(0.0, 60.0),
     steps=st.lists(st.tuples(st.floats(0.0, 900.0), st.integers(0, 3)), min_size=1, max_size=12),
 )
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_every_due_instant_is_accounted_for_once_whatever_happens(
     coalesce: bool,
     grace: float | None,

@@ -9,6 +9,7 @@ from crawlfleet.core.ordering import ReadyQueue
 from crawlfleet.core.placement import default_rules
 from crawlfleet.model.resources import Resources
 from tests.core.placement_worlds import NOW, fleet_of, make_node, need, planned
+from tests.sampling import examples
 
 A, B = need(), need(node_type="standard")
 HUNGRY = need(demand=Resources(cpu_cores=99, slots=1))
@@ -174,7 +175,7 @@ def test_nothing_starves_while_more_urgent_work_keeps_coming() -> None:
     raise AssertionError("the task of priority 1 was never placed")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(

@@ -36,6 +36,7 @@ from tests.core.placement_worlds import (
     planned,
     queue_of,
 )
+from tests.sampling import examples
 
 LASTING = {
     "other_cluster",
@@ -48,7 +49,9 @@ LASTING = {
     "capability_missing",
     "too_small",
 }
-bounded = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(
+    max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def state_of(fleet: Fleet, ids: list[str]) -> list[object]:
@@ -73,7 +76,7 @@ def test_no_node_gets_more_than_it_has_of_anything(
     assert state_of(fleet, ids) == before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     sizes=st.lists(capacities, min_size=1, max_size=3),
     demands=st.lists(amounts, min_size=2, max_size=4, unique=True),
@@ -368,7 +371,7 @@ def test_every_resource_is_counted() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     nodes=st.integers(1, 6000),
     wanted=st.integers(1, 80),

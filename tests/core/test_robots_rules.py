@@ -17,6 +17,7 @@ from crawlfleet.core.robots_rules import (
 )
 from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.frontier import HostState
+from tests.sampling import examples
 
 SITE = "https://shop.example"
 
@@ -225,7 +226,7 @@ LINES = st.lists(
 PATHS = st.sampled_from(["/", "/a", "/a/b", "/a/b/c.html", "/d?e=1", "/a/?f", "/g.html", "/a/b?h"])
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(LINES, PATHS)
 def test_protego_alone_says_the_same_where_names_are_whole(lines: list[str], path: str) -> None:
     text = "\n".join(lines)
@@ -312,7 +313,7 @@ PATHS = st.lists(
 ).map(lambda parts: "/" + "".join(parts))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(RULES, PATHS)
 def test_paths_that_no_rule_can_mean_take_the_short_way(
     rules: list[tuple[str, str]], path: str

@@ -27,6 +27,7 @@ from tests.core.placement_worlds import (
     planned,
     queue_of,
 )
+from tests.sampling import examples
 
 BIG = Resources(cpu_cores=4, memory_mb=4096, slots=100)
 REGIONS = [None, "us-east-1", "us", "de", "jp", "mars"]
@@ -163,7 +164,7 @@ def worlds(draw: st.DrawFn) -> tuple[Fleet, list[Simple]]:
 
 
 @pytest.mark.parametrize("strategy", sorted(REFERENCE))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     world=worlds(),
     demand=amounts,

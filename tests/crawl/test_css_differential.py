@@ -13,6 +13,7 @@ from crawlfleet.core.selectors import make_plan
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.searching import _by_parts, find
+from tests.sampling import examples
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +72,7 @@ def written(tree: list[tuple], numbers: list[int]) -> str:
     return "".join(parts)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(nodes, max_size=5), alternatives)
 def test_the_same_elements_are_found_in_the_same_order(tree: list[tuple], selector: str) -> None:
     page = f"<html><head></head><body><main>{written(tree, [])}</main></body></html>"
@@ -83,7 +84,7 @@ def test_the_same_elements_are_found_in_the_same_order(tree: list[tuple], select
         assert list(dict.fromkeys(ids)) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(nodes, max_size=5), selectors, selectors)
 def test_fields_belong_to_the_nearest_item(tree: list[tuple], item: str, field: str) -> None:
     page = f"<html><head></head><body><main>{written(tree, [])}</main></body></html>"

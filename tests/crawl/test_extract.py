@@ -12,6 +12,7 @@ from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.reading import open_page
 from crawlfleet.model.extraction import Item
+from tests.sampling import examples
 
 SHOP = "https://example.com/products"
 SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
@@ -312,7 +313,7 @@ FLAT = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(FLAT, PAGES)
 def test_fields_within_few_items_are_those_of_the_whole_page(
     selectors: dict[str, Any], pages: list[str]

@@ -22,6 +22,7 @@ from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.reading import CUT, PageReader
 from crawlfleet.crawl.searching import find
 from crawlfleet.model.crawl import Outcome
+from tests.sampling import examples
 
 pytestmark = pytest.mark.slow
 
@@ -191,7 +192,7 @@ READERS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(HTML, st.sampled_from(READERS), st.sampled_from(["", "text/html", "application/json"]))
 def test_no_page_is_too_strange(body: bytes, reader: PageReader, kind: str) -> None:
     first = reader.read(body, URL, content_type=kind)

@@ -14,6 +14,7 @@ from crawlfleet.crawl.suffixes import bundled
 from crawlfleet.model.crawl import CrawlParameters, Limits, Outcome, Scope
 from crawlfleet.model.extraction import Plan
 from crawlfleet.model.frontier import Link, Visit, Waiting
+from tests.sampling import examples
 
 SITE = "https://shop.example"
 
@@ -71,7 +72,7 @@ BASES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(BASES, HREFS), max_size=8), st.integers(1, 30))
 def test_memory_changes_nothing(pages: list[tuple[str, list[str]]], remembered: int) -> None:
     crawl = links(remembered=remembered)

@@ -16,6 +16,7 @@ from crawlfleet.crawl.portions import lots
 from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostState
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.testing.frontier_suite.harness import NOW, link, links, visit
+from tests.sampling import examples
 
 MOST_BYTES = 3_000
 LARGEST_BYTES = 2_000
@@ -74,7 +75,7 @@ HOSTS = st.lists(
 
 
 @given(hosts=HOSTS, lost_from=st.none() | st.integers(0, 4))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_all_pages_come_once_whatever_their_sizes(
     hosts: list[tuple[list[int], int, bool]], lost_from: int | None
 ) -> None:

@@ -13,6 +13,7 @@ from crawlfleet.crawl.watch import Watch
 from crawlfleet.crawl.wire import Answer, Connection, Wanted
 from crawlfleet.model.crawl import Limits, Outcome
 from crawlfleet.testing.zoo.animal import PAGE, reply
+from tests.sampling import examples
 
 LIMITS = Limits(max_header_bytes=2048)
 MAX_BODY_BYTES = 5000
@@ -84,7 +85,7 @@ def test_an_answer_is_the_same_byte_by_byte(data: bytes) -> None:
     assert slow.reusable == whole.reusable
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from(ANSWERS),
     st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=8)), max_size=4),
@@ -105,7 +106,7 @@ def test_broken_answers_end_in_an_outcome(
     assert line.closed or answer.reusable
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=600), st.lists(st.integers(0, 600), max_size=5))
 def test_any_bytes_at_all_end_in_an_outcome(data: bytes, places: list[int]) -> None:
     assume(b"HTTP/" not in data)  # what begins like an answer may be one
