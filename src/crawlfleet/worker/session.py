@@ -8,29 +8,25 @@ is kept for the next session to hand in; those that say the same again do no har
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final
-
-import msgspec
 
 from crawlfleet import telemetry
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.messages import (
-    Assignment,
     Heartbeat,
     LeaseRequest,
     Registered,
     ReportKind,
     ReportOutcome,
-    StopOrder,
 )
 from crawlfleet.model.resources import Usage
-from crawlfleet.model.task import ErrorClass, TaskError
-from crawlfleet.ports.execution import Attempt, ControlLink, ExecutorPool, NotBegun, ReportKeeper
+from crawlfleet.ports.execution import ControlLink, ExecutorPool, ReportKeeper
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 from crawlfleet.worker.conversation import Conversation
+from crawlfleet.worker.held_work import HeldWork, cancelled
 from crawlfleet.worker.notes import LOG_BYTES, Notes
 from crawlfleet.worker.pace import Pace
 from crawlfleet.worker.pauses import Pauses, chance_of
@@ -44,10 +40,6 @@ LONGEST_PAUSE_S: Final = 1.0
 LEAST_PAUSE_S: Final = 0.5
 """Between two heartbeats, however often connections break."""
 LAST_REPORTS_S: Final = 3.0
-REMEMBERED: Final = 10_000
-"""Far more than can be under way at once; forgetting one costs a refused report at worst."""
-READY_AT_MOST_S: Final = 1.0
-"""What lies ready for longer is given back: another node may have room for it."""
 FULL_PAUSE_S: Final = 0.5
 """How soon to look again whether there is room for finished work."""
 SAFETY_SHARE: Final = 0.15
@@ -80,7 +72,6 @@ class WorkSession:
         self._link = link
         self._warming = warming or Warming(None)
         self._keeper = keeper
-        self._pool = pool
         self._system = system
         self._registered = registered
         self._node_id = registered.node_id
@@ -95,19 +86,9 @@ class WorkSession:
         """A connection broke: the master may take the node for dead, or another one is next."""
         self._measure = measure
         self._usage = Usage()
-        self._offered_slots = self._slots = slots
         self._long_poll_s = long_poll_s
         self._stopping = stopping
         self._valid_until = asked_at + self._valid_s
-        self._held: dict[str, Assignment] = {}
-        """Executions that are running here, or whose end the master has not confirmed."""
-        self._ready: dict[str, Assignment] = {}
-        """Held, in order, until a slot is free."""
-        self._running: dict[str, asyncio.Task[None]] = {}
-        """Those that the pool has; more than there are slots when it can be sent some ahead."""
-        self._is_next_due = False
-        self._one_waits = False
-        """For a slot: nothing overtakes it by being sent ahead."""
         self._pace = Pace(asked_at)
         self._notes = Notes(
             link=link,
@@ -117,7 +98,6 @@ class WorkSession:
             cap_bytes=log_bytes,
         )
         self._talk = Conversation(self._notes, link=link, pool=pool)
-        self._seen: dict[str, None] = {}
         self._reports = Reports(
             link=link,
             system=system,
@@ -125,7 +105,9 @@ class WorkSession:
             node_id=registered.node_id,
             session_id=registered.session_id,
         )
-        self._giving_back: asyncio.TimerHandle | None = None
+        self._work = HeldWork(
+            pool=pool, reports=self._reports, talk=self._talk, pace=self._pace, slots=slots
+        )
         if registered.terms is not None:
             self._work_by(registered.terms, asked_at)
 
@@ -152,9 +134,9 @@ class WorkSession:
             await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
             end = next(loop.result() for loop in loops if loop.done())
         finally:
-            await _cancel(loops)
-            await self._stop_executors()
-            await _cancel([*aside, *self._warming.under_way()])
+            await cancelled(loops)
+            await self._work.stop_all()
+            await cancelled([*aside, *self._warming.under_way()])
         if end is SessionEnd.STOPPED:
             await self._send_last_reports()
         await self._reports.keep()
@@ -170,7 +152,7 @@ class WorkSession:
             is_in_step |= self._beat_soon.is_set()
             self._beat_soon.clear()
             heartbeat = await self._heartbeat()
-            listed = tuple(self._running)
+            listed = tuple(self._work.running)
             sent = asyncio.get_running_loop().time()
             pause = self._interval_s
             try:
@@ -192,8 +174,8 @@ class WorkSession:
                 if reply.terms is not None:
                     self._work_by(reply.terms, sent)
                     pause = min(pause, self._interval_s)
-                self._obey(reply.stop)
-                self._drop(listed, frozenset(reply.lost_tasks))
+                self._work.obey(reply.stop)
+                self._work.drop(listed, frozenset(reply.lost_tasks))
                 if is_in_step:
                     pause = max(pause * chance_of(self._system), min(pause, LEAST_PAUSE_S))
                     is_in_step = False
@@ -212,7 +194,7 @@ class WorkSession:
             environments=await self._warming.news(),  # first: what runs is listed without a pause
             resources=self._usage,
             load=max(self._usage.cpu_usage, self._usage.memory_usage),
-            active_tasks=tuple(self._held[id].task_id for id in self._running),
+            active_tasks=tuple(self._work.held[id].task_id for id in self._work.running),
             session_id=self._session_id,
             configuration_version=self._version,
             session_timeout_s=self._timeout_s,
@@ -233,10 +215,8 @@ class WorkSession:
         self._timeout_s = terms.session_timeout_s
         self._valid_until = heard_at + self._valid_s
         self._new_terms.set()
-        limit = self._offered_slots if terms.max_slots is None else terms.max_slots
-        self._slots = min(self._offered_slots, limit)
         telemetry.set_level(terms.log_level)
-        self._run_next()
+        self._work.limit(terms.max_slots)
 
     async def _take(self) -> SessionEnd:
         pauses = self._pauses()
@@ -246,7 +226,7 @@ class WorkSession:
                 continue
             request = LeaseRequest(
                 session_id=self._session_id,
-                held=tuple(self._held),
+                held=tuple(self._work.held),
                 wait_s=self._long_poll_s,
                 backlog=self._pace.backlog(asyncio.get_running_loop().time()),
             )
@@ -262,12 +242,12 @@ class WorkSession:
             pauses.reset()
             if lease.session_lost:
                 return SessionEnd.DRAINED if lease.draining else SessionEnd.LOST
-            self._obey(lease.stop)
+            self._work.obey(lease.stop)
             self._talk.pass_on(lease.orders)
             self._warming.obey(lease.warm, self._link, self._registered, self._beat_soon.set)
             for assignment in lease.assignments:
-                self._begin(assignment)
-            self._run_next()
+                self._work.begin(assignment)
+            self._work.run_next()
             if lease.stop:
                 # The order stands until the stop is confirmed: do not ask in a tight circle.
                 await asyncio.sleep(RETRY_PAUSE_S)
@@ -307,133 +287,9 @@ class WorkSession:
         for report, outcome in await self._reports.send():
             if outcome is ReportOutcome.STALE:
                 log.info("report was stale", execution_id=report.execution_id)
-                self._forget(report.execution_id)
+                self._work.forget(report.execution_id)
             elif report.kind is not ReportKind.STARTED:
-                self._forget(report.execution_id)
-
-    def _begin(self, assignment: Assignment) -> None:
-        id = assignment.execution_id
-        if id in self._seen:
-            return
-        self._remember(id)
-        self._held[id] = assignment
-        self._ready[id] = assignment
-
-    def _run(self, assignment: Assignment, *, ahead: bool) -> None:
-        id = assignment.execution_id
-        self._running[id] = asyncio.create_task(self._execute(assignment, ahead), name=id)
-
-    def _run_soon(self) -> None:
-        """Once for all that ends at the same time."""
-        if not self._is_next_due:
-            self._is_next_due = True
-            asyncio.get_running_loop().call_soon(self._run_next)
-
-    def _run_next(self) -> None:
-        self._is_next_due = False
-        while self._ready and len(self._running) < self._slots:
-            self._one_waits = False
-            self._run(self._ready.pop(next(iter(self._ready))), ahead=False)
-        if self._ready and self._may_send_ahead():
-            most = self._slots + self._pool.ahead
-            while self._ready and len(self._running) < most:
-                self._run(self._ready.pop(next(iter(self._ready))), ahead=True)
-        if self._ready:
-            self._give_back_later()
-
-    def _may_send_ahead(self) -> bool:
-        """Not when the cluster's settings allow this node fewer slots than the pool has."""
-        return not self._one_waits and self._slots == self._offered_slots
-
-    def _give_back_later(self) -> None:
-        """Look again soon: what is not begun by then should go where it can be."""
-        if self._giving_back is None:
-            loop = asyncio.get_running_loop()
-            newest = next(reversed(self._ready))
-            self._giving_back = loop.call_later(READY_AT_MOST_S, self._give_back, newest)
-
-    def _give_back(self, newest: str) -> None:
-        self._giving_back = None
-        if newest in self._ready:
-            self._pace.hold_back()
-            for assignment in self._ready.values():
-                self._reports.say(assignment, ReportKind.RELEASED)
-            self._ready.clear()
-        elif self._ready:
-            self._give_back_later()
-
-    def _remember(self, execution_id: str) -> None:
-        """Known from now on: a late copy of its assignment must not start it again."""
-        self._seen[execution_id] = None
-        if len(self._seen) > REMEMBERED:
-            del self._seen[next(iter(self._seen))]
-
-    async def _execute(self, assignment: Assignment, ahead: bool) -> None:
-        heard = self._talk.listen(assignment, lambda: self._reports.say_started(assignment))
-        try:
-            attempt = await self._pool.run(assignment, heard, ahead=ahead)
-        except NotBegun:
-            self._ready = {assignment.execution_id: assignment} | self._ready
-            self._one_waits = True
-        except asyncio.CancelledError:
-            self._reports.say(assignment, ReportKind.STOPPED)
-            raise
-        except Exception as error:
-            log.exception("the pool failed", execution_id=assignment.execution_id)
-            failure = TaskError(
-                error_class=ErrorClass.CRASH, message=f"the node could not run it: {error!r}"
-            )
-            self._reports.say(assignment, ReportKind.FAILED, Attempt(error=failure))
-        else:
-            kind = ReportKind.FAILED if attempt.error else ReportKind.SUCCEEDED
-            if measured := heard.metrics():
-                attempt = msgspec.structs.replace(attempt, metrics=attempt.metrics | measured)
-            self._reports.say(assignment, kind, attempt)
-            self._pace.count_end()
-        finally:
-            self._running.pop(assignment.execution_id, None)
-            self._talk.end(assignment.execution_id)
-            self._run_soon()
-
-    def _obey(self, orders: tuple[StopOrder, ...]) -> None:
-        for order in orders:
-            if order.execution_id in self._running:
-                self._stop_one(order.execution_id)
-            elif self._ready.pop(order.execution_id, None):
-                self._reports.say(order, ReportKind.STOPPED)
-            elif order.execution_id not in self._held:
-                # Ordered to stop before it was ever delivered: it must not begin later.
-                self._remember(order.execution_id)
-                if not self._reports.mentions(order.execution_id):
-                    self._reports.say(order, ReportKind.STOPPED)
-
-    def _drop(self, listed: tuple[str, ...], lost_tasks: frozenset[str]) -> None:
-        """Stop those executions of a heartbeat that the master says are no longer ours."""
-        for id in listed:
-            if id in self._running and self._held[id].task_id in lost_tasks:
-                log.warning("no longer ours", execution_id=id)
-                self._stop_one(id)
-
-    def _forget(self, execution_id: str) -> None:
-        self._held.pop(execution_id, None)
-        self._ready.pop(execution_id, None)
-        if execution_id in self._running:
-            self._stop_one(execution_id)
-
-    def _stop_one(self, execution_id: str) -> None:
-        """Order it to stop once: a second order would cut short the time it has to clean up."""
-        running = self._running[execution_id]
-        if not running.cancelling():
-            running.cancel()
-
-    async def _stop_executors(self) -> None:
-        if self._giving_back is not None:
-            self._giving_back.cancel()
-        self._slots = 0  # whatever comes back from the pool stays here
-        await _cancel([*self._running.values()])
-        for assignment in self._ready.values():
-            self._reports.say(assignment, ReportKind.RELEASED)
-        self._ready.clear()
+                self._work.forget(report.execution_id)
 
     async def _send_last_reports(self) -> None:
         """Tell what was given back, so that others can begin with it at once."""
@@ -441,10 +297,3 @@ class WorkSession:
             async with asyncio.timeout(LAST_REPORTS_S):
                 while self._reports:
                     await self._send_reports()
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[SessionEnd] | asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
