@@ -1,8 +1,9 @@
 /** The sentences of the master in the language of the page; in English as the master says them. */
 import { Problem } from "../api/client";
-import type { Concern, NodeView, Reason, TaskExplanation, Trouble } from "../generated/api";
+import type { Check, Concern, NodeView, Reason, TaskExplanation, Trouble } from "../generated/api";
 import {
   phrasesOf,
+  retoldCheck,
   retoldConcern,
   retoldIll,
   retoldReason,
@@ -16,6 +17,7 @@ export interface Retelling {
   summary: (why: TaskExplanation) => string;
   reason: (reason: Reason) => string;
   health: (node: NodeView) => string;
+  check: (check: Check) => string;
   concern: (item: Concern) => { message: string; remedy: string };
   trouble: (trouble: Trouble) => { message: string; remedy: string };
   /** What was refused: its kind in the language of the page, and the master's words. */
@@ -32,6 +34,7 @@ export function useRetelling(): Retelling {
       plain || !node.conditions?.length
         ? (node.health_reason ?? "")
         : retoldIll(phrasesOf(node.conditions), t),
+    check: (check) => (plain ? check.words : retoldCheck(check, t)),
     concern: (item) => (plain ? null : retoldConcern(item, t)) ?? item,
     trouble: (trouble) => (plain ? null : retoldTrouble(trouble, t)) ?? trouble,
     problem: (error) => {

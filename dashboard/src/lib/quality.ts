@@ -1,5 +1,5 @@
 /** What was measured of the runs of a series, put together for those who look back. */
-import type { MeasuredRunView } from "../generated/api";
+import type { Check, MeasuredRunView } from "../generated/api";
 
 /** The share of items without a value in a field; nothing where there was nothing to measure. */
 export function emptyShare(run: MeasuredRunView, field: string): number | null {
@@ -25,8 +25,8 @@ export function isOff(run: MeasuredRunView): boolean {
   return run.verdict !== "ok";
 }
 
-export function brokenChecks(run: MeasuredRunView): string[] {
-  return run.checks.filter((each) => each.outcome === "broken").map((each) => each.words);
+export function brokenChecks(run: MeasuredRunView): Check[] {
+  return run.checks.filter((each) => each.outcome === "broken");
 }
 
 export function seriesPath(project: string, series: string): string {

@@ -4,6 +4,7 @@
  */
 import type {
   Cause,
+  Check,
   Concern,
   ConditionView,
   Phrase,
@@ -142,4 +143,28 @@ export function retoldTrouble(
   if (values.waited_s !== undefined) values.waited = span(Number(values.waited_s));
   if (values.status !== undefined) values.status = worded(t, "condition", values.status);
   return { message: t(message, values), remedy: t(remedy, values) };
+}
+
+const COUNTS = new Set(["items", "pages", "drift.items", "drift.pages"]);
+const OF_VALUES = new Set(["type", "pattern", "min", "max"]);
+
+/** What was measured against an expectation, and which values are as expected. */
+export function retoldCheck(check: Check, t: Translate): string {
+  const { name, measured, min, max } = check;
+  const drift = name.startsWith("drift.");
+  const path = drift ? name.slice("drift.".length) : name;
+  const [, field = "", last = path] = /^fields\.(.+)\.(\w+)$/.exec(path) ?? [];
+  const key = keyed(`check.${OF_VALUES.has(last) ? "fits" : last}`);
+  if (!key || measured == null) return check.words;
+  const counted = COUNTS.has(name) || (drift && last === "distinct");
+  const shown = (value: number) => (counted ? short(Math.round(value)) : percent(value));
+  const told = t(drift ? "check.drift" : "check.told", {
+    what: t(key, { field }),
+    value: shown(measured),
+  });
+  if (min != null && max != null) {
+    return told + t("check.both", { low: shown(min), high: shown(max) });
+  }
+  if (min != null) return told + t("check.min", { limit: shown(min) });
+  return max == null ? told : told + t("check.max", { limit: shown(max) });
 }

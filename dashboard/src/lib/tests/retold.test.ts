@@ -3,6 +3,7 @@ import { fill, type Translate } from "../../i18n";
 import { zh } from "../../i18n/zh";
 import {
   phrasesOf,
+  retoldCheck,
   retoldConcern,
   retoldIll,
   retoldReason,
@@ -126,5 +127,32 @@ describe("what needs attention", () => {
     expect(retoldConcern({ ...concern, kind: "brand_new", subject }, t)).toBeNull();
     const trouble = { severity: "warning", message: "m", remedy: "r", kind: "brand_new" };
     expect(retoldTrouble(trouble, t)).toBeNull();
+  });
+});
+
+describe("what was measured", () => {
+  const broken = { outcome: "broken" as const, words: "in english words" };
+
+  it.each([
+    ["items", { measured: 12, min: 100 }, "条目数：12；预期至少 100"],
+    [
+      "fields.offer.price.empty",
+      { measured: 0.5, max: 0.1 },
+      "offer.price 为空的条目：50%；预期至多 10%",
+    ],
+    ["fields.price.pattern", { measured: 0.4, min: 1 }, "price 符合要求的值：40%；预期至少 100%"],
+    ["drift.items", { measured: 3, min: 7, max: 13 }, "条目数（与以往相比）：3；预期 7 至 13"],
+    [
+      "drift.fields.key.distinct",
+      { measured: 8, min: 16, max: 48 },
+      "key 的不同值（与以往相比）：8；预期 16 至 48",
+    ],
+  ])("%s", (name, values, said) => {
+    expect(retoldCheck({ ...broken, name, ...values }, t)).toBe(said);
+  });
+
+  it("stays the master's where the page has no words or no values for it", () => {
+    expect(retoldCheck({ ...broken, name: "fields.price.new", measured: 1 }, t)).toBe(broken.words);
+    expect(retoldCheck({ ...broken, name: "items" }, t)).toBe(broken.words);
   });
 });

@@ -1,6 +1,7 @@
 import { call } from "../../api/client";
 import type { MeasuredRunView } from "../../generated/api";
 import { useT, useWord } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { count, percent, shortId } from "../../lib/format";
 import { usePages } from "../../lib/pages";
 import { brokenChecks, emptyShare, fieldsOf, isOff } from "../../lib/quality";
@@ -68,6 +69,7 @@ function Charts({ runs }: { runs: readonly MeasuredRunView[] }) {
 
 function useColumns(): Column<MeasuredRunView>[] {
   const t = useT();
+  const { check } = useRetelling();
   const word = useWord();
   return [
     {
@@ -111,9 +113,9 @@ function useColumns(): Column<MeasuredRunView>[] {
       title: t("flow.reason"),
       cell: (run) => (
         <ul className="small reason">
-          {(isOff(run) ? brokenChecks(run) : []).map((words) => (
-            <li key={words} className="breaks">
-              {words}
+          {(isOff(run) ? brokenChecks(run) : []).map((each) => (
+            <li key={each.name} className="breaks">
+              {check(each)}
             </li>
           ))}
           {run.reason && <li className="muted breaks">“{run.reason}”</li>}

@@ -1,9 +1,10 @@
 import { call } from "../../api/client";
-import type { SeriesView } from "../../generated/api";
+import type { MeasuredRunView, SeriesView } from "../../generated/api";
 import { useT } from "../../i18n";
+import { useRetelling } from "../../i18n/retelling";
 import { count } from "../../lib/format";
 import { usePages } from "../../lib/pages";
-import { seriesPath } from "../../lib/quality";
+import { brokenChecks, seriesPath } from "../../lib/quality";
 import { Link, useSearch } from "../../lib/router";
 import { Card, Crumbs, Empty, PageHead } from "../../ui/basics";
 import { Listing } from "../../ui/Listing";
@@ -11,8 +12,15 @@ import { State } from "../../ui/State";
 import { type Column, since } from "../../ui/Table";
 import { Series } from "./Series";
 
+/** Of what was not as expected, in a list. */
+const MOST_TOLD = 3;
+
 function useColumns(): Column<SeriesView>[] {
   const t = useT();
+  const { check } = useRetelling();
+  const told = (run: MeasuredRunView) =>
+    brokenChecks(run).slice(0, MOST_TOLD).map(check).join(t("explain.sum.semicolon")) ||
+    run.summary;
   return [
     {
       title: t("tasks.state"),
@@ -40,7 +48,7 @@ function useColumns(): Column<SeriesView>[] {
       title: t("flow.reason"),
       cell: ({ newest }) => (
         <div className="muted small reason breaks">
-          {newest.verdict === "ok" ? "" : newest.summary}
+          {newest.verdict === "ok" ? "" : told(newest)}
         </div>
       ),
     },
