@@ -322,7 +322,7 @@ def test_waiting_for_a_task_that_goes_on_ends_in_time(master: Master) -> None:
     task = master.get(f"{TASKS}/{task_id}?wait=0.3")
 
     assert task["status"] == "pending"
-    assert 0.25 < time.monotonic() - begun < 5
+    assert 0.25 < time.monotonic() - begun < 25
 
 
 # Orders

@@ -212,7 +212,7 @@ def test_folder_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
 def test_new_store_is_made_quickly_even_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
     began = time.perf_counter()
     run(tmp_path / "a %20 ?#'爬 folder", lambda store: store.clusters())
-    assert time.perf_counter() - began < 5.0
+    assert time.perf_counter() - began < 30.0
 
 
 def test_loop_that_ended_while_it_waited_does_not_stop_the_writer(tmp_path: Path) -> None:

@@ -402,7 +402,7 @@ def test_bandwidth_is_what_was_allocated() -> None:
     took_s = with_proxy(scenario, Egress(allow_private=True, bandwidth_mbps=8))
     # Two megabytes went through, at one megabyte a second.
     assert took_s > 2 * 0.85
-    assert took_s < 2 * 3  # a busy machine may be slower, never faster
+    assert took_s < 2 * 15  # a busy machine may be slower, never faster
 
 
 async def _send(writer: asyncio.StreamWriter, size: int) -> None:
