@@ -1,6 +1,7 @@
 """A fleet on one machine as its user meets it: start, work, cancel, drain, stop."""
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -65,8 +66,7 @@ def test_cancelling_stops_an_executor_that_spins_in_c_code(fleet: LocalFleet) ->
             receipt = await client.submit("python", HOLDS_THE_GIL)
             while (await client.task(receipt.id)).status != "processing":
                 await asyncio.sleep(0.05)
-            await asyncio.sleep(0.3)
-            (spinning,) = [each for each in fleet.processes("executor") if each.name() == "cell"]
+            spinning = await the_busy_cell(fleet)
             begun = time.monotonic()
             await client.act(receipt.id, "cancel")
             await asyncio.to_thread(spinning.wait, 20)
@@ -78,6 +78,17 @@ def test_cancelling_stops_an_executor_that_spins_in_c_code(fleet: LocalFleet) ->
                     await asyncio.sleep(0.05)
 
     asyncio.run(scene())
+
+
+async def the_busy_cell(fleet: LocalFleet) -> psutil.Process:
+    """The one that computes: others are made ahead, and wait."""
+    async with asyncio.timeout(60):
+        while True:
+            for each in fleet.processes("executor"):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if each.name() == "cell" and each.cpu_times().user > 1.0:
+                        return each
+            await asyncio.sleep(0.1)
 
 
 @together
