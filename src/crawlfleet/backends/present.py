@@ -85,14 +85,17 @@ class Present:
         self.open_sessions: dict[str, bool] = {}
         """The node sessions that have not ended; one that is not there has."""
 
-    def accept(self, change: Change) -> Refusal | None:
-        """Make `change` part of the present, or say what stands in its way and do nothing."""
+    def accept(self, change: Change, parts: Written | None = None) -> Refusal | None:
+        """Make `change` part of the present, or say what stands in its way and do nothing.
+
+        `parts` are its rows by kind, where they are known.
+        """
         if change.epoch is not None and change.epoch != self.epoch:
             return Refusal(kind=RefusalKind.EPOCH, subject=str(self.epoch))
         if change.under is not None and not self.open_sessions.get(change.under):
             return Refusal(kind=RefusalKind.SESSION, subject=change.under)
         undo: list[tuple[dict[Any, Any], Any, Any]] = []
-        for kind, rows in written(change):
+        for kind, rows in written(change) if parts is None else parts:
             known = self.versions[kind]
             for row in rows:
                 id, version = row.id, row.version

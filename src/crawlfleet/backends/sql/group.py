@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain
 from typing import Any
 
-from crawlfleet.backends.present import Present, written
+from crawlfleet.backends.present import Present, Written, written
 from crawlfleet.backends.sql.rows import AUDIT, CHANGED, CLAIM, EVENT, USAGE, VERSIONED, RowMap
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.change import Signed
@@ -19,10 +19,14 @@ from crawlfleet.ports.store import Change, Claim, Committed
 Changes = Sequence[Change]
 
 
+Batch = Sequence[tuple[Change, Written]]
+"""The changes of a batch, each with its rows by kind."""
+
+
 class Named:
     """The rows, claims and sessions that some batches name."""
 
-    __slots__ = ("claims", "ids", "sessions")
+    __slots__ = ("batches", "claims", "ids", "sessions")
 
     def __init__(self, batches: Iterable[Changes], *, but_new: bool = False) -> None:
         """`but_new`: without the tasks and executions that are said to be new."""
@@ -32,8 +36,12 @@ class Named:
         """Scope and key."""
         self.sessions: set[str] = set()
         """Those that must be open."""
-        for change in chain.from_iterable(batches):
-            for kind, rows in written(change):
+        self.batches: list[Batch] = [
+            [(change, written(change)) for change in batch] for batch in batches
+        ]
+        """Looked through once: it costs as much as what is done with a change."""
+        for change, parts in chain.from_iterable(self.batches):
+            for kind, rows in parts:
                 wanted, passing = self.ids[kind], but_new and VERSIONED[kind] in CHANGED
                 for row in rows:
                     if not passing or row.version > 1:
@@ -81,13 +89,13 @@ class Group:
         self._audit = Signed()
         self._usage = UsageSums()
 
-    def take(self, changes: Changes) -> Committed:
+    def take(self, batch: Batch) -> Committed:
         refusals = []
-        for change in changes:
-            refusal = self.present.accept(change)
+        for change, parts in batch:
+            refusal = self.present.accept(change, parts)
             refusals.append(refusal)
             if refusal is None:
-                for kind, rows in written(change):
+                for kind, rows in parts:
                     made = self.made[kind]
                     for row in rows:
                         new = row.version == 1 or row.id in made

@@ -114,9 +114,10 @@ class Writer:
 
     def _decide(self, batches: Sequence[Changes], trusting: bool) -> tuple[Group, list[Committed]]:
         present = Present(self._epoch)
-        self._load(present, Named(batches, but_new=trusting))
+        named = Named(batches, but_new=trusting)
+        self._load(present, named)
         group = Group(present, self._last_seq)
-        return group, [group.take(batch) for batch in batches]
+        return group, [group.take(batch) for batch in named.batches]
 
     def _operate(self, operation: Operation[str]) -> int:
         steps = operation(STATEMENTS)
