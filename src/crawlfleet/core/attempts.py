@@ -17,6 +17,7 @@ from crawlfleet.core.lifecycle import (
     TaskTrigger,
     move_execution,
     move_task,
+    task_moved,
 )
 from crawlfleet.core.quality.recording import (
     NOT_AS_EXPECTED,
@@ -87,17 +88,19 @@ def assign(
     It holds only while the node's session has not ended, and while the leader's epoch lasts.
     """
     token = task.token + 1
-    moved = move_task(
+    moved = task_moved(
         task,
         TaskTrigger.ASSIGNED,
-        now=now,
-        cause=cause,
-        details={"node_id": node_id, "execution_id": execution_id, "token": token},
-        token=token,
-        assigned_node=node_id,
-        assigned_at=now,
-        execution_id=execution_id,
-        started_at=None,
+        now,
+        cause,
+        {"node_id": node_id, "execution_id": execution_id, "token": token},
+        {
+            "token": token,
+            "assigned_node": node_id,
+            "assigned_at": now,
+            "execution_id": execution_id,
+            "started_at": None,
+        },
     )
     if moved is None:
         return None
@@ -386,7 +389,7 @@ def _move(
     lease: Lease, trigger: TaskTrigger, now: float, cause: str, **fields: Any
 ) -> tuple[Task, Event] | None:
     details = {"node_id": lease.execution.node_id, "execution_id": lease.execution.id}
-    return move_task(lease.task, trigger, now=now, cause=cause, details=details, **fields)
+    return task_moved(lease.task, trigger, now, cause, details, fields)
 
 
 def _both(
