@@ -8,7 +8,7 @@ that it has stopped, or is lost; the task itself is free at once.
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -223,14 +223,7 @@ def fail(
     A lost attempt is one whose node is gone, so that a stopping execution ends here too.
     """
     lost = error.error_class is ErrorClass.LOST
-    timed_out = error.error_class is ErrorClass.TIMEOUT
-    trigger = (
-        ExecutionTrigger.LOST
-        if lost
-        else ExecutionTrigger.TIMED_OUT
-        if timed_out
-        else ExecutionTrigger.FAILED
-    )
+    trigger = _FAILURES.get(error.error_class, ExecutionTrigger.FAILED)
     if not lease.owns:
         if not lost:
             return None
@@ -344,6 +337,10 @@ def dedup_scope(project_id: str) -> str:
     return f"dedup:{project_id}"
 
 
+_FAILURES: Final = {
+    ErrorClass.LOST: ExecutionTrigger.LOST,
+    ErrorClass.TIMEOUT: ExecutionTrigger.TIMED_OUT,
+}
 _UNASSIGNED: dict[str, Any] = {"assigned_node": None, "execution_id": None, "started_at": None}
 
 
