@@ -4,6 +4,7 @@ Every store asks it, so that no two of them can differ. A store fills a `Present
 holds of the rows and claims that a batch names, then offers the changes one after another.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final
@@ -78,8 +79,8 @@ class Present:
 
     def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
-        self.versions: tuple[dict[str, int], ...] = tuple({} for _ in KINDS)
-        """By kind in the order of `KINDS`, then by id."""
+        self.versions: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        """By kind (its place in `KINDS`), then by id."""
         self.claims: dict[tuple[str, str], Claim] = {}
         """By scope and key."""
         self.open_sessions: dict[str, bool] = {}

@@ -4,6 +4,7 @@ A group is decided in Python, in order, against the versions and claims that it 
 row that changed is written once.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -30,8 +31,8 @@ class Named:
 
     def __init__(self, batches: Iterable[Changes], *, but_new: bool = False) -> None:
         """`but_new`: without the tasks and executions that are said to be new."""
-        self.ids: tuple[set[str], ...] = tuple(set() for _ in VERSIONED)
-        """By kind, in the order of `VERSIONED`."""
+        self.ids: defaultdict[int, set[str]] = defaultdict(set)
+        """By kind (its place in `VERSIONED`), of which most batches have one or two."""
         self.claims: set[tuple[str, str]] = set()
         """Scope and key."""
         self.sessions: set[str] = set()
@@ -80,9 +81,9 @@ class Group:
     def __init__(self, present: Present, last_seq: int) -> None:
         self._first_seq = self.last_seq = last_seq
         self.present = present
-        self.made: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        self.made: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         """Rows that were not there before, by kind and id."""
-        self.changed: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        self.changed: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         """Rows that were."""
         self._claims: dict[tuple[str, str], Claim] = {}
         self._events: list[Event] = []
@@ -115,10 +116,11 @@ class Group:
 
         `part` says which columns to write of rows that are there.
         """
-        for kind, mapping in enumerate(VERSIONED):
-            if made := self.made[kind]:
+        for kind in sorted(self.made.keys() | self.changed.keys()):
+            if made := self.made.get(kind):
+                mapping = VERSIONED[kind]
                 yield mapping, mapping.encode_all(made.values())
-            if changed := self.changed[kind]:
+            if changed := self.changed.get(kind):
                 for narrow, rows in part(kind, changed):
                     yield narrow, narrow.encode_all(rows)
         if self._claims:

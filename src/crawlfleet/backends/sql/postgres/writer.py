@@ -241,7 +241,7 @@ async def _load(connection: Connection, named: Named) -> Group:
     """A group that knows what is stored of the rows and claims that are named."""
     present = Present()
     last_seq = 0
-    kinds = tuple(kind for kind, ids in enumerate(named.ids) if ids)
+    kinds = tuple(sorted(kind for kind, ids in named.ids.items() if ids))
     arrays = [list(named.ids[kind]) for kind in kinds]
     if named.sessions:
         arrays.append(list(named.sessions))

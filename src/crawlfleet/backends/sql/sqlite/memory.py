@@ -5,6 +5,7 @@ pushed them out; after anything but a plain commit, all of it is forgotten.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from crawlfleet.backends.present import KINDS, TASKS
@@ -61,14 +62,11 @@ class Memory:
 
     def learn(self, group: Group) -> None:
         """What the group has written is stored now."""
-        for kind, known in enumerate(self.rows):
-            for rows in (group.made[kind], group.changed[kind]):
-                if not rows:
-                    continue
-                small = _small(rows) if kind == TASKS else rows
-                known.learn(small)
-                if len(small) < len(rows):
-                    known.forget(rows.keys() - small.keys())
+        for kind, rows in chain(group.made.items(), group.changed.items()):
+            small = _small(rows) if kind == TASKS else rows
+            self.rows[kind].learn(small)
+            if len(small) < len(rows):
+                self.rows[kind].forget(rows.keys() - small.keys())
         for id, is_open in group.present.open_sessions.items():
             if is_open:
                 self.open_sessions.add(id)

@@ -138,7 +138,7 @@ class Writer:
 
     def _load(self, present: Present, named: Named) -> None:
         """Learn what is stored of the rows and claims that are named."""
-        for kind, wanted in enumerate(named.ids):
+        for kind, wanted in named.ids.items():
             if not wanted:
                 continue
             known = present.versions[kind]
