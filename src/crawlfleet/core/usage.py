@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.model.change import Change
-from crawlfleet.model.event import Event
 from crawlfleet.model.task import LIVE_EXECUTION, Execution, ExecutionStatus
 from crawlfleet.model.usage import ADDED, HOUR_S, LARGEST, UsageHour
 
@@ -46,7 +45,11 @@ def _counted(change: Change, hour: float) -> Change:
         return change
     sums: Sums = {}
     for event in change.events:
-        if (name := _counts_as(event)) is not None and event.project_id is not None:
+        before, after = event.from_state, event.to_state
+        if after is None or event.project_id is None or before == after:
+            continue
+        name = "submitted" if before is None else _ENDS.get(after)
+        if name is not None and event.kind.startswith("task."):
             amounts = sums.setdefault(event.project_id, {})
             amounts[name] = amounts.get(name, 0) + 1
     for execution in change.executions:
@@ -57,15 +60,6 @@ def _counted(change: Change, hour: float) -> Change:
         return change
     usage = [UsageHour(project_id=id, at=hour, **amounts) for id, amounts in sums.items()]
     return msgspec.structs.replace(change, usage=tuple(usage))
-
-
-def _counts_as(event: Event) -> str | None:
-    """What an event is one more of."""
-    before, after = event.from_state, event.to_state
-    if after is None or before == after:
-        return None
-    name = "submitted" if before is None else _ENDS.get(after)
-    return name if name is not None and event.kind.startswith("task.") else None
 
 
 def _project_of(change: Change) -> str | None:
