@@ -4,7 +4,7 @@ import random
 import re
 import secrets
 
-from crawlfleet.model.ids import BODY_LENGTH, RANDOM_BITS, make_id
+from crawlfleet.model.ids import BODY_LENGTH, RANDOM_LETTERS, make_id
 
 
 def test_an_id_is_its_kind_and_a_body_of_fixed_length() -> None:
@@ -22,7 +22,7 @@ def test_all_random_bits_reach_the_id() -> None:
     low = make_id("task", 5.0, lambda size: bytes(size))
     high = make_id("task", 5.0, lambda size: b"\xff" * size)
     differing = [a != b for a, b in zip(low, high, strict=True)]
-    assert sum(differing) == RANDOM_BITS // 5
+    assert sum(differing) == RANDOM_LETTERS
 
 
 def test_ids_of_one_instant_differ() -> None:

@@ -215,6 +215,17 @@ def test_a_fleet_without_nodes_leaves_all_waiting() -> None:
     assert explain(need(), Fleet(), default_rules()).summary == "There are no nodes."
 
 
+def test_a_plan_is_the_same_when_nobody_asks_why_something_was_left_over() -> None:
+    fleet = fleet_of(make_node("a", resources=Resources(slots=2)))
+    queue = queue_of(*[need()] * 3, need(demand=Resources(cpu_cores=64, slots=1)))
+    told = plan(queue, fleet, default_rules(), now=NOW, seed=1, limit=10)
+    untold = plan(queue, fleet, default_rules(), now=NOW, seed=1, limit=10, reasons=False)
+    assert len(told.assignments) == 2
+    assert len(told.unplaced) == 2
+    assert untold.assignments == told.assignments
+    assert untold.unplaced == {}
+
+
 def test_requirements_of_like_tasks_are_equal_and_hashable() -> None:
     one = make_task(
         capabilities={"b": ["y", "x"], "a": 1},

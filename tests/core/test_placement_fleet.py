@@ -96,6 +96,18 @@ def test_a_node_that_changes_is_seen_as_it_is_now() -> None:
     assert planned(queue_of(asked), fleet).assignments == []
 
 
+def test_a_fleet_is_shut_while_no_node_takes_work() -> None:
+    fleet = Fleet()
+    assert fleet.is_shut
+    fleet.put(make_node("a", status=NodeStatus.DRAINING))
+    assert fleet.is_shut
+    fleet.put(make_node("b"))
+    fleet.reserve("b", Resources(slots=1000))
+    assert not fleet.is_shut, "one that is full takes work again"
+    fleet.drop("b")
+    assert fleet.is_shut
+
+
 def test_what_holds_for_a_task_is_not_taken_to_hold_for_shards() -> None:
     fleet = fleet_of(make_node("old"))
     assert nodes_chosen(planned(queue_of(need()), fleet)) == ["old"]

@@ -1,5 +1,6 @@
 """What a change uses, and what that comes to over time."""
 
+import math
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ from crawlfleet.core.usage import counted, in_all, over_time
 from crawlfleet.model.change import Change
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus
-from crawlfleet.model.usage import UsageHour
+from crawlfleet.model.usage import UsageHour, UsageSums
 
 HOUR = 1_793_998_800.0
 DAY_S = 86_400.0
@@ -127,3 +128,40 @@ def test_hours_come_together_in_days() -> None:
     total = in_all(days)
     assert (total["pages"], total["cpu_s"], total["failed"]) == (15, 0.5, 0)
     assert "peak_running" not in total
+
+
+def test_what_many_changes_of_a_commit_used_comes_to_a_row_for_each_project_and_hour() -> None:
+    sums = UsageSums()
+    for number in range(1, 4):
+        sums.take(
+            (
+                UsageHour(
+                    project_id="shop",
+                    at=HOUR,
+                    completed=1,
+                    run_s=0.5,
+                    peak_running=number % 3,
+                    storage_bytes=number if number < 3 else None,
+                ),
+            )
+        )
+    sums.take((UsageHour(project_id="shop", at=HOUR + 3600.0, failed=1),))
+    sums.take((UsageHour(project_id="news", at=HOUR, pages=7),))
+
+    assert sums.rows() == [
+        UsageHour(
+            project_id="shop", at=HOUR, completed=3, run_s=1.5, peak_running=2, storage_bytes=2
+        ),
+        UsageHour(project_id="shop", at=HOUR + 3600.0, failed=1),
+        UsageHour(project_id="news", at=HOUR, pages=7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "counts"),
+    [(2.5, 2.5), (-1.0, None), (math.nan, None), (math.inf, None), (-math.inf, None), (1e18, 1e15)],
+)
+def test_only_amounts_that_can_be_believed_count(told: float, counts: float | None) -> None:
+    found = used(ended(metrics={"cpu_s": told}))
+
+    assert found.get("cpu_s") == counts

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -207,14 +208,8 @@ def _endpoint(
             if caller.project_id is not None:
                 await _check_scope(request, route, control, caller)
             body = await _body(request, route, max_body_bytes)
-            query = decode_query(request.query_params.multi_items(), route.query)
-
-            @asynccontextmanager
-            async def sign_in(**shown: str | None) -> AsyncIterator[Principal]:
-                known = await door.sign_in(request, client, **shown)
-                with leaving(_trail(route, known, client)):
-                    yield known
-
+            asked = request.query_params.multi_items() if request.scope["query_string"] else ()
+            query = decode_query(asked, route.query)
             call = Call(
                 control=control,
                 caller=caller,
@@ -224,7 +219,7 @@ def _endpoint(
                 headers=request.headers,
                 requests=requests,
                 hung_up=lambda: _hung_up(request),
-                sign_in=sign_in,
+                sign_in=partial(_sign_in, request, route, door, client),
                 is_secure=request.scope["scheme"] == "https",
             )
             if is_audited(route):
@@ -252,6 +247,15 @@ def _endpoint(
         return response
 
     return answer
+
+
+@asynccontextmanager
+async def _sign_in(
+    request: Request, route: Route, door: Door, client: Client, **shown: str | None
+) -> AsyncIterator[Principal]:
+    known = await door.sign_in(request, client, **shown)
+    with leaving(_trail(route, known, client)):
+        yield known
 
 
 def _response(request: Request, reply: Any) -> Response:

@@ -20,7 +20,7 @@ class MemoryUsage:
         for row in used.rows():
             key = row.at, row.project_id
             before = self._usage.get(key)
-            self._usage[key] = row if before is None else together(before, row)
+            self._usage[key] = row if before is None else together((before, row))
 
     async def task_owners(self, ids: Sequence[str]) -> dict[str, str]:
         self._need_open()

@@ -4,6 +4,7 @@ Every store asks it, so that no two of them can differ. A store fills a `Present
 holds of the rows and claims that a batch names, then offers the changes one after another.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final
@@ -78,21 +79,24 @@ class Present:
 
     def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
-        self.versions: tuple[dict[str, int], ...] = tuple({} for _ in KINDS)
-        """By kind in the order of `KINDS`, then by id."""
+        self.versions: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        """By kind (its place in `KINDS`), then by id."""
         self.claims: dict[tuple[str, str], Claim] = {}
         """By scope and key."""
         self.open_sessions: dict[str, bool] = {}
         """The node sessions that have not ended; one that is not there has."""
 
-    def accept(self, change: Change) -> Refusal | None:
-        """Make `change` part of the present, or say what stands in its way and do nothing."""
+    def accept(self, change: Change, parts: Written | None = None) -> Refusal | None:
+        """Make `change` part of the present, or say what stands in its way and do nothing.
+
+        `parts` are its rows by kind, where they are known.
+        """
         if change.epoch is not None and change.epoch != self.epoch:
             return Refusal(kind=RefusalKind.EPOCH, subject=str(self.epoch))
         if change.under is not None and not self.open_sessions.get(change.under):
             return Refusal(kind=RefusalKind.SESSION, subject=change.under)
         undo: list[tuple[dict[Any, Any], Any, Any]] = []
-        for kind, rows in written(change):
+        for kind, rows in written(change) if parts is None else parts:
             known = self.versions[kind]
             for row in rows:
                 id, version = row.id, row.version

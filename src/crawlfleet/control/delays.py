@@ -25,6 +25,9 @@ class Delays:
         self._asked: dict[str, tuple[str, Resources]] = {}
         self._by_project: dict[str, Counter[Resources]] = {}
 
+    def __contains__(self, task_id: str) -> bool:
+        return task_id in self.until
+
     def put(self, task: Task, until: float | None = None) -> None:
         """Let a task wait for its time, or until another; for ever, until somebody forgets it."""
         until = task.not_before if until is None else until

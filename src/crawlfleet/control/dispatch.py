@@ -80,6 +80,10 @@ class Dispatch:
     async def _assign_once(self) -> tuple[int, int]:
         if not self._state.queue:
             return 0, 0
+        if self._state.fleet.is_shut:
+            # Whoever hands in tasks before there are nodes does not wait for a plan of nothing.
+            self._warming.held = {}
+            return 0, 0
         proposal = plan(
             self._state.queue,
             self._state.fleet,
@@ -90,6 +94,7 @@ class Dispatch:
             tenancy=self._state.tenancy,
             making=self._warming.making,
             patience_s=self._settings.warm_patience_s,
+            reasons=False,
         )
         self._warming.held = proposal.held
         if proposal.held:

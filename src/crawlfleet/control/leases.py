@@ -301,8 +301,9 @@ class Leases:
 
     def _is_measured(self, lease: Lease, report: Report) -> bool:
         """Whether this ends a task that must not end before its items are measured."""
-        is_end = report.kind is ReportKind.SUCCEEDED and lease.owns
-        return is_end and self._measuring is not None and lease.task.expectations is not None
+        if lease.task.expectations is None or self._measuring is None:
+            return False
+        return report.kind is ReportKind.SUCCEEDED and lease.owns
 
     def _current(self, report: Report, pending: Change | None) -> Lease | None:
         """The lease as it will be when the reports before this one have been recorded."""

@@ -301,11 +301,28 @@ class FleetState:
         """Put rows that are in the store into the copy, where they are newer."""
         if self.notes:
             self.notes.add(ids_of(change))
+        if change.clusters or change.projects or change.nodes or change.sessions or change.keys:
+            self._take_fleet(change)
+        if change.schedules:
+            self.timetable.put(change.schedules)
+        if change.executions:
+            tasks = {task.id: task for task in change.tasks}
+            for execution in change.executions:
+                task = self._task_of(execution, tasks)
+                if task is not None:
+                    self._put_lease(Lease(task, execution))
+        for task in change.tasks:
+            self._put_task(task)
+        if change.runs:
+            self.signals.ended.publish_runs(change.runs)
+        if change.usage:
+            self.tenancy.spend(change.usage)
+
+    def _take_fleet(self, change: Change) -> None:
         for cluster in change.clusters:
             self._put_cluster(cluster)
         for project in change.projects:
             self._put_project(project)
-        self.timetable.put(change.schedules)
         for node in change.nodes:
             self._put_node(node)
         for session in change.sessions:
@@ -313,15 +330,6 @@ class FleetState:
         for key in change.keys:
             if is_newer(key, self.keyring.keys.get(key.id)):
                 self.keyring.put_key(key)
-        tasks = {task.id: task for task in change.tasks}
-        for execution in change.executions:
-            task = self._task_of(execution, tasks)
-            if task is not None:
-                self._put_lease(Lease(task, execution))
-        for task in change.tasks:
-            self._put_task(task)
-        self.signals.ended.publish_runs(change.runs)
-        self.tenancy.spend(change.usage)
 
     def _put_project(self, project: Project) -> None:
         if not is_newer(project, self.projects.get(project.id)):
@@ -350,8 +358,10 @@ class FleetState:
             self.watchlist.drop(node_id)
 
     def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task | None:
-        lease = self.leases.get(execution.id)
-        return changed.get(execution.task_id) or (lease.task if lease else None)
+        task = changed.get(execution.task_id)
+        if task is None and (lease := self.leases.get(execution.id)) is not None:
+            return lease.task
+        return task
 
     def _put_cluster(self, cluster: Cluster) -> None:
         before = self.clusters.get(cluster.id)

@@ -100,8 +100,8 @@ class Tally:
         happened: Happened = Counter()
         failed: Failed = Counter()
         for change in changes:
-            self.firings.update(firing.outcome for firing in change.firings)
-            self.verdicts.update(each.verdict for each in change.measured_runs if each.version == 1)
+            if change.firings or change.measured_runs:
+                self._count_seldom(change)
             project = change.tasks[0].project_id if change.tasks else ""
             for task in change.tasks:
                 if task.version == 1:
@@ -116,11 +116,18 @@ class Tally:
                         failed[project, execution.error.error_class] += 1
                     self._count_work(execution)
         if happened or failed:
-            for (_, happening), count in happened.items():
-                self.totals[happening] += count
-            for (_, error_class), count in failed.items():
-                self.failures[error_class] += count
+            self._add_up(happened, failed)
             self._remember(int(at), happened, failed)
+
+    def _add_up(self, happened: Happened, failed: Failed) -> None:
+        for (_, happening), count in happened.items():
+            self.totals[happening] += count
+        for (_, error_class), count in failed.items():
+            self.failures[error_class] += count
+
+    def _count_seldom(self, change: Change) -> None:
+        self.firings.update(firing.outcome for firing in change.firings)
+        self.verdicts.update(each.verdict for each in change.measured_runs if each.version == 1)
 
     def _count_work(self, execution: Execution) -> None:
         work = self._work.get(execution.node_id)

@@ -39,10 +39,12 @@ class Unplaced:
 
     def forget(self, task_id: str) -> None:
         """The task stands nowhere any more. May be called twice."""
-        self._gate.forget(task_id)
-        self._ready.forget(task_id)
-        self.queue.discard(task_id)
-        self.delays.forget(task_id)
+        if task_id in self.queue:
+            self._ready.forget(task_id)
+            self.queue.discard(task_id)
+        elif task_id in self.delays:
+            self._gate.forget(task_id)
+            self.delays.forget(task_id)
 
     def remembered(self, ids: Sequence[str]) -> dict[str, Task]:
         """Those of the ready tasks that are in memory."""

@@ -8,7 +8,7 @@ that it has stopped, or is lost; the task itself is free at once.
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from crawlfleet.core.lifecycle import (
     TaskTrigger,
     move_execution,
     move_task,
+    task_moved,
 )
 from crawlfleet.core.quality.recording import (
     NOT_AS_EXPECTED,
@@ -87,17 +88,19 @@ def assign(
     It holds only while the node's session has not ended, and while the leader's epoch lasts.
     """
     token = task.token + 1
-    moved = move_task(
+    moved = task_moved(
         task,
         TaskTrigger.ASSIGNED,
-        now=now,
-        cause=cause,
-        details={"node_id": node_id, "execution_id": execution_id, "token": token},
-        token=token,
-        assigned_node=node_id,
-        assigned_at=now,
-        execution_id=execution_id,
-        started_at=None,
+        now,
+        cause,
+        {"node_id": node_id, "execution_id": execution_id, "token": token},
+        {
+            "token": token,
+            "assigned_node": node_id,
+            "assigned_at": now,
+            "execution_id": execution_id,
+            "started_at": None,
+        },
     )
     if moved is None:
         return None
@@ -220,14 +223,7 @@ def fail(
     A lost attempt is one whose node is gone, so that a stopping execution ends here too.
     """
     lost = error.error_class is ErrorClass.LOST
-    timed_out = error.error_class is ErrorClass.TIMEOUT
-    trigger = (
-        ExecutionTrigger.LOST
-        if lost
-        else ExecutionTrigger.TIMED_OUT
-        if timed_out
-        else ExecutionTrigger.FAILED
-    )
+    trigger = _FAILURES.get(error.error_class, ExecutionTrigger.FAILED)
     if not lease.owns:
         if not lost:
             return None
@@ -341,6 +337,10 @@ def dedup_scope(project_id: str) -> str:
     return f"dedup:{project_id}"
 
 
+_FAILURES: Final = {
+    ErrorClass.LOST: ExecutionTrigger.LOST,
+    ErrorClass.TIMEOUT: ExecutionTrigger.TIMED_OUT,
+}
 _UNASSIGNED: dict[str, Any] = {"assigned_node": None, "execution_id": None, "started_at": None}
 
 
@@ -386,7 +386,7 @@ def _move(
     lease: Lease, trigger: TaskTrigger, now: float, cause: str, **fields: Any
 ) -> tuple[Task, Event] | None:
     details = {"node_id": lease.execution.node_id, "execution_id": lease.execution.id}
-    return move_task(lease.task, trigger, now=now, cause=cause, details=details, **fields)
+    return task_moved(lease.task, trigger, now, cause, details, fields)
 
 
 def _both(

@@ -1,7 +1,7 @@
 """Counts what events tell, over the last minutes, for the rules that ask for it."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from crawlfleet.core.alerts import MOST_SUBJECTS, OF_ALERTS, Observation
@@ -30,6 +30,9 @@ class Windows:
     def __init__(self) -> None:
         self._steps: dict[str, deque[_Step]] = {}
         self._rules: list[AlertRule] = []
+        self._counting: dict[str, list[tuple[AlertRule, bool]]] = {}
+        """By kind of event: for which rules it counts, and whether as a bad one. Thousands of
+        events come in a second, of a few kinds."""
 
     def watch(self, rules: Iterable[AlertRule]) -> None:
         """Count for these rules; what was counted for one that still asks the same stays."""
@@ -39,19 +42,16 @@ class Windows:
             rule.id for rule in self._rules if before.get(rule.id) == (rule.event, rule.project_id)
         }
         self._steps = {id: steps for id, steps in self._steps.items() if id in kept}
+        self._counting.clear()
 
     def add(self, event: Event) -> None:
         """Take notice of an event."""
-        if event.kind.startswith(OF_ALERTS):
-            return
-        for rule in self._rules:
-            if rule.project_id not in (None, event.project_id):
-                continue
-            if rule.source is Source.EVENTS:
-                if event.kind.startswith(rule.event):
-                    self._count(rule, event, bad=True)
-            elif (failed := ENDED.get(event.kind)) is not None:
-                self._count(rule, event, bad=failed)
+        counting = self._counting.get(event.kind)
+        if counting is None:
+            counting = self._counting[event.kind] = [*self._concerned(event.kind)]
+        for rule, bad in counting:
+            if rule.project_id in (None, event.project_id):
+                self._count(rule, event, bad=bad)
 
     def observe(self, rule: AlertRule, now: float) -> Observation:
         """What a rule sees at this moment."""
@@ -67,6 +67,17 @@ class Windows:
         subjects = dict.fromkeys(subject for step in steps for subject in step.subjects)
         named = tuple(subjects)[:MOST_SUBJECTS]
         return Observation(value=float(bad), subjects=named, count=len(subjects))
+
+    def _concerned(self, kind: str) -> Iterator[tuple[AlertRule, bool]]:
+        if kind.startswith(OF_ALERTS):
+            return
+        failed = ENDED.get(kind)
+        for rule in self._rules:
+            if rule.source is Source.EVENTS:
+                if kind.startswith(rule.event):
+                    yield rule, True
+            elif failed is not None:
+                yield rule, failed
 
     def _count(self, rule: AlertRule, event: Event, *, bad: bool) -> None:
         steps = self._steps.setdefault(rule.id, deque())

@@ -271,6 +271,11 @@ class Fleet:
         row = self._row[node_id]
         return from_units(np.maximum(self._capacity[:, row] - self._reserved[:, row], 0.0))
 
+    @property
+    def is_shut(self) -> bool:
+        """Whether no node takes work now, whatever it is."""
+        return not (self._shut() == OPEN).any()
+
     def totals(self) -> list[float]:
         """What the nodes that take work have of each resource, in millionths."""
         is_open = self._shut() == OPEN

@@ -7,7 +7,7 @@ of a task or a node makes one event that says from where, to where and why.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -136,8 +136,6 @@ NODE_TRANSITIONS: Final[Mapping[tuple[NodeStatus, NodeTrigger], NodeStatus]] = {
 _TASK_EVENTS: Final = {status: f"task.{status}" for status in TaskStatus}
 """The kinds of events by the state that they tell of; thousands are made in a second."""
 
-Moved = TypeVar("Moved", Task, Node)
-
 
 def move_task(
     task: Task,
@@ -149,10 +147,45 @@ def move_task(
     **fields: Any,
 ) -> tuple[Task, Event] | None:
     """The task after `trigger`, with the event that tells of it; `None` if not allowed."""
+    return task_moved(task, trigger, now, cause, details or {}, fields)
+
+
+def task_moved(
+    task: Task,
+    trigger: TaskTrigger,
+    now: float,
+    cause: str,
+    details: dict[str, Any],
+    fields: dict[str, Any],
+) -> tuple[Task, Event] | None:
+    """As `move_task`, with the fields as they are: to pack them anew at each call costs as much as
+    the move."""
     target = TASK_TRANSITIONS.get((task.status, trigger))
     if target is None:
         return None
-    return _moved(task, _TASK_EVENTS[target], target, now, cause, details or {}, fields)
+    moved = msgspec.structs.replace(
+        task, status=target, version=task.version + 1, updated_at=now, **fields
+    )
+    if task.parent_id is not None:
+        # So that whoever gathers need not look up every task that ends.
+        details = {**details, "parent_id": task.parent_id, "shard": task.shard}
+    if task.step is not None:
+        step = task.step
+        details = {**details, "run_id": step.run_id, "step": step.step, "index": step.index}
+    if task.callback is not None:
+        # Likewise for whoever tells those who asked for it.
+        details = {**details, "callback": task.callback.webhook_id}
+    event = Event(
+        kind=_TASK_EVENTS[target],
+        subject=task.id,
+        at=now,
+        cause=cause,
+        from_state=str(task.status),
+        to_state=str(target),
+        details=details,
+        project_id=task.project_id,
+    )
+    return moved, event
 
 
 def move_node(
@@ -162,7 +195,18 @@ def move_node(
     target = NODE_TRANSITIONS.get((node.status, trigger))
     if target is None:
         return None
-    return _moved(node, f"node.{target}", target, now, cause, {}, fields)
+    moved = msgspec.structs.replace(
+        node, status=target, version=node.version + 1, updated_at=now, **fields
+    )
+    event = Event(
+        kind=f"node.{target}",
+        subject=node.id,
+        at=now,
+        cause=cause,
+        from_state=str(node.status),
+        to_state=str(target),
+    )
+    return moved, event
 
 
 def move_execution(
@@ -178,40 +222,3 @@ def move_execution(
     return msgspec.structs.replace(
         execution, status=target, version=execution.version + 1, **fields
     )
-
-
-def _moved(
-    thing: Moved,
-    kind: str,
-    target: StrEnum,
-    now: float,
-    cause: str,
-    details: dict[str, Any],
-    fields: dict[str, Any],
-) -> tuple[Moved, Event]:
-    moved = msgspec.structs.replace(
-        thing, status=target, version=thing.version + 1, updated_at=now, **fields
-    )
-    project_id = None
-    if isinstance(thing, Task):
-        project_id = thing.project_id
-        if thing.parent_id is not None:
-            # So that whoever gathers need not look up every task that ends.
-            details = {**details, "parent_id": thing.parent_id, "shard": thing.shard}
-        if thing.step is not None:
-            step = thing.step
-            details = {**details, "run_id": step.run_id, "step": step.step, "index": step.index}
-        if thing.callback is not None:
-            # Likewise for whoever tells those who asked for it.
-            details = {**details, "callback": thing.callback.webhook_id}
-    event = Event(
-        kind=kind,
-        subject=thing.id,
-        at=now,
-        cause=cause,
-        from_state=str(thing.status),
-        to_state=str(target),
-        details=details,
-        project_id=project_id,
-    )
-    return moved, event

@@ -82,7 +82,8 @@ class Plan:
     assignments: list[tuple[str, str]] = field(default_factory=list)
     """Task and node, in the order in which they were placed."""
     unplaced: dict[Requirement, Rejections] = field(default_factory=dict)
-    """What no node had room for, and why; without what was beyond the limit or a quota."""
+    """What no node had room for, and why, if that was asked for; without what was beyond the limit
+    or a quota."""
     faults: dict[str, str] = field(default_factory=dict)
     """Strategies that failed, and how; another was used in their place."""
     held: dict[Requirement, float] = field(default_factory=dict)
@@ -124,11 +125,13 @@ def plan(
     tenancy: Tenancy | None = None,
     making: Making | None = None,
     patience_s: float = 0.0,
+    reasons: bool = True,
 ) -> Plan:
     """Place at most `limit` tasks. Changes nothing that it is given; the same seed and the same
     history give the same plan. A strategy that is not known counts as the default. Without a
     tenancy all projects are alike. For the nodes that have its environment, or are `making` it, a
-    task waits as long as the patience lasts.
+    task waits as long as the patience lasts. Without `reasons` it is not said why something was
+    left over, which on a full fleet costs as much as the rest.
     """
     drawing = _Drawing(fleet, rules, seed)
     drawing.hold(queue, making or {}, now=now, patience_s=patience_s)
@@ -150,6 +153,8 @@ def plan(
     for requirement, project_id in left_over.items():
         if until := drawing.held_until(requirement, project_id):
             made.held[requirement] = until
+            continue
+        if not reasons:
             continue
         made.unplaced[requirement] = Rejections(
             counts=drawing.rejections(requirement, project_id),

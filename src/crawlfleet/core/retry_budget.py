@@ -40,10 +40,11 @@ class _Slot:
 class RetryBudget:
     """What was tried for the first time, and again, within the window."""
 
-    __slots__ = ("_rules", "_slots", "firsts", "retries")
+    __slots__ = ("_rules", "_slot_s", "_slots", "firsts", "retries")
 
     def __init__(self, rules: BudgetRules) -> None:
         self._rules = rules
+        self._slot_s = rules.slot_s
         self._slots: deque[_Slot] = deque()
         self.firsts = 0
         self.retries = 0
@@ -73,16 +74,17 @@ class RetryBudget:
         return not self._slots
 
     def _slot(self, now: float) -> _Slot:
-        number = int(now / self._rules.slot_s)
+        number = now // self._slot_s
+        slots = self._slots
         # A clock that was set back counts for the newest part: nothing is counted twice.
-        if not self._slots or self._slots[-1].number < number:
+        if not slots or slots[-1].number < number:
             self._pass(now)
-            self._slots.append(_Slot(number))
-        return self._slots[-1]
+            slots.append(_Slot(int(number)))
+        return slots[-1]
 
     def _pass(self, now: float) -> None:
         """Let go of what is older than the window."""
-        oldest = int(now / self._rules.slot_s) - SLOTS
+        oldest = now // self._slot_s - SLOTS
         while self._slots and self._slots[0].number <= oldest:
             slot = self._slots.popleft()
             self.firsts -= slot.firsts

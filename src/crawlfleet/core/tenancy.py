@@ -51,8 +51,10 @@ class Tenant:
 
     def spend(self, row: UsageHour) -> None:
         """More was used."""
-        self.begin_day(int(row.at // DAY_S))
-        if int(row.at // DAY_S) == self.day:
+        day = int(row.at // DAY_S)
+        if day > self.day:
+            self.begin_day(day)
+        if day == self.day:
             self.pages += row.pages
         if row.storage_bytes is not None:
             self.storage_bytes = row.storage_bytes

@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.model.change import Change
-from crawlfleet.model.event import Event
 from crawlfleet.model.task import LIVE_EXECUTION, Execution, ExecutionStatus
 from crawlfleet.model.usage import ADDED, HOUR_S, LARGEST, UsageHour
 
@@ -42,30 +41,25 @@ def counted(changes: Iterable[Change], *, now: float) -> list[Change]:
 
 
 def _counted(change: Change, hour: float) -> Change:
-    if change.usage or not (change.executions or change.events):
+    if change.usage:
         return change
     sums: Sums = {}
     for event in change.events:
-        if event.project_id is not None and event.kind.startswith("task."):
-            _count_event(event, sums)
-    project_id = _project_of(change)
+        before, after = event.from_state, event.to_state
+        if after is None or event.project_id is None or before == after:
+            continue
+        name = "submitted" if before is None else _ENDS.get(after)
+        if name is not None and event.kind.startswith("task."):
+            amounts = sums.setdefault(event.project_id, {})
+            amounts[name] = amounts.get(name, 0) + 1
     for execution in change.executions:
-        if project_id is not None and execution.status not in LIVE_EXECUTION:
+        if execution.status not in LIVE_EXECUTION and (project_id := _project_of(change)):
             task_type = change.tasks[0].task_type if change.tasks else ""
             _count_execution(execution, task_type, sums.setdefault(project_id, {}))
     if not sums:
         return change
-    usage = tuple(UsageHour(project_id=id, at=hour, **amounts) for id, amounts in sums.items())
-    return msgspec.structs.replace(change, usage=usage)
-
-
-def _count_event(event: Event, sums: Sums) -> None:
-    if event.to_state is None or event.from_state == event.to_state:
-        return
-    name = "submitted" if event.from_state is None else _ENDS.get(event.to_state)
-    if name is not None:
-        amounts = sums.setdefault(event.project_id or "", {})
-        amounts[name] = amounts.get(name, 0) + 1
+    usage = [UsageHour(project_id=id, at=hour, **amounts) for id, amounts in sums.items()]
+    return msgspec.structs.replace(change, usage=tuple(usage))
 
 
 def _project_of(change: Change) -> str | None:
@@ -80,9 +74,9 @@ def _count_execution(execution: Execution, task_type: str, amounts: dict[str, An
         ran_s = max(execution.end_time - execution.running_at, 0.0)
         amounts["run_s"] = amounts.get("run_s", 0.0) + round(ran_s, 6)
     told = execution.metrics
-    if cpu_s := _amount(told.get("cpu_s")):
+    if cpu_s := _amount(told.get("cpu_s", 0.0)):
         amounts["cpu_s"] = amounts.get("cpu_s", 0.0) + cpu_s
-    if size := int(_amount(told.get("data_size"))):
+    if size := int(_amount(told.get("data_size", 0.0))):
         amounts["bytes"] = amounts.get("bytes", 0) + size
     if pages := _pages(task_type, execution.status, told):
         amounts["pages"] = amounts.get("pages", 0) + pages
@@ -96,10 +90,11 @@ def _pages(task_type: str, status: ExecutionStatus, told: Mapping[str, float]) -
     return int(task_type == "http_fetch" and status is ExecutionStatus.COMPLETED)
 
 
-def _amount(told: float | None) -> float:
-    if told is None or not math.isfinite(told):
-        return 0.0
-    return min(max(float(told), 0.0), MOST)
+def _amount(told: float) -> float:
+    """What is told, if it can be believed; in this order since nearly all can."""
+    if 0.0 <= told <= MOST:
+        return float(told)
+    return MOST if MOST < told < math.inf else 0.0
 
 
 def over_time(rows: Iterable[UsageHour], step_s: float) -> list[UsageHour]:

@@ -5,7 +5,9 @@ from typing import Final
 import msgspec
 
 
-class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Resources(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, cache_hash=True
+):
     """An amount of each resource; zero means none (as capacity) or no demand (as need)."""
 
     cpu_cores: float = 0.0

@@ -1,6 +1,7 @@
 """What projects have used: counted by the hour, in the commits that tell of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -52,33 +53,32 @@ LATEST: Final = ("storage_bytes",)
 """How the fields of what is told of the same hour come together."""
 
 
-def together(one: UsageHour, other: UsageHour) -> UsageHour:
-    """Both as one; `other` is the later, and of the same project and hour."""
-    fields: dict[str, float | None] = {
-        name: getattr(one, name) + getattr(other, name) for name in ADDED
-    }
+def together(rows: Sequence[UsageHour]) -> UsageHour:
+    """All of them as one: of the same project and hour, at least one, and the latest last."""
+    if len(rows) == 1:
+        return rows[0]
+    fields: dict[str, float | None] = {name: sum(map(attrgetter(name), rows)) for name in ADDED}
     for name in LARGEST:
-        fields[name] = max(getattr(one, name), getattr(other, name))
+        fields[name] = max(map(attrgetter(name), rows))
     for name in LATEST:
-        later = getattr(other, name)
-        fields[name] = getattr(one, name) if later is None else later
-    return msgspec.structs.replace(one, **fields)
+        told = (getattr(row, name) for row in reversed(rows))
+        fields[name] = next((value for value in told if value is not None), None)
+    return msgspec.structs.replace(rows[0], **fields)
 
 
 class UsageSums:
     """Adds up what the changes of a commit that were made have used: a row for each project."""
 
-    __slots__ = ("_sums",)
+    __slots__ = ("_told",)
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, float], UsageHour] = {}
+        self._told: dict[tuple[str, float], list[UsageHour]] = {}
+        """Added up once, at the end: a commit has hundreds for the same project and hour."""
 
     def take(self, rows: Iterable[UsageHour]) -> None:
         """Of a change that was made."""
         for row in rows:
-            key = row.project_id, row.at
-            before = self._sums.get(key)
-            self._sums[key] = row if before is None else together(before, row)
+            self._told.setdefault((row.project_id, row.at), []).append(row)
 
     def rows(self) -> list[UsageHour]:
-        return [*self._sums.values()]
+        return [*map(together, self._told.values())]

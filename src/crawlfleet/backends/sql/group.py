@@ -4,11 +4,12 @@ A group is decided in Python, in order, against the versions and claims that it 
 row that changed is written once.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from crawlfleet.backends.present import Present, written
+from crawlfleet.backends.present import Present, Written, written
 from crawlfleet.backends.sql.rows import AUDIT, CHANGED, CLAIM, EVENT, USAGE, VERSIONED, RowMap
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.change import Signed
@@ -19,21 +20,29 @@ from crawlfleet.ports.store import Change, Claim, Committed
 Changes = Sequence[Change]
 
 
+Batch = Sequence[tuple[Change, Written]]
+"""The changes of a batch, each with its rows by kind."""
+
+
 class Named:
     """The rows, claims and sessions that some batches name."""
 
-    __slots__ = ("claims", "ids", "sessions")
+    __slots__ = ("batches", "claims", "ids", "sessions")
 
     def __init__(self, batches: Iterable[Changes], *, but_new: bool = False) -> None:
         """`but_new`: without the tasks and executions that are said to be new."""
-        self.ids: tuple[set[str], ...] = tuple(set() for _ in VERSIONED)
-        """By kind, in the order of `VERSIONED`."""
+        self.ids: defaultdict[int, set[str]] = defaultdict(set)
+        """By kind (its place in `VERSIONED`), of which most batches have one or two."""
         self.claims: set[tuple[str, str]] = set()
         """Scope and key."""
         self.sessions: set[str] = set()
         """Those that must be open."""
-        for change in chain.from_iterable(batches):
-            for kind, rows in written(change):
+        self.batches: list[Batch] = [
+            [(change, written(change)) for change in batch] for batch in batches
+        ]
+        """Looked through once: it costs as much as what is done with a change."""
+        for change, parts in chain.from_iterable(self.batches):
+            for kind, rows in parts:
                 wanted, passing = self.ids[kind], but_new and VERSIONED[kind] in CHANGED
                 for row in rows:
                     if not passing or row.version > 1:
@@ -72,22 +81,22 @@ class Group:
     def __init__(self, present: Present, last_seq: int) -> None:
         self._first_seq = self.last_seq = last_seq
         self.present = present
-        self.made: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        self.made: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         """Rows that were not there before, by kind and id."""
-        self.changed: tuple[dict[str, Any], ...] = tuple({} for _ in VERSIONED)
+        self.changed: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         """Rows that were."""
         self._claims: dict[tuple[str, str], Claim] = {}
         self._events: list[Event] = []
         self._audit = Signed()
         self._usage = UsageSums()
 
-    def take(self, changes: Changes) -> Committed:
+    def take(self, batch: Batch) -> Committed:
         refusals = []
-        for change in changes:
-            refusal = self.present.accept(change)
+        for change, parts in batch:
+            refusal = self.present.accept(change, parts)
             refusals.append(refusal)
             if refusal is None:
-                for kind, rows in written(change):
+                for kind, rows in parts:
                     made = self.made[kind]
                     for row in rows:
                         new = row.version == 1 or row.id in made
@@ -107,10 +116,11 @@ class Group:
 
         `part` says which columns to write of rows that are there.
         """
-        for kind, mapping in enumerate(VERSIONED):
-            if made := self.made[kind]:
+        for kind in sorted(self.made.keys() | self.changed.keys()):
+            if made := self.made.get(kind):
+                mapping = VERSIONED[kind]
                 yield mapping, mapping.encode_all(made.values())
-            if changed := self.changed[kind]:
+            if changed := self.changed.get(kind):
                 for narrow, rows in part(kind, changed):
                     yield narrow, narrow.encode_all(rows)
         if self._claims:

@@ -196,9 +196,10 @@ class Writer:
         batches = [(index, job) for index, job in enumerate(jobs) if not callable(job)]
         last_seq: int | None = None
         if batches:
-            group = await _load(connection, [batch for _, batch in batches])
+            named = Named([batch for _, batch in batches])
+            group = await _load(connection, named)
             before = group.last_seq
-            for index, batch in batches:
+            for (index, _), batch in zip(batches, named.batches, strict=True):
                 outcomes[index] = group.take(batch)
             written = list(group.encoded())
             if written:
@@ -236,12 +237,11 @@ async def operate(connection: Connection, operation: Operation[Statement]) -> in
         return int(end.value)
 
 
-async def _load(connection: Connection, batches: Sequence[Changes]) -> Group:
-    """A group that knows what is stored of the rows and claims that the batches name."""
-    named = Named(batches)
+async def _load(connection: Connection, named: Named) -> Group:
+    """A group that knows what is stored of the rows and claims that are named."""
     present = Present()
     last_seq = 0
-    kinds = tuple(kind for kind, ids in enumerate(named.ids) if ids)
+    kinds = tuple(sorted(kind for kind, ids in named.ids.items() if ids))
     arrays = [list(named.ids[kind]) for kind in kinds]
     if named.sessions:
         arrays.append(list(named.sessions))

@@ -4,7 +4,8 @@ Most changes are about rows that were written a moment ago. Those are kept until
 pushed them out; after anything but a plain commit, all of it is forgotten.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from crawlfleet.backends.present import KINDS, TASKS
@@ -29,12 +30,18 @@ class Lately:
 
     def get(self, id: str) -> Any:
         """The row as it is stored, or `None` when that is not known."""
-        newer = self._newer
-        return newer[id] if id in newer else self._older.get(id)
+        return self._newer.get(id) or self._older.get(id)
 
     def versions(self, ids: set[str]) -> dict[str, int]:
         """The versions of those among `ids` that are known."""
-        return {id: row.version for id in ids if (row := self.get(id)) is not None}
+        newer, older = self._newer, self._older
+        return {id: row.version for id in ids if (row := newer.get(id) or older.get(id))}
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Nothing is known of these any more."""
+        for id in ids:
+            self._newer.pop(id, None)
+            self._older.pop(id, None)
 
     def learn(self, rows: Mapping[str, Any]) -> None:
         self._newer.update(rows)
@@ -55,10 +62,11 @@ class Memory:
 
     def learn(self, group: Group) -> None:
         """What the group has written is stored now."""
-        for kind, known in enumerate(self.rows):
-            for rows in (group.made[kind], group.changed[kind]):
-                if rows:
-                    known.learn(_small(rows) if kind == TASKS else rows)
+        for kind, rows in chain(group.made.items(), group.changed.items()):
+            small = _small(rows) if kind == TASKS else rows
+            self.rows[kind].learn(small)
+            if len(small) < len(rows):
+                self.rows[kind].forget(rows.keys() - small.keys())
         for id, is_open in group.present.open_sessions.items():
             if is_open:
                 self.open_sessions.add(id)
@@ -79,9 +87,8 @@ class Memory:
         return [*parted.items()]
 
 
-def _small(tasks: Mapping[str, Task]) -> dict[str, Task | None]:
-    """The tasks that are worth their place; nothing in place of the others."""
+def _small(tasks: Mapping[str, Task]) -> dict[str, Task]:
+    """The tasks that are worth their place."""
     return {
-        id: task if len(memoryview(task.parameters)) <= SMALL_BYTES else None
-        for id, task in tasks.items()
+        id: task for id, task in tasks.items() if len(memoryview(task.parameters)) <= SMALL_BYTES
     }

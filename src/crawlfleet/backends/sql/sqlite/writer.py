@@ -114,9 +114,10 @@ class Writer:
 
     def _decide(self, batches: Sequence[Changes], trusting: bool) -> tuple[Group, list[Committed]]:
         present = Present(self._epoch)
-        self._load(present, Named(batches, but_new=trusting))
+        named = Named(batches, but_new=trusting)
+        self._load(present, named)
         group = Group(present, self._last_seq)
-        return group, [group.take(batch) for batch in batches]
+        return group, [group.take(batch) for batch in named.batches]
 
     def _operate(self, operation: Operation[str]) -> int:
         steps = operation(STATEMENTS)
@@ -137,7 +138,7 @@ class Writer:
 
     def _load(self, present: Present, named: Named) -> None:
         """Learn what is stored of the rows and claims that are named."""
-        for kind, wanted in enumerate(named.ids):
+        for kind, wanted in named.ids.items():
             if not wanted:
                 continue
             known = present.versions[kind]
