@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from crawlfleet import plugins
-from crawlfleet.sandbox import inmate, kernel
+from crawlfleet.sandbox import inmate, kernel, seccomp
 
 FDS_OF_A_CELL = 4
 FIRST = "first"
@@ -77,6 +77,7 @@ def main() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     plugins.remember(plugins.EXECUTORS)
+    seccomp.program(own_world=True, internet=True)  # kept, for most cells
     gc.collect()
     gc.freeze()
     home = None
