@@ -2,10 +2,10 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,10 +16,11 @@ from crawlfleet.model.isolation import Isolation, Layer, Level
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.execution import Attempt
+from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import probe
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.sandbox.premises import Premises
-from crawlfleet.testing.cells import look_around, offer_of
+from crawlfleet.testing.cells import Ear, look_around, offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
 
@@ -127,17 +128,21 @@ async def main(folder):
     pool = ProcessPool(settings, sandbox=sandbox)
     for _ in range(2): assert (await run(pool, "look", mb=200)).error is None
     await until_there_are(sandbox, 2)
+    cell, _ = await sandbox.start(CellOrder(command=("/bin/sleep", "300")), Ear)
     pids = [each.making.result().get_pid() for each in sandbox._spares._stock]
-    print(*pids, flush=True)
+    print(*pids, cell.get_pid(), flush=True)
     await asyncio.sleep(300)
 asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-def test_those_of_a_killed_agent_end_and_are_swept(tmp_path: Path, best: Isolation) -> None:
+def test_what_a_killed_agent_leaves_is_swept_by_others_although_its_folder_is_gone(
+    tmp_path: Path, best: Isolation
+) -> None:
+    """Cells that work, and those that wait; and whatever belongs to the living stays."""
     if best.level < Level.L3:
         pytest.skip(f"only {best.level} here")
-    folder = tmp_path / "sandbox"
+    folder = tmp_path / "dead"
 
     async def scenario() -> None:
         agent = await asyncio.create_subprocess_exec(
@@ -148,17 +153,24 @@ def test_those_of_a_killed_agent_end_and_are_swept(tmp_path: Path, best: Isolati
         )
         assert agent.stdout is not None
         wardens = [int(each) for each in (await agent.stdout.readline()).split()]
-        assert len(wardens) == 2
-        agent.kill()
-        await agent.wait()
-        until = time.monotonic() + PATIENCE_S
-        while any(map(_lives, wardens)) and time.monotonic() < until:
-            await asyncio.sleep(0.02)
-        assert not any(map(_lives, wardens))
-        place: Any = Premises(folder)
-        sandbox = LocalSandbox(isolation=best, place=place, judge=refused_by_lists)
-        await sandbox.close()
-        assert look_around(folder, place.key).groups == frozenset()
+        assert len(wardens) == 3
+        key = (folder / "key").read_text()
+        assert len(look_around(folder, key).groups) >= 3
+        async with sandbox_in(tmp_path / "living", best) as living:
+            cell, _ = await living.start(CellOrder(command=("/bin/sleep", "300")), Ear)
+            agent.kill()
+            await agent.wait()
+            until = time.monotonic() + PATIENCE_S
+            while any(map(_lives, wardens)) and time.monotonic() < until:
+                await asyncio.sleep(0.02)
+            assert not any(map(_lives, wardens))
+            shutil.rmtree(folder)
+            own = (tmp_path / "living" / "key").read_text()
+            held = look_around(folder, own).groups
+            async with sandbox_in(tmp_path / "third", best):
+                assert look_around(folder, key).groups == frozenset()
+                assert look_around(folder, own).groups == held != frozenset()
+            assert cell.get_returncode() is None
 
     asyncio.run(scenario())
 

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from crawlfleet.core.isolation import level_of
 from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer, Level, Limits
 from crawlfleet.ports.sandbox import CellOrder
-from crawlfleet.sandbox import probe
+from crawlfleet.sandbox import probe, users
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.sandbox.premises import Premises
 from crawlfleet.testing.cells import (
@@ -212,42 +211,13 @@ def test_what_a_killed_agent_leaves_is_swept_by_its_next_life(
     agent = Agent(level, tmp_path)
     key, scratch = agent.key, Path(tempfile.gettempdir())
     if level is Level.L0 and os.geteuid() == 0:
-        assert [path.stat().st_uid for path in scratch.glob(f"crawlfleet.{key}.*/scratch")] == [
-            probe.CELL_UID
-        ]
+        (uid,) = [path.stat().st_uid for path in scratch.glob(f"crawlfleet.{key}.*/scratch")]
+        assert uid > users.COMMON
     agent.kill()
     with_sandbox(tmp_path, offer_of(level), _nothing)
     assert traces(key) == []
     assert not list((tmp_path / "sandbox" / "cells").iterdir())
     assert not list(scratch.glob(f"crawlfleet.{key}.*"))
-
-
-@pytest.mark.parametrize("level", [Level.L0, Level.L3])
-def test_what_a_killed_agent_leaves_is_swept_by_others_when_its_folder_is_gone(
-    tmp_path: Path, best: Isolation, level: Level
-) -> None:
-    if level > best.level or os.geteuid() != 0:
-        pytest.skip(f"only {best.level} here, and nothing that lies elsewhere")
-    dead, living = (Agent(level, tmp_path / name) for name in ("dead", "living"))
-
-    def left(agent: Agent) -> list[str]:
-        elsewhere = Path(tempfile.gettempdir()).glob(f"crawlfleet.{agent.key}.*")
-        return [*traces(agent.key), *map(str, elsewhere)]
-
-    try:
-        assert left(dead)
-        dead.kill()
-        shutil.rmtree(tmp_path / "dead")
-        held = left(living)
-        with_sandbox(tmp_path / "third", offer_of(level), _nothing)
-        assert left(dead) == []
-        # Whoever lives is left alone.
-        assert left(living) == held != []
-        assert all(map(runs, living.tree))
-    finally:
-        living.kill()
-        with_sandbox(tmp_path / "living", offer_of(level), _nothing)
-    assert left(living) == []
 
 
 async def _nothing(sandbox: LocalSandbox) -> None:
@@ -299,7 +269,7 @@ print(json.dumps({{"cwd": os.getcwd(), "read": tried({str(other / "note")!r}, "r
     assert run.lines[0]["read"] in {"FileNotFoundError", "PermissionError"}
     assert run.lines[0]["write"] in {"OSError", "PermissionError"}
     assert (mine / "written").read_text() == "x"
-    owner = probe.CELL_UID if Layer.OTHER_USER in offer.layers else os.getuid()
+    owner = users.COMMON if Layer.OTHER_USER in offer.layers else os.getuid()
     assert (mine / "written").stat().st_uid == owner
 
 
@@ -348,8 +318,8 @@ def test_what_it_leaves_lends_nobody_its_rights(
     left = {path.name: path.stat() for path in mine.iterdir()}
     assert stat.S_IMODE(left["plain"].st_mode) == 0o755
     assert not [name for name, each in left.items() if each.st_mode & 0o6000]
-    assert {each.st_uid for each in left.values()} == {probe.CELL_UID}
-    assert mine.stat().st_uid == probe.CELL_UID
+    assert {each.st_uid for each in left.values()} == {users.COMMON}
+    assert mine.stat().st_uid == users.COMMON
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")

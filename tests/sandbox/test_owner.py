@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.sandbox import owner
+from crawlfleet.sandbox import owner, premises
 from crawlfleet.sandbox.cgroups import FORGOTTEN_AFTER_S, GroupsV1
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
@@ -80,3 +80,26 @@ def test_groups_of_nobody_known_go_when_they_have_been_empty_for_long(tmp_path: 
         "crawlfleet.other.new",
         "crawlfleet.other.used",
     ]
+
+
+def test_scratch_folders_of_the_dead_go_and_those_of_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = owner.this_process()
+    assert here is not None
+    abroad = tmp_path / "abroad"
+    abroad.mkdir()
+    monkeypatch.setattr(premises, "_open_to_all", lambda: abroad)
+    place = premises.Premises(tmp_path / "sandbox")
+    dead, living, other = (
+        name_by(here.namespace + by, here.pid, here.started - 1 + late)
+        for by, late in ((0, 0), (0, 1), (1, 0))
+    )
+    own = owner.name_of(place.key, "a")
+    for name in (dead, living, other, own, "crawlfleet.other.a", "notes"):
+        (abroad / name / "scratch").mkdir(parents=True)
+    assert place.sweep() == 2
+    assert sorted(path.name for path in abroad.iterdir()) == sorted(
+        [living, other, "crawlfleet.other.a", "notes"]
+    )
+    place.close()

@@ -69,6 +69,8 @@ class LocalCell:
         self._pipes: dict[int, Any] = {}
         self._listener: asyncio.SubprocessProtocol | None = None
         self._is_clear = False
+        self.uid: int | None = None
+        """Whom it becomes, if not to stay this user."""
         self.pipes: tuple[int, ...] = ()
         """Our ends of its stdin, stdout and stderr, until somebody listens to them."""
         self.doors: list[socket.socket] = []

@@ -2,6 +2,7 @@
 call."""
 
 import ctypes
+import errno
 import os
 import platform
 import signal
@@ -59,6 +60,10 @@ _OPEN_TREE_CLOEXEC: Final = os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 
 
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
 def prctl(option: int, argument: int = 0, name: str = "prctl") -> None:
     _check(_libc.prctl(option, ctypes.c_ulong(argument), 0, 0, 0), name)
 
@@ -96,8 +101,10 @@ def show_memory() -> None:
 def drop_capabilities() -> None:
     """Give up all special rights, for this process and those that it starts."""
     for number in range(LAST_CAPABILITY + 1):
-        # Not there, or not allowed: then it cannot be gained either.
-        _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
+        # Not allowed: then it cannot be gained either.
+        dropped = _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
+        if dropped < 0 and ctypes.get_errno() == errno.EINVAL:
+            break  # this kernel knows no more
     _libc.prctl(PR_CAP_AMBIENT, ctypes.c_ulong(PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
     header = struct.pack("=Ii", _CAPABILITIES_V3, 0)
     _check(_libc.capset(header, bytes(24)), "capset")
@@ -196,11 +203,7 @@ def syscall(number: int, *arguments: object, name: str) -> int:
 
 def install_filter(program: bytes) -> None:
     """A seccomp filter, for this process and all that it starts."""
-
-    class Program(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
-
-    code = Program(len(program) // 8, program)
+    code = _Program(len(program) // 8, program)
     done = _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), ctypes.byref(code), 0, 0)
     _check(done, "seccomp")
 

@@ -23,9 +23,9 @@ from crawlfleet.sandbox.cgroups import Groups, GroupsV1, GroupsV2
 from crawlfleet.sandbox.egress import EgressProxy, Judge
 from crawlfleet.sandbox.nest import HOST_MODULE, KEPT_VARIABLES, Nest
 from crawlfleet.sandbox.premises import Premises
-from crawlfleet.sandbox.probe import CELL_UID
 from crawlfleet.sandbox.raw_tcp import RawTcp
 from crawlfleet.sandbox.spares import Spares
+from crawlfleet.sandbox.users import COMMON, Users
 from crawlfleet.telemetry import Component, logger
 
 PROXY_PORT: Final = 3128
@@ -65,14 +65,14 @@ class LocalSandbox:
         self._place = place
         self._judge = judge
         self._kept = {name: environ[name] for name in KEPT_VARIABLES if name in environ}
-        self._uid = CELL_UID if Layer.OTHER_USER in self._layers else None
-        is_first = self._uid is not None and Layer.PID_NAMESPACE in self._layers
-        self._nest = Nest(self._kept, uid=self._uid, is_first=is_first)
+        self._users = Users(place.key) if Layer.OTHER_USER in self._layers else None
+        is_first = self._users is not None and Layer.PID_NAMESPACE in self._layers
+        self._nest = Nest(self._kept, is_first=is_first)
         self._groups = _groups(self._layers, place.key)
         self._hidden = tuple({str(Path(each).resolve()) for each in (*hidden, str(place.folder))})
         self._seen = (
             *sights.system(),
-            *sights.packages(environ, by_others=self._uid is not None),
+            *sights.packages(environ, by_others=self._users is not None),
         )
         self._links = sights.links_of()
         self._cells: set[LocalCell] = set()
@@ -157,15 +157,15 @@ class LocalSandbox:
     async def _fresh(self, order: CellOrder) -> LocalCell:
         """A cell that is made now."""
         id = secrets.token_hex(6)
-        cell = self._fork()
+        cell = self._fork(shares_folders=bool(order.writable))
         try:
             # It is forked while this goes on, and waits for it.
-            if self._uid is not None:
+            if cell.uid is not None:
                 for each in order.writable:
-                    _hand_over(each, self._uid)
+                    _hand_over(each, cell.uid)
             has_root = Layer.MOUNT_NAMESPACE in self._layers
             scratch = SCRATCH if has_root else self._make_scratch(id, cell)
-            made = self._specify(order, scratch, self._way_out(order, cell))
+            made = self._specify(order, scratch, self._way_out(order, cell), cell.uid)
             await self._begin(id, cell, made, order.limits)
         except BaseException:
             await self._end(cell)
@@ -185,16 +185,20 @@ class LocalSandbox:
             raise
         return cell
 
-    def _fork(self) -> LocalCell:
+    def _fork(self, *, shares_folders: bool = False) -> LocalCell:
+        """A process that waits to be told what it is to become. Each is another user, but for
+        those that write to the same folders."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         cell = LocalCell(ours, has_namespace=Layer.PID_NAMESPACE in self._layers)
         self._cells.add(cell)
+        if self._users is not None:
+            cell.uid = COMMON if shares_folders else self._users.take()
         try:
             with theirs:
-                cell.pipes = self._nest.fork(theirs)
+                cell.pipes = self._nest.fork(theirs, cell.uid)
         except OSError:
             cell.hang_up()
-            self._cells.discard(cell)
+            self._drop(cell)
             raise
         return cell
 
@@ -204,6 +208,7 @@ class LocalSandbox:
         if self._groups is not None:
             group = cell.group = self._groups.make(id, limits and _with_wardens(limits))
             made = spec.replace(made, groups=group.entrances)
+        made = spec.replace(made, uid=cell.uid)
         cell.tell(spec.encode(made))
         await cell.begin()
 
@@ -233,8 +238,11 @@ class LocalSandbox:
             if order.egress.raw_tcp:
                 cell.raw_tcp = RawTcp(cell.proxy)
 
-    def _specify(self, order: CellOrder, scratch: str, way: "_WayOut") -> spec.CellSpec:
-        """A cell as it is ordered, but for its control groups."""
+    def _specify(
+        self, order: CellOrder, scratch: str, way: "_WayOut", uid: int | None = None
+    ) -> spec.CellSpec:
+        """A cell as it is ordered, but for its control groups and the user that it is; where that
+        is known, its processes are counted by it."""
         limits = order.limits
         has_root = Layer.MOUNT_NAMESPACE in self._layers
         made = spec.CellSpec(
@@ -247,11 +255,10 @@ class LocalSandbox:
             scratch=scratch,
             folder=order.folder,
             measured=order.writable if has_root else (scratch, *order.writable),
-            rlimits=self._rlimits(limits),
+            rlimits=self._rlimits(limits, uid),
             # Where there is a control group, it counts.
             memory_bytes=_bytes(limits.memory_mb) if self._groups is None else None,
             disk_bytes=_bytes(limits.disk_mb),
-            uid=self._uid,
         )
         return self._with_sights(made, order) if self._layers & _OF_FILES else made
 
@@ -260,7 +267,7 @@ class LocalSandbox:
             self._seen,
             order.readable,
             order.writable,
-            own=self._uid is not None,
+            own=self._users is not None,
             hidden=self._hidden,
         )
         if Layer.MOUNT_NAMESPACE in self._layers:
@@ -284,11 +291,11 @@ class LocalSandbox:
 
     def _make_scratch(self, id: str, cell: LocalCell) -> str:
         place = self._place
-        made = place.scratch(id) if self._uid is None else place.scratch_for(self._uid, id)
+        made = place.scratch(id) if cell.uid is None else place.scratch_for(cell.uid, id)
         cell.traces.append(lambda: asyncio.to_thread(place.discard, made))
         return str(made)
 
-    def _rlimits(self, limits: Limits) -> dict[str, int]:
+    def _rlimits(self, limits: Limits, uid: int | None) -> dict[str, int]:
         found = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": limits.files or USUAL_FILES}
         if (disk := _bytes(limits.disk_mb)) is not None:
             found["RLIMIT_FSIZE"] = disk
@@ -297,9 +304,7 @@ class LocalSandbox:
         if limits.pids is not None:
             # Where a cell is a user of its own, or has a namespace of users, only its processes
             # count; elsewhere all of the same user do.
-            others = (
-                0 if Layer.USER_NAMESPACE in self._layers else _tasks_of(self._uid or os.getuid())
-            )
+            others = 0 if Layer.USER_NAMESPACE in self._layers else _tasks_of(uid or os.getuid())
             found["RLIMIT_NPROC"] = others + limits.pids + WARDENS
         return found
 
@@ -313,9 +318,15 @@ class LocalSandbox:
 
     async def _end(self, cell: LocalCell) -> None:
         await cell.clear()
-        self._cells.discard(cell)
+        self._drop(cell)
 
     async def _forget(self, cell: LocalCell) -> None:
+        self._drop(cell)
+
+    def _drop(self, cell: LocalCell) -> None:
+        """Nothing of it is left; may be called twice."""
+        if cell in self._cells and self._users is not None and cell.uid is not None:
+            self._users.give_back(cell.uid)
         self._cells.discard(cell)
 
 

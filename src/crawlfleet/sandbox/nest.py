@@ -25,14 +25,11 @@ WAIT_S: Final = 3.0
 class Nest:
     """Starts the nursery when it is first needed, and again when it is gone."""
 
-    def __init__(
-        self, variables: Mapping[str, str], *, uid: int | None, is_first: bool = False
-    ) -> None:
+    def __init__(self, variables: Mapping[str, str], *, is_first: bool = False) -> None:
         """`is_first`: each cell is forked into a namespace of processes of its own. Only root may
         have that done for it."""
         self._first = "first" if is_first else "-"
         self._variables = {"PATH": os.defpath, "LANG": "C.UTF-8", **variables}
-        self._uid = uid
         self._nursery: subprocess.Popen[bytes] | None = None
         self._orders: socket.socket | None = None
 
@@ -41,18 +38,9 @@ class Nest:
         if self._orders is None:
             self._bury()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            uid = "-" if self._uid is None else str(self._uid)
             with theirs:
                 self._nursery = subprocess.Popen(  # noqa: S603 (our own program)
-                    [
-                        sys.executable,
-                        "-m",
-                        NURSERY,
-                        uid,
-                        self._first,
-                        HOST_MODULE,
-                        *EXECUTOR_MODULES,
-                    ],
+                    [sys.executable, "-m", NURSERY, self._first, HOST_MODULE, *EXECUTOR_MODULES],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     env=self._variables,
@@ -61,18 +49,20 @@ class Nest:
             self._orders = ours
         return self._orders
 
-    def fork(self, control: socket.socket) -> tuple[int, ...]:
-        """Have a process forked that obeys `control`; our ends of its stdin, stdout, stderr."""
+    def fork(self, control: socket.socket, uid: int | None) -> tuple[int, ...]:
+        """Have a process forked that obeys `control`, and is to become a user if one is named; our
+        ends of its stdin, stdout, stderr."""
+        whom = b"-" if uid is None else str(uid).encode()
         stdin, to_cell = os.pipe()
         from_out, stdout = os.pipe()
         from_err, stderr = os.pipe()
         try:
             fds = [control.fileno(), stdin, stdout, stderr]
             try:
-                socket.send_fds(self.open(), [b"cell"], fds)
+                socket.send_fds(self.open(), [whom], fds)
             except (BrokenPipeError, ConnectionResetError):  # it was killed, by whoever
                 self._hang_up()
-                socket.send_fds(self.open(), [b"cell"], fds)
+                socket.send_fds(self.open(), [whom], fds)
         except BaseException:
             for fd in (to_cell, from_out, from_err):
                 os.close(fd)

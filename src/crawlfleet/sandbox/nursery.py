@@ -1,11 +1,11 @@
-"""The program that cells are forked from: `python -m crawlfleet.sandbox.nursery UID FIRST MODULE…`.
+"""The program that cells are forked from: `python -m crawlfleet.sandbox.nursery FIRST MODULE…`.
 
 It has imported what the executors need and knows nothing else: no settings, no keys, no other
 cell's orders. So a cell begins in the time of a fork, and finds nothing in its memory. It is told
-by a message with four file descriptors on its stdin: the way to the agent, and the pipes that
-become stdin, stdout and stderr. It ends with the agent. UID is whom cells become, or `-`. FIRST is
-`first` if each is to be the first process of a new namespace, which saves it a fork; else it sees
-to that itself.
+by a message on its stdin, which says whom the cell becomes (a number, or `-` for nobody else), with
+four file descriptors: the way to the agent, and the pipes that become stdin, stdout and stderr. It
+ends with the agent. FIRST is `first` if each is to be the first process of a new namespace, which
+saves it a fork; else it sees to that itself.
 """
 
 import contextlib
@@ -18,20 +18,27 @@ import sys
 from pathlib import Path
 
 from crawlfleet import plugins
-from crawlfleet.sandbox import inmate, kernel
+from crawlfleet.sandbox import inmate, kernel, seccomp
 
 FDS_OF_A_CELL = 4
 FIRST = "first"
 
 
-def serve(orders: socket.socket, own: int | None, home: int | None) -> None:
+def serve(orders: socket.socket, home: int | None) -> None:
     """Fork cells until the agent is gone; with a `home`, the namespace of processes that this is
     in, each in one of its own."""
+    views: dict[bytes, int | None] = {}
     while True:
         data, fds, _, _ = socket.recv_fds(orders, 16, FDS_OF_A_CELL)
         if not data:
             return
+        if data not in views:
+            views[data] = mapped_to(int(data)) if data.isdigit() else None
         if len(fds) == FDS_OF_A_CELL and _fork(home) == 0:
+            own = views.pop(data)
+            for view in views.values():
+                if view is not None:
+                    os.close(view)
             orders.close()
             if home is not None:
                 os.close(home)  # nothing of a cell's may lead back to the machine's processes
@@ -65,18 +72,18 @@ def main() -> None:
     kernel.adopt_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uid, first, *modules = sys.argv[1:]
-    own = mapped_to(int(uid)) if uid != "-" else None
+    first, *modules = sys.argv[1:]
     for module in modules:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     plugins.remember(plugins.EXECUTORS)
+    seccomp.program(own_world=True, internet=True)  # kept, for most cells
     gc.collect()
     gc.freeze()
     home = None
     if first == FIRST:
         home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    serve(orders, own, home)
+    serve(orders, home)
 
 
 def mapped_to(uid: int) -> int | None:

@@ -23,12 +23,10 @@ import msgspec
 
 from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Isolation, Layer, Limits
-from crawlfleet.sandbox import kernel, landlock, seccomp, sights, world
+from crawlfleet.sandbox import kernel, landlock, seccomp, sights, users, world
 from crawlfleet.sandbox.cgroups import Groups, GroupsV1, GroupsV2
 from crawlfleet.sandbox.spec import Bind, CellSpec
 
-CELL_UID: Final = 60_877
-"""Whom cells become; nobody has this number, and nothing belongs to it."""
 WAIT_S: Final = 30.0
 NAMESPACES: Final = (
     Layer.PID_NAMESPACE,
@@ -90,7 +88,7 @@ def tried(check: Callable[[], None]) -> str:
 
 
 def _checks() -> dict[Layer, Callable[[], None]]:
-    uid = None if tried(_become_another) else CELL_UID
+    uid = None if tried(_become_another) else users.COMMON
     agent = os.getppid()  # who asked: it and this are all that may be moved
     checks: dict[Layer, Callable[[], None]] = {
         Layer.RLIMITS: _limit,
@@ -144,8 +142,8 @@ def _restrict() -> None:
 
 def _become_another() -> None:
     os.setgroups([])
-    os.setresgid(CELL_UID, CELL_UID, CELL_UID)
-    os.setresuid(CELL_UID, CELL_UID, CELL_UID)
+    os.setresgid(users.COMMON, users.COMMON, users.COMMON)
+    os.setresuid(users.COMMON, users.COMMON, users.COMMON)
 
 
 def _own_users(uid: int | None) -> None:
@@ -162,7 +160,7 @@ def _leave(layer: Layer, uid: int | None) -> None:
 
 
 def _redirect() -> None:
-    uid = None if tried(_become_another) else CELL_UID
+    uid = None if tried(_become_another) else users.COMMON
     layers = (Layer.USER_NAMESPACE, Layer.NET_NAMESPACE)
     made = CellSpec(layers=layers, scratch="/", uid=uid, proxy_port=3128, raw_tcp=True)
     world.leave(made)

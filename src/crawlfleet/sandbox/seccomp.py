@@ -9,6 +9,7 @@ Calls that are newer than this list do not exist for a cell.
 
 import errno
 import struct
+from functools import cache
 from typing import Final
 
 from crawlfleet.sandbox.kernel import IS_ARM
@@ -147,6 +148,7 @@ def denied_names() -> tuple[str, ...]:
     return tuple(_DENIED)
 
 
+@cache
 def program(*, own_world: bool, internet: bool = True) -> bytes:
     """The filter; stricter about sockets, shared memory and the rights of files where the cell has
     no namespaces. Without `internet` there are no sockets of TCP and UDP at all."""

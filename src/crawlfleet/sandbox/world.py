@@ -68,9 +68,9 @@ def build(spec: CellSpec, base: str, own: int | None) -> None:
     kernel.make_private("/")
     mode = _PLAIN | kernel.MS_NOEXEC
     kernel.mount("tmpfs", base, _PLAIN, f"size={_SKELETON_BYTES},mode=755")
-    temporary = Path(base + TEMPORARY)
-    temporary.mkdir()
-    _mount_scratch(spec, str(temporary))
+    temporary = base + TEMPORARY
+    _make_folder(temporary)
+    _mount_scratch(spec, temporary)
     binds = sorted(spec.binds, key=lambda each: each.path)
     inner = [bind for bind in binds if any(_is_in(bind.path, each) for each in spec.hidden)]
     for bind in binds:
@@ -84,19 +84,17 @@ def build(spec: CellSpec, base: str, own: int | None) -> None:
     for device in DEVICES:
         target = _make_place(base, device)
         kernel.bind(device, target, kernel.ATTR_NO_SUID | kernel.ATTR_NO_EXEC)
-    shared = Path(base + SHARED_MEMORY)
-    shared.mkdir()
+    shared = base + SHARED_MEMORY
+    _make_folder(shared)
     size = spec.disk_bytes or 0
-    kernel.mount("tmpfs", str(shared), mode, f"size={size},mode=1777,nr_inodes={_inodes(size)}")
+    kernel.mount("tmpfs", shared, mode, f"size={size},mode=1777,nr_inodes={_inodes(size)}")
     for link, goal in (_LINKS | spec.links).items():
-        place = Path(base + link)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(goal)
-    processes = Path(base, "proc")
-    processes.mkdir()
-    kernel.mount("proc", str(processes), mode)
-    scratch = Path(base + spec.scratch)
-    scratch.mkdir(mode=0o700)
+        _make_folder(_parent(base + link))
+        os.symlink(goal, base + link)
+    _make_folder(base + "/proc")
+    kernel.mount("proc", base + "/proc", mode)
+    scratch = base + spec.scratch
+    os.mkdir(scratch, 0o700)
     if spec.uid is not None:
         os.chown(scratch, spec.uid, spec.uid)
     kernel.set_attributes(base, _READ_ONLY)
@@ -158,14 +156,29 @@ def _inodes(size: int) -> int:
 
 def _make_place(base: str, path: str) -> str:
     """Where something is to be mounted: an empty file or folder in the new root."""
-    target = Path(base + path)
-    if stat.S_ISDIR(Path(path).stat().st_mode):
-        target.mkdir(parents=True, exist_ok=True)
+    target = base + path
+    if stat.S_ISDIR(os.stat(path).st_mode):
+        _make_folder(target)
     else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            target.touch()
-    return str(target)
+        _make_folder(_parent(target))
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    return target
+
+
+def _make_folder(path: str) -> None:
+    """With those that it lies in. There are dozens for each cell: hence no `Path`."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_folder(_parent(path))
+        os.mkdir(path)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _show(bind: Bind, base: str, own: int | None) -> None:
