@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from crawlfleet.core.egress import refused_by_lists
+from crawlfleet.model.isolation import Isolation
 from crawlfleet.sandbox.cell import LocalCell
+from crawlfleet.sandbox.cgroups import Group
+from crawlfleet.sandbox.launcher import LocalSandbox
+from crawlfleet.sandbox.premises import Premises
 from crawlfleet.sandbox.spec import Word, encode
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
@@ -59,5 +64,45 @@ def test_files_that_nobody_asked_for_are_closed() -> None:
         theirs.close()
         await cell.clear()
         assert open_files() == before
+
+    asyncio.run(scenario())
+
+
+class Stuck(Group):
+    """A control group in which something cannot end, until it can."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.is_free = False
+        self.tries = 0
+
+    async def remove(self) -> bool:
+        return self.is_free
+
+    def drop(self, *, by_force: bool = False) -> bool:
+        self.tries += 1
+        return self.is_free
+
+
+def test_a_group_that_cannot_be_removed_yet_is_tried_again_with_the_next_cells(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        sandbox = LocalSandbox(
+            isolation=Isolation(), place=Premises(tmp_path), judge=refused_by_lists
+        )
+        stuck = Stuck()
+        tries = []
+        for group, is_free in ((stuck, False), (None, False), (None, True), (None, True)):
+            stuck.is_free = is_free
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            theirs.close()
+            cell = LocalCell(ours, has_namespace=False)
+            cell.group = group
+            sandbox._cells.add(cell)
+            await sandbox._end(cell)
+            tries.append(stuck.tries)
+        assert tries == [1, 2, 3, 3]
+        await sandbox.close()
 
     asyncio.run(scenario())

@@ -78,6 +78,8 @@ class LocalCell:
         are closed when it is cleared, whoever listens there by then or does not yet."""
         self.group: Group | None = None
         """Its control group, where it has one."""
+        self.has_left_group = False
+        """Whether that is still there although the cell was cleared: something in it cannot end."""
         self.proxy: EgressProxy | None = None
         """Its way out."""
         self.raw_tcp: RawTcp | None = None
@@ -175,7 +177,7 @@ class LocalCell:
         for door in self.doors:
             door.close()
         if self.group is not None:
-            await self.group.remove()
+            self.has_left_group = not await self.group.remove()
         for remove in self.traces:
             await remove()
 

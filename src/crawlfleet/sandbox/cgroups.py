@@ -88,9 +88,9 @@ class Group:
                 made.append(folder.stat().st_mtime)
         return time.time() - max(made)
 
-    def drop(self) -> bool:
-        """Remove it unless something is in it; whether nothing is left."""
-        return self._try_remove(by_force=False)
+    def drop(self, *, by_force: bool = False) -> bool:
+        """Try once to remove it, ending what is in it only by force; whether nothing is left."""
+        return self._try_remove(by_force=by_force)
 
     def kill(self) -> None:
         """End all that is in it; nothing can be forked there meanwhile."""
@@ -130,7 +130,7 @@ class Group:
             time.sleep(LOOK_AGAIN_S)
         return True
 
-    def _try_remove(self, *, by_force: bool = True) -> bool:
+    def _try_remove(self, by_force: bool = True) -> bool:
         if by_force and self.processes():
             self.kill()
         for folder in self._folders:

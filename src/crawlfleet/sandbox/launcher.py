@@ -19,7 +19,7 @@ from crawlfleet.model.isolation import Isolation, Layer, Limits
 from crawlfleet.ports.sandbox import WAY_OUT, CellOrder
 from crawlfleet.sandbox import sights, spec, world
 from crawlfleet.sandbox.cell import LocalCell
-from crawlfleet.sandbox.cgroups import Groups, GroupsV1, GroupsV2
+from crawlfleet.sandbox.cgroups import Group, Groups, GroupsV1, GroupsV2
 from crawlfleet.sandbox.egress import EgressProxy, Judge
 from crawlfleet.sandbox.nest import HOST_MODULE, KEPT_VARIABLES, Nest
 from crawlfleet.sandbox.premises import Premises
@@ -76,6 +76,8 @@ class LocalSandbox:
         )
         self._links = sights.links_of()
         self._cells: set[LocalCell] = set()
+        self._stuck: list[Group] = []
+        """Groups of cells that are gone, in which something cannot end."""
         self._spares = Spares(self._ahead, self._end, most=spares)
         self._sweep()
 
@@ -324,10 +326,17 @@ class LocalSandbox:
         self._drop(cell)
 
     def _drop(self, cell: LocalCell) -> None:
-        """Nothing of it is left; may be called twice."""
-        if cell in self._cells and self._users is not None and cell.uid is not None:
-            self._users.give_back(cell.uid)
+        """It was cleared; may be called twice. What something still runs in is tried again with
+        the next ones, and its user is not used again."""
+        if cell not in self._cells:
+            return
         self._cells.discard(cell)
+        if cell.group is not None and cell.has_left_group:
+            log.warning("the control group of a cell cannot be removed yet", pid=cell.get_pid())
+            self._stuck.append(cell.group)
+        elif self._users is not None and cell.uid is not None:
+            self._users.give_back(cell.uid)
+        self._stuck = [group for group in self._stuck if not group.drop(by_force=True)]
 
 
 class _WayOut(NamedTuple):
