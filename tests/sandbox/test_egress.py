@@ -247,6 +247,29 @@ def test_a_tunnel_carries_bytes_both_ways_and_they_are_counted() -> None:
     assert figures["egress_received_bytes"] == 5
 
 
+def test_nothing_goes_through_once_it_is_shut() -> None:
+    """Also not what had come by then, and waits for its turn."""
+
+    async def scenario(proxy: EgressProxy, port: int, server: int) -> tuple[bytes, float, bool]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"CONNECT 127.0.0.1:{server} HTTP/1.1\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"before")
+        assert await reader.readexactly(6) == b"before"
+        writer.write(b"after")
+        proxy.shut()
+        said = b""
+        with contextlib.suppress(ConnectionError):
+            said = await reader.read()
+        try:
+            await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return said, proxy.figures()["egress_sent_bytes"], True
+        return said, proxy.figures()["egress_sent_bytes"], False
+
+    assert with_proxy(scenario, OPEN) == (b"", 6.0, True)
+
+
 @pytest.mark.parametrize(
     "host",
     [

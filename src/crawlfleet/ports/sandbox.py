@@ -81,7 +81,13 @@ class Cell(Protocol):
         ...
 
     def kill(self) -> None:
-        """Order the end of all its processes; may be called at any time, and again."""
+        """Order the end of all its processes, and let nothing of theirs out any more; may be
+        called at any time, and again."""
+        ...
+
+    async def stop(self) -> None:
+        """Kill it, and wait until none of its code runs, and nothing of what it did is still to
+        be seen by others. May be called twice."""
         ...
 
     def reason(self) -> str:

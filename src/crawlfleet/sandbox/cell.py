@@ -69,6 +69,7 @@ class LocalCell:
         self._pipes: dict[int, Any] = {}
         self._listener: asyncio.SubprocessProtocol | None = None
         self._is_clear = False
+        self._is_killed = False
         self.uid: int | None = None
         """Whom it becomes, if not to stay this user."""
         self.pipes: tuple[int, ...] = ()
@@ -84,6 +85,8 @@ class LocalCell:
         """Its way out."""
         self.raw_tcp: RawTcp | None = None
         """Its way out for connections that know nothing of that, where it has one."""
+        self.shares_folders = False
+        """Whether others see what it writes."""
         self.traces: list[Traces] = []
         """What else is to be removed when it is gone."""
         control.setblocking(False)
@@ -146,6 +149,12 @@ class LocalCell:
         return counted | (self.proxy.figures() if self.proxy is not None else {})
 
     def kill(self) -> None:
+        if not self._is_killed:
+            self._is_killed = True
+            self._shut_doors()
+            # Before its warden, which has to share the CPU with all the others.
+            if self.group is not None:
+                self.group.kill()
         if self._gone.is_set():
             return
         if self._has_namespace and self._pidfd is not None:
@@ -156,15 +165,19 @@ class LocalCell:
             with contextlib.suppress(OSError):
                 self._control.shutdown(socket.SHUT_WR)
 
+    async def stop(self) -> None:
+        self.kill()
+        # What is in a group has been signalled, each of it. Else the kernel goes from one to the
+        # next; and what was being written when the signal came may still be seen.
+        if self.group is None or self.shares_folders:
+            await self._ended()
+
     async def clear(self) -> None:
         if self._is_clear:
             return
         self._is_clear = True
         self.kill()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLEAR_WAIT_S):
-                await self._gone.wait()
-                await self._over()
+        await self._ended()
         self.hang_up()
         self.close()
         if self._pidfd is not None:
@@ -180,6 +193,18 @@ class LocalCell:
             self.has_left_group = not await self.group.remove()
         for remove in self.traces:
             await remove()
+
+    async def _ended(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLEAR_WAIT_S):
+                await self._gone.wait()
+                await self._over()
+
+    def _shut_doors(self) -> None:
+        if self.raw_tcp is not None:
+            self.raw_tcp.shut()
+        if self.proxy is not None:
+            self.proxy.shut()
 
     async def _over(self) -> None:
         """The kernel ends a namespace of processes before its first one is over, which can be

@@ -93,17 +93,21 @@ class Group:
         return self._try_remove(by_force=by_force)
 
     def kill(self) -> None:
-        """End all that is in it; nothing can be forked there meanwhile."""
-        for folder in self._folders:
-            if (folder / "cgroup.kill").exists():
-                _write(folder / "cgroup.kill", "1")
-                return
-        for folder in self._folders:
-            if (folder / "pids.max").exists():
+        """End all that is in it; nothing can be forked there meanwhile. None of it runs a step of
+        its own any more when this returns, and it need not wait for its share to be gone."""
+        if not any(_write(folder / "cgroup.kill", "1") for folder in self._folders):
+            for folder in self._folders:
                 _write(folder / "pids.max", "0")
-        for pid in self.processes():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+            ended: set[int] = set()
+            # Whoever was being forked comes into sight only now.
+            while found := self.processes() - ended:
+                for pid in found:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, signal.SIGKILL)
+                ended |= found
+        for folder in self._folders:
+            _write(folder / "cpu.cfs_quota_us", "-1")
+            _write(folder / "cpu.max", "max")
 
     def processes(self) -> set[int]:
         found: set[int] = set()
@@ -354,10 +358,13 @@ def _put(file: Path, text: str) -> None:
         opened.write(text)
 
 
-def _write(file: Path, text: str) -> None:
-    """The same where it may be missing."""
-    with contextlib.suppress(OSError):
+def _write(file: Path, text: str) -> bool:
+    """The same where it may be missing; whether it was written."""
+    try:
         _put(file, text)
+    except OSError:
+        return False
+    return True
 
 
 def _read(file: Path) -> str:

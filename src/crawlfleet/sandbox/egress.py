@@ -137,6 +137,7 @@ class EgressProxy:
         self._pace = Pace(rules.bandwidth_mbps)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._is_shut = False
         self.received = self.sent = self.refused = 0
         """Bytes from outside, bytes to outside, and requests that were turned down."""
 
@@ -145,15 +146,19 @@ class EgressProxy:
         door.setblocking(False)
         self._server = await asyncio.start_server(self._admit, sock=door, limit=HEAD_BYTES)
 
-    async def close(self) -> None:
-        """Break off everything; may be called twice."""
+    def shut(self) -> None:
+        """Let nobody in or out any more, and nothing through; may be called twice."""
+        self._is_shut = True
         if self._server is not None:
             self._server.close()
             self._server = None
-        connections = list(self._connections)
-        for connection in connections:
+        for connection in self._connections:
             connection.cancel()
-        if connections:
+
+    async def close(self) -> None:
+        """Break off everything; may be called twice."""
+        self.shut()
+        if connections := list(self._connections):
             await asyncio.wait(connections, timeout=1.0)
         await self._dialler.close()
 
@@ -357,6 +362,8 @@ class EgressProxy:
                 flow.waits_since = math.inf
                 if not data:
                     break
+                if self._is_shut:
+                    return _End.BROKEN
                 if left is not None and len(data) > left:
                     return _End.TOO_MUCH
                 left = None if left is None else left - len(data)

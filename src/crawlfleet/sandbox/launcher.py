@@ -151,6 +151,7 @@ class LocalSandbox:
         """A cell that is made now."""
         id = secrets.token_hex(6)
         cell = self._fork(shares_folders=bool(order.writable))
+        cell.shares_folders = bool(order.writable)
         try:
             # It is forked while this goes on, and waits for it.
             if cell.uid is not None:

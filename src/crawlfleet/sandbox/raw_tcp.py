@@ -46,17 +46,20 @@ class RawTcp:
                 ear, _ = await loop.create_datagram_endpoint(lambda: _Ear(self), sock=door)
                 self._ears.append(ear)
 
-    async def close(self) -> None:
-        """Break off everything; may be called twice."""
+    def shut(self) -> None:
+        """Hear nobody any more, and answer nobody; may be called twice."""
         for server in self._servers:
             server.close()
         for ear in self._ears:
             ear.close()
         self._servers, self._ears = [], []
-        at_work = [*self._carrying, *self._asking]
-        for task in at_work:
+        for task in (*self._carrying, *self._asking):
             task.cancel()
-        if at_work:
+
+    async def close(self) -> None:
+        """Break off everything; may be called twice."""
+        self.shut()
+        if at_work := [*self._carrying, *self._asking]:
             await asyncio.wait(at_work, timeout=1.0)
 
     def asked(self, question: bytes, where: Any, ear: asyncio.DatagramTransport) -> None:

@@ -134,6 +134,7 @@ class Apart:
     async def _listen(self, child: Child, turn: Turn, assignment: Assignment) -> Attempt:
         try:
             reply = await turn.ended
+            child.kill()  # what it did after its figures were read would be in none
             return attempt_of(reply, turn.took_s, child.figures)
         except Departed as departure:
             end, output = await child.obituary()

@@ -311,6 +311,8 @@ class ProcessPool:
             raise
         finally:
             self._at_work.pop(talk.id, None)
+        if child.is_confined:
+            child.kill()  # what it did after its figures were read would be in none
         figures = child.figures
         if not child.under_way:
             await self._release(child)
@@ -415,11 +417,13 @@ class ProcessPool:
         if not self._take_slot_from(child):
             return
         if child.is_confined and self._kernel_ends_cells():
-            # It is killed before its end is told, and gone before its slot is another's.
-            child.kill()
-            leaving = asyncio.create_task(self._see_off(child), name="end of a cell")
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
+            # Nothing of it runs when its end is told; it is gone before its slot is another's.
+            try:
+                await child.stop()
+            finally:
+                leaving = asyncio.create_task(self._see_off(child), name="end of a cell")
+                self._leaving.add(leaving)
+                leaving.add_done_callback(self._leaving.discard)
             return
         try:
             if self._is_old(child) or self._closed:

@@ -265,6 +265,12 @@ class Child(asyncio.SubprocessProtocol):
         finally:
             await self.end()
 
+    async def stop(self) -> None:
+        """Kill it; nothing of what ran in a cell runs any more, whose traces `end` removes."""
+        self.kill()
+        if self._cell is not None:
+            await self._cell.stop()
+
     async def end(self) -> None:
         """Kill it with all its descendants that stayed in its group, and reap it."""
         self.kill()
