@@ -167,9 +167,11 @@ class LocalCell:
 
     async def stop(self) -> None:
         self.kill()
+        if not self._has_namespace:  # its folders are the machine's
+            await self.clear()
         # What is in a group has been signalled, each of it. Else the kernel goes from one to the
         # next; and what was being written when the signal came may still be seen.
-        if self.group is None or self.shares_folders:
+        elif self.group is None or self.shares_folders:
             await self._ended()
 
     async def clear(self) -> None:

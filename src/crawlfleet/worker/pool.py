@@ -14,7 +14,7 @@ from typing import Final
 from crawlfleet import plugins, telemetry
 from crawlfleet.core.isolation import allows_raw_tcp, needs_cell
 from crawlfleet.model.inquiry import Finding
-from crawlfleet.model.isolation import Isolation, Layer
+from crawlfleet.model.isolation import Isolation
 from crawlfleet.model.messages import Assignment, ExecutionOrder
 from crawlfleet.model.output import Stream
 from crawlfleet.model.settings import WorkerSettings
@@ -416,7 +416,7 @@ class ProcessPool:
         """Nothing is under way in it. May be called by all whose work has just ended."""
         if not self._take_slot_from(child):
             return
-        if child.is_confined and self._kernel_ends_cells():
+        if child.is_confined:
             # Nothing of it runs when its end is told; it is gone before its slot is another's.
             try:
                 await child.stop()
@@ -432,10 +432,6 @@ class ProcessPool:
                 self._idle.append(child)
         finally:
             self._free_slot()
-
-    def _kernel_ends_cells(self) -> bool:
-        """Else somebody has to look for all that a cell has started, until it finds no more."""
-        return self.isolation is not None and Layer.PID_NAMESPACE in self.isolation.layers
 
     async def _see_off(self, child: Child) -> None:
         try:
