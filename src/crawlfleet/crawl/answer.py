@@ -1,6 +1,7 @@
 """What an answer's status and headers mean to a crawl. Plain functions of values."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from crawlfleet.model.crawl import Outcome
@@ -43,6 +44,12 @@ def media_type(content_type: str | None) -> str:
     if not content_type:
         return ""
     return content_type.partition(";")[0].partition(",")[0].strip().lower()
+
+
+@lru_cache(maxsize=1000)
+def is_html(content_type: str) -> bool:
+    """Whether an answer of this type says that it is HTML."""
+    return media_type(content_type) in HTML_TYPES
 
 
 def is_wanted(kind: str, wanted: Sequence[str]) -> bool:

@@ -47,8 +47,13 @@ class Asking:
             if self._granted is not None:
                 fetched = await self._granted.fetch(host, clock, request)
             else:
-                async with self._neighbourhood.turn(host):
+                turn = self._neighbourhood.turn(host)
+                if not turn.take():
+                    await turn.wait()
+                try:
                     fetched = await self._fetcher.fetch(request)
+                finally:
+                    turn.leave()
         except BaseException:
             clock.release()
             raise

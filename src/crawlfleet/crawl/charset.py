@@ -27,6 +27,7 @@ _BOMS: Final = (
     (b"\xff\xfe", "utf-16le"),
     (b"\xfe\xff", "utf-16be"),
 )
+_BEGIN_BOMS: Final = frozenset(mark[:1] for mark, _ in _BOMS)
 _STATEFUL: Final = frozenset({"iso-2022-jp", "utf-16le", "utf-16be"})
 """Those whose bytes may look like ASCII or UTF-8 and mean something else."""
 _ESCAPE: Final = b"\x1b"
@@ -67,7 +68,7 @@ class Text(NamedTuple):
 
 def to_utf8(body: bytes, content_type: str = "") -> Text:
     """The body as UTF-8. Never fails: what cannot be read becomes U+FFFD."""
-    for mark, name in _BOMS:
+    for mark, name in _BOMS if body[:1] in _BEGIN_BOMS else ():
         if body.startswith(mark):
             rest = body[len(mark) :]
             return Text(rest if name == _UTF8 and _is_utf8(rest) else _convert(rest, name), name)

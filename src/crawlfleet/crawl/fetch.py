@@ -13,7 +13,7 @@ import time
 from importlib.util import find_spec
 from typing import Final, Self
 
-from crawlfleet.crawl.answer import HTML_TYPES, is_wanted, media_type
+from crawlfleet.crawl.answer import is_html, is_wanted, media_type
 from crawlfleet.crawl.charset import is_binary
 from crawlfleet.crawl.dial import AddressRefused, Dialler, NoConnection
 from crawlfleet.crawl.names import Names
@@ -83,7 +83,7 @@ class Fetcher:
         self._pool = Pool(size=connections, per_host=per_host, keep_s=keep_s)
         shortest = min(limits.first_byte_s, limits.idle_s, limits.total_s)
         self._watch = Watch(min(TICK_S, shortest / 4))
-        self._tastes: dict[tuple[str, ...], _Taste] = {}
+        self._kinds: dict[tuple[tuple[str, ...], int, bool, bool, bool], Wanted] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -109,7 +109,7 @@ class Fetcher:
         target = read_target(request.url)
         if target is None:
             return _refused(request, "this is no web address")
-        problem = self._manner.problem or (header_problem(request.headers) or "")
+        problem = self._manner.problem or (request.headers and header_problem(request.headers))
         if problem:
             return _refused(request, problem)
         try:
@@ -118,14 +118,7 @@ class Fetcher:
         except BadProxy as error:
             return _refused(request, str(error))
         data = self._encode(request, target, proxy)
-        wanted = Wanted(
-            takes=self._taste(request.content_types),
-            max_body_bytes=request.max_body_bytes,
-            head=request.method == "HEAD",
-            conditional=bool(request.headers)
-            and any(name.lower() in CONDITIONS for name, _ in request.headers),
-            cut=request.cut,
-        )
+        wanted = self._wanted(request)
         key = (target.origin, proxy)
         fresh = False
         while True:
@@ -202,13 +195,25 @@ class Fetcher:
         head = self._manner.encode(request.method, path, origin.authority, extra)
         return head + request.body
 
-    def _taste(self, content_types: tuple[str, ...]) -> _Taste:
-        taste = self._tastes.get(content_types)
-        if taste is None:
-            if len(self._tastes) > 100:
-                self._tastes.clear()
-            taste = self._tastes[content_types] = _Taste(content_types)
-        return taste
+    def _wanted(self, request: FetchRequest) -> Wanted:
+        """The same for most requests of a crawl."""
+        conditional = bool(request.headers) and any(
+            name.lower() in CONDITIONS for name, _ in request.headers
+        )
+        is_head = request.method == "HEAD"
+        kind = (request.content_types, request.max_body_bytes, is_head, conditional, request.cut)
+        wanted = self._kinds.get(kind)
+        if wanted is None:
+            if len(self._kinds) > 100:
+                self._kinds.clear()
+            wanted = self._kinds[kind] = Wanted(
+                takes=_Taste(request.content_types),
+                max_body_bytes=request.max_body_bytes,
+                head=is_head,
+                conditional=conditional,
+                cut=request.cut,
+            )
+        return wanted
 
 
 def _refused(request: FetchRequest, reason: str) -> Fetched:
@@ -221,7 +226,7 @@ def _fetched(
     outcome, reason = answer.outcome, answer.reason
     if outcome is Outcome.OK and answer.body:
         kind = answer.content_type
-        if media_type(kind) in HTML_TYPES and is_binary(answer.body, kind):
+        if is_html(kind) and is_binary(answer.body, kind):
             outcome, reason = Outcome.BAD_CONTENT, "it says HTML, and is binary"
     return Fetched(
         url=request.url,

@@ -74,9 +74,10 @@ class Neighbourhood:
         self._joined: dict[str, tuple[Sequence[_Neighbours], float]] = {}
         """By host key, and until when it is known."""
 
-    def turn(self, host: str) -> "_Turn":
-        """Entered once one more request to this host key is all right for its neighbours."""
-        return _Turn(self, host)
+    def turn(self, host: str) -> "Turn":
+        """For one more request to this host key: `if not turn.take(): await turn.wait()` until it
+        is all right for its neighbours, and `turn.leave()` at its end."""
+        return Turn(self, host)
 
     def known(self, host: str) -> Sequence[_Neighbours] | None:
         """Those of a host key, as they were found of late; `None` when `of` must find out."""
@@ -148,7 +149,7 @@ class Neighbourhood:
         return name
 
 
-class _Turn:
+class Turn:
     """One request among those of its neighbours; by hand, since every page goes through here."""
 
     __slots__ = ("_host", "_in_flight", "_joined", "_neighbourhood", "_taken")
@@ -160,7 +161,24 @@ class _Turn:
         self._taken = 0
         self._in_flight = False
 
-    async def __aenter__(self) -> None:
+    def take(self) -> bool:
+        """Take it if there is nothing to wait for."""
+        neighbourhood = self._neighbourhood
+        joined = neighbourhood.known(self._host)
+        if joined is None or neighbourhood.has_delays or not neighbourhood.in_flight.free:
+            return False
+        for neighbours in joined:
+            if not neighbours.slots.free:
+                return False
+        for neighbours in joined:
+            neighbours.users += 1
+            neighbours.slots.take()
+        self._joined, self._taken = joined, len(joined)
+        self._in_flight = neighbourhood.in_flight.take()
+        return True
+
+    async def wait(self) -> None:
+        """Take it as soon as it is there."""
         neighbourhood = self._neighbourhood
         joined = neighbourhood.known(self._host)
         if joined is None:
@@ -180,13 +198,11 @@ class _Turn:
                 await neighbourhood.in_flight.wait()
             self._in_flight = True
         except BaseException:
-            self._leave()
+            self.leave()
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """What was taken of it, if anything, is for others."""
         if self._in_flight:
             self._neighbourhood.in_flight.give()
         for neighbours in self._joined[: self._taken]:

@@ -11,17 +11,17 @@ from collections import deque
 class Slots:
     """Each that was taken is given back once. Those who wait come in their order."""
 
-    __slots__ = ("_free", "_waiting")
+    __slots__ = ("_waiting", "free")
 
     def __init__(self, count: int) -> None:
-        self._free = count
+        self.free = count
         """None while anybody waits: whoever gives one back hands it on."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
         """Take one if there is one."""
-        if self._free:
-            self._free -= 1
+        if self.free:
+            self.free -= 1
             return True
         return False
 
@@ -45,4 +45,4 @@ class Slots:
             if not place.done():
                 place.set_result(None)
                 return
-        self._free += 1
+        self.free += 1

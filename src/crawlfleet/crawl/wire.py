@@ -101,6 +101,7 @@ class Connection(asyncio.Protocol):
         self._limits = limits
         self._watch = watch
         self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()  # each time would ask the system who we are
         self._parser = httptools.HttpResponseParser(self)
         # Line feeds without carriage return, folded lines and spaces are common and do no harm;
         # a length beside chunks is passed over, and the connection not used again.
@@ -155,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._limit = wanted.max_body_bytes
         self._ignored = self._to_close = self._surplus = False
         self._stage = _HEAD
-        waiter = self._waiter = asyncio.get_running_loop().create_future()
+        waiter = self._waiter = self._loop.create_future()
         self._watch.add(self)
         if self._transport is None:
             self._end_by_closing(None)
