@@ -201,7 +201,8 @@ class Canonicaliser:
                 end = href.find("/", 8)
                 site = self._sites.get(href[:end]) if end > 0 else None
                 if site and _SIMPLE(href, end):
-                    return site + href[end:]
+                    # The same text where it can be: it is kept, and was looked up already.
+                    return href if len(site) == end and href.startswith(site) else site + href[end:]
         head = href
         if "#" in href and not self.keep_fragment:
             head = href.partition("#")[0]

@@ -25,6 +25,10 @@ _REFRESH: Final = re.compile(
 )
 _SKIPPED: Final = ("#", "javascript:", "mailto:", "tel:", "data:", "about:", "blob:", "sms:")
 _LONGEST_SKIPPED: Final = max(map(len, _SKIPPED))
+_DOUBTFUL: Final = frozenset(
+    ("", *(begin(each[0]) for each in _SKIPPED for begin in (str.lower, str.upper)))
+)
+"""How all of these begin, and what is none."""
 _UNENDORSED: Final = frozenset({"nofollow", "ugc", "sponsored"})
 _TO_US: Final = addressed(PRODUCT)
 
@@ -121,13 +125,9 @@ def _add(links: dict[str, Found], href: str, kind: Kind) -> None:
 
 
 def _usable(links: dict[str, Found]) -> dict[str, Found]:
-    # Most are told by how they begin, which costs less than to ask.
-    for href in [
-        href
-        for href in links
-        if (href[:1] != "/" and href[:4] != "http" and not leads_on(href)) or len(href) > LONGEST
-    ]:
-        del links[href]
+    for href in [href for href in links if href[:1] in _DOUBTFUL or len(href) > LONGEST]:
+        if not leads_on(href):
+            del links[href]
     return links if len(links) <= MOST else dict(islice(links.items(), MOST))
 
 

@@ -13,7 +13,8 @@ _LEADING: Final = "[href]"
 """One look at every element: `a`, `area`, `base` and `link` are among these."""
 _ALL_LEADING: Final = f"{_LEADING},meta,iframe,frame"
 """A look for each alternative, which takes as long as a quarter of the parser's work."""
-search: Final = LexborCSSSelector().find  # type: ignore[no-untyped-call]
+_engine: Final = LexborCSSSelector()  # type: ignore[no-untyped-call]
+search: Final = _engine.find
 """`search(selector, node)` is `node.css(selector)`, for which each tree makes an engine of its own:
 all elements within, and the node itself; once for each alternative that matches."""
 
@@ -97,8 +98,9 @@ class Page:
     @_once
     def title(self) -> str:
         """What the page calls itself."""
-        node = self.tree.css_first("title")
-        return "" if node is None else " ".join(node.text().split())[:1000]
+        root = self.tree.root
+        found = [] if root is None else _engine.find_first("title", root)  # type: ignore[attr-defined]
+        return " ".join(found[0].text().split())[:1000] if found else ""
 
     @_once
     def shape(self) -> tuple[int, int]:

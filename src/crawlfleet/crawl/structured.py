@@ -39,7 +39,7 @@ def structured_data(page: Page) -> dict[str, Any]:
 def _json_ld(page: Page) -> list[Any]:
     """The objects of all scripts in one list; graphs and lists are taken apart."""
     objects: list[Any] = []
-    for script in page.tree.css('script[type="application/ld+json" i]')[:MOST]:
+    for script in page.find('script[type="application/ld+json" i]')[:MOST]:
         value = read_json(_bare(script.text()))
         several = value if isinstance(value, list) else [value]
         for each in several:
@@ -60,7 +60,7 @@ def _bare(script: str) -> str:
 def _open_graph(page: Page) -> dict[str, Any]:
     """By property; one that comes several times has a list."""
     found: dict[str, Any] = {}
-    for meta in page.tree.css("meta[property], meta[name]")[:MOST]:
+    for meta in page.find("meta[property], meta[name]")[:MOST]:
         attributes = meta.attributes
         name = (attributes.get("property") or attributes.get("name") or "").lower()
         content = attributes.get("content")
@@ -77,13 +77,13 @@ def _open_graph(page: Page) -> dict[str, Any]:
 
 def _microdata(page: Page) -> list[dict[str, Any]]:
     """The items of the page, with their types and properties; items within items are nested."""
-    scopes = page.tree.css("[itemscope]")[:MOST]
+    scopes = page.find("[itemscope]")[:MOST]
     if not scopes:
         return []
     items = [_bare_item(scope) for scope in scopes]
     made = {scope.mem_id: item for scope, item in zip(scopes, items, strict=True)}
     inner: set[int] = set()
-    properties = nest_into(scopes, page.tree.css("[itemprop]")[: 10 * MOST])
+    properties = nest_into(scopes, page.find("[itemprop]")[: 10 * MOST])
     for item, own in zip(items, properties, strict=True):
         for node in own:
             value = made.get(node.mem_id)
