@@ -19,6 +19,7 @@ DEAR = (
     "dateutil",
     "h2",
     "lxml",
+    "multiprocessing.connection",
     "numpy",
     "price_parser",
     "pydantic",

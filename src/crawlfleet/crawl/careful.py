@@ -11,8 +11,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,6 +19,9 @@ from crawlfleet.core.robots_tags import PRODUCT
 from crawlfleet.core.xpath import needs_care, without_xpath
 from crawlfleet.crawl.reading import PageReader, Reading
 from crawlfleet.model.extraction import Plan
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 READ_S: Final = 3.0
 """For one page; those of people take milliseconds."""
@@ -81,6 +83,8 @@ class Clerk:
     """The other process. It ends when this one does, however that is."""
 
     def __init__(self, plan: Plan, product: str = PRODUCT) -> None:
+        from multiprocessing.connection import Connection  # few plans need it
+
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(  # noqa: S603 (our own module)
@@ -110,7 +114,7 @@ class Clerk:
         return self._connection.recv()
 
 
-def _end(process: "subprocess.Popen[bytes]", connection: Connection) -> None:
+def _end(process: "subprocess.Popen[bytes]", connection: "Connection") -> None:
     with contextlib.suppress(OSError):
         connection.close()
     process.kill()

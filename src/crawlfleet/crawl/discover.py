@@ -95,7 +95,8 @@ def discover(page: Page, to_us: frozenset[str] = _TO_US) -> Discovered:
                 _add(links, source, Kind.FRAME)
         elif tag == "meta" and (content := attributes.get("content")):
             robots |= _meta(content, attributes, links, to_us)
-    return Discovered(base=page.base, links=_usable(links), robots=robots)
+    usable = _usable(links, longest=len(page.body))
+    return Discovered(base=page.base, links=usable, robots=robots)
 
 
 def _is_unendorsed(rel: str) -> bool:
@@ -124,8 +125,12 @@ def _add(links: dict[str, Found], href: str, kind: Kind) -> None:
         links[href] = Found(kind)
 
 
-def _usable(links: dict[str, Found]) -> dict[str, Found]:
-    for href in [href for href in links if href[:1] in _DOUBTFUL or len(href) > LONGEST]:
+def _usable(links: dict[str, Found], longest: int) -> dict[str, Found]:
+    """Those that may be addresses; none has more than `longest` characters."""
+    doubtful = [href for href in links if href[:1] in _DOUBTFUL]
+    if longest > LONGEST:
+        doubtful += [h for h in links if len(h) > LONGEST and h[:1] not in _DOUBTFUL]
+    for href in doubtful:
         if not leads_on(href):
             del links[href]
     return links if len(links) <= MOST else dict(islice(links.items(), MOST))
