@@ -89,7 +89,11 @@ function useColumns(): Column<MeasuredRunView>[] {
     {
       title: t("palette.task"),
       cell: (run) => (
-        <Link className="mono" to={`/tasks/${encodeURIComponent(run.task_id)}`} title={run.task_id}>
+        <Link
+          className="mono nowrap"
+          to={`/tasks/${encodeURIComponent(run.task_id)}`}
+          title={run.task_id}
+        >
           {shortId(run.task_id)}
         </Link>
       ),
