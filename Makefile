@@ -90,7 +90,7 @@ check-types:
 check-layers:
 	$(BIN)/lint-imports --no-logo
 check-tests:
-	$(BIN)/pytest -q -n $(JOBS) --dist loadgroup -m "not slow"
+	$(BIN)/pytest -q -n $(JOBS) --dist loadgroup -p no:schemathesis -m "not slow"
 
 # Where they cannot be installed, the tests that need one fail and say so.
 .PHONY: servers
