@@ -8,7 +8,7 @@ store stays the only truth. Nothing finished is kept: memory grows with the work
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import inf
 from typing import Final
 
@@ -49,13 +49,7 @@ RELOAD_PAUSE_S: Final = 1.0
 class FleetState:
     """The living part of the store, indexed for the services."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        system: System,
-        settings: Settings | None = None,
-    ) -> None:
+    def __init__(self, *, store: Store, system: System, settings: Settings | None = None) -> None:
         settings = settings or Settings()
         self._store = store
         self._system = system
@@ -306,17 +300,24 @@ class FleetState:
         if change.schedules:
             self.timetable.put(change.schedules)
         if change.executions:
-            tasks = {task.id: task for task in change.tasks}
-            for execution in change.executions:
-                task = self._task_of(execution, tasks)
-                if task is not None:
-                    self._put_lease(Lease(task, execution))
+            self._take_executions(change)
         for task in change.tasks:
             self._put_task(task)
         if change.runs:
             self.signals.ended.publish_runs(change.runs)
         if change.usage:
             self.tenancy.spend(change.usage)
+
+    def _take_executions(self, change: Change) -> None:
+        tasks = {task.id: task for task in change.tasks} if len(change.tasks) > 1 else {}
+        first = change.tasks[0] if change.tasks else None
+        for execution in change.executions:
+            task: Task | None = first
+            if first is None or first.id != execution.task_id:
+                lease = self.leases.get(execution.id)
+                task = tasks.get(execution.task_id) or (lease.task if lease else None)
+            if task is not None:
+                self._put_lease(Lease(task, execution))
 
     def _take_fleet(self, change: Change) -> None:
         for cluster in change.clusters:
@@ -356,12 +357,6 @@ class FleetState:
             self.fleet.drop(node_id)
             self.keyring.drop_node(node_id)
             self.watchlist.drop(node_id)
-
-    def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task | None:
-        task = changed.get(execution.task_id)
-        if task is None and (lease := self.leases.get(execution.id)) is not None:
-            return lease.task
-        return task
 
     def _put_cluster(self, cluster: Cluster) -> None:
         before = self.clusters.get(cluster.id)
@@ -437,7 +432,10 @@ class FleetState:
         lease = self.lease_of(task)
         if lease is not None and lease.task.version < task.version:
             self.leases[lease.execution.id] = Lease(task, lease.execution)
-        self.unplaced.put(task, self._system.now())
+        if task.status is TaskStatus.PENDING or task.target is not None:
+            self.unplaced.put(task, self._system.now())
+        else:
+            self.unplaced.forget(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task.id)
         if (
