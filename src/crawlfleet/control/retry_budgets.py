@@ -29,11 +29,11 @@ class RetryBudgets:
         self._looked_at = 0.0
         self._tidied_at = 0.0
 
-    def count_first(self, project_id: str, now: float) -> None:
-        """A first attempt is made."""
+    def count_first(self, project_id: str, now: float, times: int = 1) -> None:
+        """So many first attempts are made."""
         if self._is_on:
-            self._fleet.count_first(now)
-            self._of(project_id).count_first(now)
+            self._fleet.count_first(now, times)
+            self._of(project_id).count_first(now, times)
             if now - self._tidied_at > self._rules.window_s:
                 self._forget_idle(now)
 

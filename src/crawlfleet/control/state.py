@@ -8,13 +8,14 @@ store stays the only truth. Nothing finished is kept: memory grows with the work
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import inf
 from typing import Final
 
 import msgspec
 
 from crawlfleet.control.audit import current_trail
+from crawlfleet.control.bookings import Bookings
 from crawlfleet.control.fresh import FreshEvents
 from crawlfleet.control.gate import Gate
 from crawlfleet.control.keyring import Keyring
@@ -49,13 +50,7 @@ RELOAD_PAUSE_S: Final = 1.0
 class FleetState:
     """The living part of the store, indexed for the services."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        system: System,
-        settings: Settings | None = None,
-    ) -> None:
+    def __init__(self, *, store: Store, system: System, settings: Settings | None = None) -> None:
         settings = settings or Settings()
         self._store = store
         self._system = system
@@ -85,6 +80,7 @@ class FleetState:
         )
         self.queue, self.delays = self.unplaced.queue, self.unplaced.delays
         self.tenancy = Tenancy()
+        self._bookings = Bookings(self.tenancy, self.gate.budgets)
         self.nodes: dict[str, Node] = {}
         self._backlog: dict[str, int] = {}
         self.clusters: dict[str, Cluster] = {}
@@ -134,6 +130,7 @@ class FleetState:
         for execution in executions:
             if execution.task_id in known:
                 self._put_lease(Lease(known[execution.task_id], execution))
+        self._bookings.settle()
         self.gate.breakers.learn(tasks, self._system.now())
         for task in tasks:
             self._put_task(task)
@@ -203,7 +200,8 @@ class FleetState:
             pairs = zip(changes, committed.refusals, strict=True)
             made = [change for change, refusal in pairs if refusal is None]
             for change in made:
-                self.take(change)
+                self._take(change)
+            self._bookings.settle()
         except InvalidRequest:
             raise
         except BaseException:
@@ -243,10 +241,11 @@ class FleetState:
                 self._drop_lease(held.execution)
         if task is None:
             self._forget_task(id)
-            return
-        for execution in live:
-            self._put_lease(lease_of(task, execution, self.leases.get(execution.id)))
-        self._put_task(task)
+        else:
+            for execution in live:
+                self._put_lease(lease_of(task, execution, self.leases.get(execution.id)))
+            self._put_task(task)
+        self._bookings.settle()
 
     def session_executions(self, session_id: str) -> Iterator[Lease]:
         """The live executions of a session."""
@@ -299,6 +298,10 @@ class FleetState:
 
     def take(self, change: Change) -> None:
         """Put rows that are in the store into the copy, where they are newer."""
+        self._take(change)
+        self._bookings.settle()
+
+    def _take(self, change: Change) -> None:
         if self.notes:
             self.notes.add(ids_of(change))
         if change.clusters or change.projects or change.nodes or change.sessions or change.keys:
@@ -306,17 +309,22 @@ class FleetState:
         if change.schedules:
             self.timetable.put(change.schedules)
         if change.executions:
-            tasks = {task.id: task for task in change.tasks}
-            for execution in change.executions:
-                task = self._task_of(execution, tasks)
-                if task is not None:
-                    self._put_lease(Lease(task, execution))
+            self._take_executions(change)
         for task in change.tasks:
             self._put_task(task)
         if change.runs:
             self.signals.ended.publish_runs(change.runs)
         if change.usage:
             self.tenancy.spend(change.usage)
+
+    def _take_executions(self, change: Change) -> None:
+        only = change.tasks[0] if len(change.tasks) == 1 else None
+        tasks = {only.id: only} if only else {task.id: task for task in change.tasks}
+        for execution in change.executions:
+            lease = self.leases.get(execution.id)
+            task = tasks.get(execution.task_id) or (lease.task if lease else None)
+            if task is not None:
+                self._put_lease(Lease(task, execution))
 
     def _take_fleet(self, change: Change) -> None:
         for cluster in change.clusters:
@@ -357,12 +365,6 @@ class FleetState:
             self.keyring.drop_node(node_id)
             self.watchlist.drop(node_id)
 
-    def _task_of(self, execution: Execution, changed: Mapping[str, Task]) -> Task | None:
-        task = changed.get(execution.task_id)
-        if task is None and (lease := self.leases.get(execution.id)) is not None:
-            return lease.task
-        return task
-
     def _put_cluster(self, cluster: Cluster) -> None:
         before = self.clusters.get(cluster.id)
         if not is_newer(cluster, before):
@@ -377,10 +379,9 @@ class FleetState:
         self.signals.dispatch.set()
 
     def _put_in_fleet(self, node: Node) -> None:
-        slots = node.resources.slots
         cluster = self.clusters.get(node.cluster_id)
-        if cluster is not None and cluster.configuration.max_slots is not None:
-            slots = min(slots, cluster.configuration.max_slots)
+        most = None if cluster is None else cluster.configuration.max_slots
+        slots = node.resources.slots if most is None else min(node.resources.slots, most)
         resources = msgspec.structs.replace(node.resources, slots=slots)
         self.fleet.put(msgspec.structs.replace(node, resources=resources))
         self.fleet.allow_ahead(node.id, self._backlog.get(node.id, 0) if slots else 0)
@@ -408,16 +409,13 @@ class FleetState:
             self.signals.session(execution.session_id).set()
             if known is None:
                 self.fleet.reserve(execution.node_id, execution.reserved)
-                self.tenancy.take(lease.task.project_id, execution.reserved)
+                self._bookings.take(lease)
                 self.limits.watch(lease)
-                if not execution.retry_count:
-                    self.gate.budgets.count_first(lease.task.project_id, execution.start_time)
         elif known is not None:
             self._drop_lease(execution)
 
     def _drop_lease(self, execution: Execution) -> None:
-        lease = self.leases.pop(execution.id)
-        self.tenancy.give_back(lease.task.project_id, execution.reserved)
+        self._bookings.give_back(self.leases.pop(execution.id))
         of_session = self._by_session[execution.session_id]
         of_session.pop(execution.id, None)
         if not of_session:
@@ -437,14 +435,14 @@ class FleetState:
         lease = self.lease_of(task)
         if lease is not None and lease.task.version < task.version:
             self.leases[lease.execution.id] = Lease(task, lease.execution)
-        self.unplaced.put(task, self._system.now())
+        if task.status is TaskStatus.PENDING or task.target is not None:
+            self.unplaced.put(task, self._system.now())
+        else:
+            self.unplaced.forget(task.id)
         if task.status in TERMINAL:
             self.signals.ended.publish(task.id)
-        if (
-            (task.content_features or task.bundle)
-            and task.assigned_node
-            and task.status is not TaskStatus.PENDING
-        ):
-            self.fleet.remember_success(task.assigned_node, experience_of(task))
+        node_id = task.assigned_node if task.status is not TaskStatus.PENDING else None
+        if node_id and (task.content_features or task.bundle):
+            self.fleet.remember_success(node_id, experience_of(task))
             if digest := ready_for(task):
-                self.fleet.add_ready(task.assigned_node, digest)
+                self.fleet.add_ready(node_id, digest)

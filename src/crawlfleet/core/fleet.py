@@ -274,7 +274,7 @@ class Fleet:
     @property
     def is_shut(self) -> bool:
         """Whether no node takes work now, whatever it is."""
-        return not (self._shut() == OPEN).any()
+        return not self._nodes or not (self._shut() == OPEN).any()
 
     def totals(self) -> list[float]:
         """What the nodes that take work have of each resource, in millionths."""

@@ -49,10 +49,10 @@ class RetryBudget:
         self.firsts = 0
         self.retries = 0
 
-    def count_first(self, now: float) -> None:
-        """A first attempt is made."""
-        self._slot(now).firsts += 1
-        self.firsts += 1
+    def count_first(self, now: float, times: int = 1) -> None:
+        """So many first attempts are made."""
+        self._slot(now).firsts += times
+        self.firsts += times
 
     def count_retry(self, now: float) -> None:
         """A retry goes its way."""

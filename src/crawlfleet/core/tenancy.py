@@ -112,17 +112,17 @@ class Tenancy:
             tenant = self._tenants[project_id] = Tenant(project_id)
         return tenant
 
-    def take(self, project_id: str, amount: Resources) -> None:
-        """An execution of the project has this reserved from now on."""
+    def take(self, project_id: str, amount: Resources, times: int = 1) -> None:
+        """So many executions of the project have this reserved each from now on."""
         tenant = self.tenant(project_id)
-        tenant.book(amount, 1)
+        tenant.book(amount, times)
         begun = max(tenant.served, self.clock)
-        tenant.served = begun + 1.0 / tenant.allowance.weight
-        self.clock = begun
+        tenant.served = begun + times / tenant.allowance.weight
+        self.clock = begun + (times - 1) / tenant.allowance.weight
 
-    def give_back(self, project_id: str, amount: Resources) -> None:
-        """The execution holds nothing any more; `amount` as it was taken."""
-        self.tenant(project_id).book(amount, -1)
+    def give_back(self, project_id: str, amount: Resources, times: int = 1) -> None:
+        """So many executions hold nothing any more; `amount` as it was taken."""
+        self.tenant(project_id).book(amount, -times)
 
     def spend(self, rows: Iterable[UsageHour]) -> None:
         """Projects have used more."""
