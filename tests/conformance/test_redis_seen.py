@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-import structlog
 
 from crawlfleet.backends.frontier.redis.frontier import RedisFrontier
 from crawlfleet.backends.frontier.redis.line import Line, script
@@ -203,7 +202,9 @@ def test_workers_that_find_the_same_links_at_once_take_each_in_once(
     asyncio.run(main())
 
 
-def test_filter_that_is_nearly_full_is_warned_of_once_before_it_grows(redis: RedisServer) -> None:
+def test_filter_that_is_nearly_full_is_warned_of_once_before_it_grows(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
     host = "https://a.example"
 
     async def main() -> list[int]:
@@ -218,10 +219,10 @@ def test_filter_that_is_nearly_full_is_warned_of_once_before_it_grows(redis: Red
         for step in range(12):
             one = (await lease(frontier, urls=1))[host]
             found = [link(f"{step}/{number}", host) for number in range(100)]
-            with structlog.testing.capture_logs() as logs:
-                path = one.urls[0].url.removeprefix(f"{host}/")
-                await commit(frontier, one, visit(path, host, links=found), release=True)
-            if any("nearly full" in entry["event"] for entry in logs):
+            caplog.clear()
+            path = one.urls[0].url.removeprefix(f"{host}/")
+            await commit(frontier, one, visit(path, host, links=found), release=True)
+            if "nearly full" in caplog.text:
                 warned.append(step)
         await frontier.close()
         return warned

@@ -7,7 +7,6 @@ from heapq import nlargest
 from typing import Any, Final
 
 import msgspec
-import structlog
 import xxhash
 
 from crawlfleet.backends.frontier.redis import counting, leasing, receipts, rounds, saving
@@ -40,8 +39,9 @@ from crawlfleet.model.frontier import (
     Visit,
 )
 from crawlfleet.ports.checkpoint import Checkpoint
+from crawlfleet.telemetry import Component, logger
 
-log: Final = structlog.get_logger(__name__)
+log: Final = logger(Component.DEDUP)
 
 LEASE_S: Final = 60.0
 """A worker that is not heard of for so long has lost its hosts."""
