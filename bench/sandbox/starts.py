@@ -72,9 +72,11 @@ class _Timed:
     async def open(self) -> None:
         await self._sandbox.open()
 
-    async def start(self, order: CellOrder, make: Callable[[], Any]) -> tuple[Cell, Any]:
+    async def start(
+        self, order: CellOrder, make: Callable[[], Any], *, ahead: bool = True
+    ) -> tuple[Cell, Any]:
         began = time.perf_counter()
-        cell, listener = await self._sandbox.start(order, make)
+        cell, listener = await self._sandbox.start(order, make, ahead=ahead)
         self.made.append(time.perf_counter() - began)
         clear = cell.clear
 

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.core.egress import refused_by_lists
-from crawlfleet.model.isolation import Isolation
+from crawlfleet.errors import SandboxFailed
+from crawlfleet.model.isolation import Isolation, Layer
+from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox.cell import LocalCell
 from crawlfleet.sandbox.cgroups import Group
 from crawlfleet.sandbox.launcher import LocalSandbox
+from crawlfleet.sandbox.plans import SCRATCH, Plans, WayOut
 from crawlfleet.sandbox.premises import Premises
-from crawlfleet.sandbox.spec import Word, encode
+from crawlfleet.sandbox.spec import CellSpec, Word, encode
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -106,3 +109,67 @@ def test_a_group_that_cannot_be_removed_yet_is_tried_again_with_the_next_cells(
         await sandbox.close()
 
     asyncio.run(scenario())
+
+
+def test_its_end_goes_on_though_whoever_waits_for_it_is_cancelled() -> None:
+    async def scenario() -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        theirs.close()
+        cell = LocalCell(ours, has_namespace=False)
+        may_go_on, removed = asyncio.Event(), []
+
+        async def remove(what: str) -> None:
+            await may_go_on.wait()
+            removed.append(what)
+
+        cell.traces += [lambda: remove("first"), lambda: remove("second")]
+        first, second = (asyncio.create_task(cell.clear()) for _ in range(2))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        assert not second.done()
+        may_go_on.set()
+        await second
+        await cell.clear()
+        assert removed == ["second", "first"]
+
+    asyncio.run(scenario())
+
+
+def test_no_cell_is_made_once_the_sandbox_is_closed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        sandbox = LocalSandbox(
+            isolation=Isolation(), place=Premises(tmp_path), judge=refused_by_lists
+        )
+        await sandbox.close()
+        await sandbox.open()
+        with pytest.raises(SandboxFailed, match="shutting down"):
+            await sandbox.start(CellOrder(command=("true",)), asyncio.SubprocessProtocol)
+        assert sandbox._nest._nursery is None
+        assert sandbox._cells == set()
+
+    asyncio.run(scenario())
+
+
+def test_a_hidden_file_in_a_folder_that_cells_see_is_refused(tmp_path: Path) -> None:
+    """Whatever is put over it would be gone when it is renewed; over a folder it stays."""
+    shop, data = tmp_path / "shop", tmp_path / "shop" / "data"
+    data.mkdir(parents=True)
+    secret = shop / "node.json"
+
+    def plan(*hidden: Path) -> CellSpec:
+        plans = Plans(
+            (Layer.MOUNT_NAMESPACE,),
+            base=str(tmp_path / "base"),
+            hidden=tuple(map(str, hidden)),
+            kept={},
+            environ={},
+        )
+        return plans.make(CellOrder(readable=(str(shop),)), SCRATCH, WayOut())
+
+    for _ in range(2):
+        with pytest.raises(SandboxFailed, match="must not be seen"):
+            plan(data, secret)
+        secret.touch()
+    assert str(data) in plan(data, data / "node.json").hidden

@@ -6,36 +6,60 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import level_of
-from crawlfleet.model.isolation import Isolation, Layer, Level
+from crawlfleet.model.isolation import Egress, Isolation, Layer, Level
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import SandboxSettings, WorkerSettings
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.ports.sandbox import CellOrder
-from crawlfleet.sandbox import probe
+from crawlfleet.sandbox import launcher, probe
+from crawlfleet.sandbox.egress import EgressProxy, Judge
 from crawlfleet.sandbox.launcher import LocalSandbox
 from crawlfleet.sandbox.premises import Premises
 from crawlfleet.testing.cells import Ear, look_around, offer_of, sandbox_in
 from crawlfleet.testing.executor_suite import Watch, make_assignment
 from crawlfleet.worker.pool import ProcessPool
+from tests.sandbox.test_raw_tcp import Here
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 
 USER_CODE = """
-import os
-def look():
+import os, socket, time
+def birth():
     with open("/proc/self/stat") as file: born = int(file.read().rpartition(")")[2].split()[19])
+    return born / os.sysconf("SC_CLK_TCK")
+def look():
     processes = sorted(each for each in os.listdir("/proc") if each.isdecimal())
     found = os.listdir(), os.listdir("/dev/shm"), processes
     for place in ("note", "/tmp/note", "/dev/shm/note"):
         with open(place, "w") as file: file.write("secret")
-    return [born / os.sysconf("SC_CLK_TCK"), *found]
+    return [birth(), *found]
 def hold(mb): return len(b"1" * (mb << 20))
+def spin(seconds):
+    began, spent = time.monotonic(), time.process_time()
+    while time.monotonic() - began < seconds: pass
+    return [birth(), (time.process_time() - spent) / (time.monotonic() - began)]
+def fork_all():
+    count = 0
+    try:
+        while count < 100:
+            if os.fork() == 0: time.sleep(100)
+            count += 1
+    except OSError: pass
+    return [birth(), count]
+def hear_again(port, size):
+    began = time.monotonic()
+    with socket.create_connection(("10.1.2.3", port)) as way:
+        way.sendall(bytes(size))
+        way.shutdown(socket.SHUT_WR)
+        while data := way.recv(1 << 16): size -= len(data)
+    return [birth(), size, time.monotonic() - began]
 """
 PATIENCE_S = 60.0
 
@@ -66,9 +90,12 @@ async def until_there_are(sandbox: LocalSandbox, spares: int) -> None:
     assert made() == spares
 
 
-async def run(pool: ProcessPool, function: str, *args: object, mb: float) -> Attempt:
+async def run(
+    pool: ProcessPool, function: str, *args: object, mb: float = 200, **others: Any
+) -> Attempt:
     parameters = {"function": f"usercode:{function}", "args": list(args)}
-    assignment = make_assignment("python", parameters, allocation=Resources(memory_mb=mb))
+    allocation = Resources(memory_mb=mb, **others.pop("given", {}))
+    assignment = make_assignment("python", parameters, allocation=allocation, **others)
     return await pool.run(assignment, Watch())
 
 
@@ -111,6 +138,93 @@ def test_each_is_used_once_and_holds_what_its_task_was_given(
                 await asyncio.sleep(0.02)
             assert left.groups == frozenset()
         finally:
+            await pool.close()
+
+    asyncio.run(scenario())
+
+
+def test_all_limits_of_a_task_hold_in_one_that_was_there_before_it(
+    tmp_path: Path, best: Isolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if best.level < Level.L3 or best.no_raw_tcp:
+        pytest.skip(f"only {best.level} here, {best.no_raw_tcp}")
+
+    def proxy(rules: Egress, *, judge: Judge) -> EgressProxy:
+        return EgressProxy(rules, judge=judge, dialler=Here(allow_private=True, connect_s=5))
+
+    monkeypatch.setattr(launcher, "EgressProxy", proxy)
+
+    async def scenario() -> None:
+        sandbox = LocalSandbox(
+            isolation=best, place=Premises(tmp_path / "sandbox"), judge=refused_by_lists, spares=1
+        )
+        settings = WorkerSettings(
+            slots=2,
+            python_allow=("usercode:*",),
+            allow_private=True,
+            sandbox=SandboxSettings(processes=8, raw_tcp=True),
+        )
+        pool = ProcessPool(settings, sandbox=sandbox)
+        server = await asyncio.start_server(say_again, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+
+        async def within(function: str, *args: object, **given: float) -> list[float]:
+            await until_there_are(sandbox, 1)
+            asked_at = uptime_s()
+            attempt = await run(pool, function, *args, given=given, raw_tcp=True)
+            assert attempt.error is None, attempt.error
+            born, *found = msgspec.json.decode(attempt.data or b"")
+            assert born < asked_at
+            return found
+
+        try:
+            for _ in range(2):
+                assert (await run(pool, "look", raw_tcp=True)).error is None
+            (share,) = await within("spin", 1.0, cpu_cores=0.2)
+            assert share < 0.35
+            (count,) = await within("fork_all")
+            assert 0 < count <= 8
+            missing, took_s = await within("hear_again", port, 300_000, bandwidth_mbps=8)
+            # 600 kilobytes both ways together, at a megabyte a second.
+            assert missing == 0
+            assert took_s > 0.4
+        finally:
+            server.close()
+            await pool.close()
+
+    asyncio.run(scenario())
+
+
+async def say_again(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+def test_those_that_wait_outlive_the_nursery_and_another_takes_its_place(
+    tmp_path: Path, best: Isolation
+) -> None:
+    if best.level < Level.L2:
+        pytest.skip(f"only {best.level} here")
+
+    async def scenario() -> None:
+        async with sandbox_in(tmp_path / "sandbox", best, spares=1) as sandbox:
+            pool = ProcessPool(
+                WorkerSettings(slots=2, python_allow=("usercode:*",)), sandbox=sandbox
+            )
+            for _ in range(2):
+                assert (await run(pool, "look")).error is None
+            await until_there_are(sandbox, 1)
+            nursery = sandbox._nest._nursery
+            assert nursery is not None
+            nursery.kill()
+            await asyncio.to_thread(nursery.wait)
+            killed_at = uptime_s()
+            for was_there in (True, False):
+                attempt = await run(pool, "look")
+                assert attempt.error is None, attempt.error
+                assert (msgspec.json.decode(attempt.data or b"")[0] < killed_at) == was_there
             await pool.close()
 
     asyncio.run(scenario())

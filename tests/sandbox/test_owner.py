@@ -1,21 +1,42 @@
 """Whose a name says that something is, and whether that one is dead."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from crawlfleet.sandbox import owner, premises
-from crawlfleet.sandbox.cgroups import FORGOTTEN_AFTER_S, GroupsV1
+from crawlfleet.sandbox import cgroups, owner, premises
+from crawlfleet.sandbox.cgroups import FORGOTTEN_AFTER_S, GroupsV1, GroupsV2
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
 
-def name_by(namespace: int, pid: int, started: int) -> str:
-    return f"crawlfleet.k1.{owner.Owner(namespace, pid, started)}.a"
+def here() -> owner.Owner:
+    found = owner.this_process()
+    assert found is not None
+    return found
+
+
+def name_by(made_by: owner.Owner, key: str = "k1", **changes: int) -> str:
+    return f"crawlfleet.{key}.{made_by._replace(**changes)}.a"
+
+
+@contextlib.contextmanager
+def another() -> Iterator[owner.Owner]:
+    """Some other process, which lives as long."""
+    with subprocess.Popen(["sleep", "100"]) as process:
+        stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        try:
+            yield here()._replace(pid=process.pid, started=int(stat[19]))
+        finally:
+            process.kill()
 
 
 def test_what_a_living_process_made_is_no_orphan() -> None:
@@ -26,33 +47,59 @@ def test_what_a_living_process_made_is_no_orphan() -> None:
 
 
 def test_what_a_dead_process_made_is_an_orphan_before_and_after_it_is_reaped() -> None:
-    here = owner.this_process()
-    assert here is not None
-    with subprocess.Popen(["sleep", "100"]) as process:
-        stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        name = name_by(here.namespace, process.pid, int(stat[19]))
+    with another() as made_by:
+        name = name_by(made_by)
         assert not owner.is_orphan(name)
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        os.kill(made_by.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, made_by.pid, os.WEXITED | os.WNOWAIT)
         assert owner.is_orphan(name)
-        process.wait()
     assert owner.is_orphan(name)
 
 
 def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_owner() -> None:
-    here = owner.this_process()
-    assert here is not None
-    assert owner.is_orphan(name_by(here.namespace, here.pid, here.started - 1))
+    assert owner.is_orphan(name_by(here(), started=here().started - 1))
 
 
 def test_nobody_judges_what_cannot_be_known() -> None:
-    here = owner.this_process()
-    assert here is not None
     gone = subprocess.Popen(["true"])
     gone.wait()
-    assert not owner.is_orphan(name_by(here.namespace + 1, gone.pid, 1))
-    for name in ("crawlfleet.k1.a", "crawlfleet.k1.1-2.a", "crawlfleet.k1.x-y-z.a", "k.1-2-3.a"):
+    dead = here()._replace(pid=gone.pid, started=1)
+    assert owner.is_orphan(name_by(dead))
+    # Another container, another kernel with the same file system, another clock.
+    for part in ("namespace", "boot", "clock"):
+        assert not owner.is_orphan(name_by(dead, **{part: getattr(dead, part) + 1}))
+    old = f"crawlfleet.k1.{dead.namespace}-{dead.pid}-1.a"
+    for name in (old, "crawlfleet.k1.a", "crawlfleet.k1.1-2.a", "crawlfleet.k1.x-y-z.a", "k.1-2.a"):
         assert not owner.is_orphan(name)
+
+
+def test_a_copied_key_does_not_make_cells_of_the_living_ones_own(tmp_path: Path) -> None:
+    with another() as made_by:
+        name, unknown = name_by(made_by), name_by(made_by, boot=made_by.boot + 1)
+        assert not owner.was_left(name, "k1")
+        for each in (name, unknown, name_by(here())):
+            (tmp_path / each).mkdir()
+        found = [group.entrances[0] for group in GroupsV2("k1", root=tmp_path).left()]
+        assert sorted(Path(each).parent.name for each in found) == sorted(
+            [unknown, name_by(here())]
+        )
+    assert owner.was_left(name, "k1")
+
+
+def test_what_cannot_be_removed_holds_up_no_more_by_being_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(cgroups, "time", clock)
+    for number in range(50):
+        (tmp_path / name_by(here(), key=f"k{number}", started=1) / "child").mkdir(parents=True)
+    found = list(GroupsV2("own", root=tmp_path).left())
+    assert len(found) == 50
+    assert cgroups.remove_all(found) == 50
+    assert sum(slept) < cgroups.REMOVE_WAIT_S + 2 * cgroups.LOOK_AGAIN_S
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert list(GroupsV2("own", root=tmp_path).left()) == []  # somebody else's
 
 
 def test_processes_of_others_are_not_mistaken_for_dead(tmp_path: Path) -> None:
@@ -85,16 +132,13 @@ def test_groups_of_nobody_known_go_when_they_have_been_empty_for_long(tmp_path: 
 def test_scratch_folders_of_the_dead_go_and_those_of_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = owner.this_process()
-    assert here is not None
     abroad = tmp_path / "abroad"
     abroad.mkdir()
     monkeypatch.setattr(premises, "_open_to_all", lambda: abroad)
     place = premises.Premises(tmp_path / "sandbox")
-    dead, living, other = (
-        name_by(here.namespace + by, here.pid, here.started - 1 + late)
-        for by, late in ((0, 0), (0, 1), (1, 0))
-    )
+    gone = here()._replace(started=here().started - 1)
+    dead, living = name_by(gone), name_by(here())
+    other = name_by(gone, namespace=gone.namespace + 1)
     own = owner.name_of(place.key, "a")
     for name in (dead, living, other, own, "crawlfleet.other.a", "notes"):
         (abroad / name / "scratch").mkdir(parents=True)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import msgspec
 import pytest
 
 from crawlfleet.errors import SandboxFailed
@@ -205,6 +206,56 @@ def test_whoever_gives_up_ends_what_was_made_for_it() -> None:
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await taking
+        await settled()
         assert maker.cancelled == 1
+
+    with_spares(scenario)
+
+
+def test_whoever_gives_up_when_it_is_just_there_ends_it() -> None:
+    async def scenario(spares: Spares, maker: Maker) -> None:
+        await spares.take(plan("a"))
+        maker.may_make.clear()
+        await spares.take(plan("a"))
+        await settled()
+        taking = asyncio.create_task(spares.take(plan("a")))
+        await settled()
+        maker.may_make.set()
+        asyncio.get_running_loop().call_soon(taking.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+        await spares.empty()
+        assert len(maker.made) == 2  # one more for whoever comes next
+        assert sorted(map(id, maker.discarded)) == sorted(map(id, maker.made))
+
+    with_spares(scenario)
+
+
+def test_none_is_made_or_given_once_they_are_closed() -> None:
+    async def scenario(spares: Spares, maker: Maker) -> None:
+        for _ in range(2):
+            await spares.take(plan("a"))
+        await settled()
+        await spares.close()
+        for _ in range(3):
+            assert await spares.take(plan("a")) is None
+            await settled()
+        assert (maker.begun, maker.discarded) == (1, maker.made)
+
+    with_spares(scenario)
+
+
+def test_none_is_given_that_hides_what_is_no_longer_there(tmp_path: Path) -> None:
+    secret, renewed = tmp_path / "node.json", tmp_path / "new"
+    secret.write_text("1")
+    wanted = msgspec.structs.replace(plan("a"), hidden=(str(secret),))
+
+    async def scenario(spares: Spares, maker: Maker) -> None:
+        for _ in range(2):
+            await spares.take(wanted)
+        await settled()
+        renewed.write_text("2")
+        renewed.rename(secret)
+        assert await spares.take(wanted) is None
 
     with_spares(scenario)

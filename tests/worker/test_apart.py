@@ -318,7 +318,7 @@ class NoCells:
 
     async def open(self) -> None: ...
 
-    async def start(self, order: CellOrder, make: Callable[[], Any]) -> Any:
+    async def start(self, order: CellOrder, make: Callable[[], Any], *, ahead: bool) -> Any:
         self.orders.append(order)
         raise SandboxFailed("no cell is left")
 

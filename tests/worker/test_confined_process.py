@@ -41,7 +41,9 @@ class HastySandbox:
     async def open(self) -> None:
         return None
 
-    async def start(self, order: CellOrder, make: Callable[[], Any]) -> tuple[Cell, Any]:
+    async def start(
+        self, order: CellOrder, make: Callable[[], Any], *, ahead: bool = True
+    ) -> tuple[Cell, Any]:
         child = make()
         child.connection_made(self.cell)
         child.pipe_data_received(1, self.said)
@@ -68,3 +70,63 @@ def test_it_is_killed_as_a_cell_before_it_is_connected(
     asyncio.run(main())
     assert groups == []
     assert sandbox.cell.kills >= 1
+
+
+class Remains(FakeCell):
+    """A cell that nothing is left of."""
+
+    is_made_ahead = False
+
+    def get_returncode(self) -> int:
+        return -9
+
+    def get_pipe_transport(self, fd: int) -> None:
+        return None
+
+    def reason(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        return None
+
+    async def clear(self) -> None:
+        return None
+
+
+class Mortuary(HastySandbox):
+    """Its cells are dead when they are to say `ready`; those made on demand only if so told."""
+
+    def __init__(self, *, dies_always: bool) -> None:
+        super().__init__(b"")
+        self.asked: list[bool] = []
+        self._dies_always = dies_always
+
+    async def start(
+        self, order: CellOrder, make: Callable[[], Any], *, ahead: bool = True
+    ) -> tuple[Cell, Any]:
+        self.asked.append(ahead)
+        cell = Remains()
+        cell.is_made_ahead = ahead
+        child = make()
+        child.connection_made(cell)
+        if ahead or self._dies_always:
+            child.pipe_connection_lost(2, None)
+            child.process_exited()
+            child.pipe_connection_lost(1, None)
+        else:
+            child.pipe_data_received(1, pipe.encode(pipe.Ready(protocol=pipe.PROTOCOL)))
+        return cast("Cell", cell), child
+
+
+def test_work_gets_another_cell_if_the_one_made_ahead_died_before_it_began() -> None:
+    sandbox = Mortuary(dies_always=False)
+    child = asyncio.run(Child.confine("", CellOrder(), sandbox, pipe.Hello(ahead=0), 1.0))
+    assert child.is_confined
+    assert sandbox.asked == [True, False]
+
+
+def test_a_cell_made_on_demand_that_dies_is_not_tried_again() -> None:
+    sandbox = Mortuary(dies_always=True)
+    with pytest.raises(FailedStart, match="SIGKILL before it was ready"):
+        asyncio.run(Child.confine("", CellOrder(), sandbox, pipe.Hello(ahead=0), 1.0))
+    assert sandbox.asked == [True, False]

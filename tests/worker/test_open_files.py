@@ -62,6 +62,11 @@ def test_cells_share_what_may_be_open(
     assert connections_of(slots, 5) == 5
 
 
+def test_cells_that_wait_for_work_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    assert connections_of(4, 256, spares=64) == 24
+
+
 def test_where_it_cannot_be_raised_the_worker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise ValueError("not here")
@@ -88,4 +93,4 @@ def test_a_worker_raises_it_before_it_makes_cells(
     )
     with pytest.raises(ConfigError, match="none here"):
         asyncio.run(starting)
-    assert seen == [(Settings().worker.slots, 256), "sandbox"]
+    assert seen == [(Settings().worker.slots, 256, 2), "sandbox"]

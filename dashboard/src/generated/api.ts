@@ -7077,7 +7077,8 @@ export interface components {
              * @default null
              */
             for_each?: string | unknown[] | null;
-            isolation?: components["schemas"]["Level"] | null;
+            /** @enum {unknown} */
+            isolation?: "L1" | "L2" | "L3" | "L4" | null;
             /** @description How many failures of the work itself are tried again; 3 when not set. */
             max_retries?: number;
             min_resources?: {
@@ -7243,7 +7244,8 @@ export interface components {
             categories?: string[];
             cluster_id?: string;
             content_features?: Record<string, unknown>;
-            isolation?: components["schemas"]["Level"] | null;
+            /** @enum {unknown} */
+            isolation?: "L1" | "L2" | "L3" | "L4" | null;
             /** @description How many failures of the work itself are tried again; 3 when not set. */
             max_retries?: number;
             min_resources?: {
@@ -7355,8 +7357,9 @@ export interface components {
             /**
              * @description Only nodes that can hold it so well, each attempt in a cell of its own.
              * @default null
+             * @enum {unknown}
              */
-            isolation?: components["schemas"]["Level"] | null;
+            isolation?: "L1" | "L2" | "L3" | "L4" | null;
             /**
              * @description How many failures of the work itself are tried again.
              * @default 3

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any, Final
+from typing import IO, Annotated, Any, Final, Literal
 
 import typer
 
@@ -23,7 +23,6 @@ from crawlfleet.cli.arguments import (
 from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.output import cell
 from crawlfleet.cli.trouble import FAILED
-from crawlfleet.model.isolation import Level
 
 WHERE: Final = "Where it may run"
 HOW: Final = "How it is run"
@@ -212,10 +211,9 @@ async def submit(
         str | None, typer.Option(help="The kind of node.", rich_help_panel=WHERE)
     ] = None,
     isolation: Annotated[
-        Level | None,
+        Literal["L1", "L2", "L3", "L4"] | None,
         typer.Option(
-            help="How well it must be kept apart: in a cell of a node that offers this level, "
-            "L1 or more.",
+            help="How well it must be kept apart: in a cell of a node that offers this level.",
             rich_help_panel=WHERE,
         ),
     ] = None,

@@ -52,15 +52,16 @@ async def run_worker(
     from crawlfleet.client.transport import Transport
 
     masters = Masters((master_url or "").split(","))
-    allow_many(settings.worker.slots, settings.worker.sandbox.connections)
+    confined = settings.worker.sandbox
+    allow_many(settings.worker.slots, confined.connections, confined.spare_cells)
     sandbox = await open_sandbox(
-        settings.worker.sandbox.level,
+        confined.level,
         choose=choose,
         judge=refused_by_lists,
         folder=identity.with_suffix(".cells"),
         hidden=(str(config.data_dir(settings)), str(identity)),
-        raw_tcp=allows_raw_tcp(settings.worker.sandbox),
-        spares=settings.worker.sandbox.spare_cells,
+        raw_tcp=allows_raw_tcp(confined),
+        spares=confined.spare_cells,
     )
     workshop = workshop_of(
         settings.worker,

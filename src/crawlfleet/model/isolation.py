@@ -1,6 +1,7 @@
 """How far a process is kept apart from the machine that it runs on."""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -22,6 +23,12 @@ class Level(StrEnum):
     @property
     def number(self) -> int:
         return int(self[1:])
+
+
+DEMANDED: Final = msgspec.Meta(
+    extra_json_schema={"enum": [*(str(each) for each in Level if each is not Level.L0), None]}
+)
+"""Of a field in which a level is demanded: the lowest is none, since every node meets it."""
 
 
 class Layer(StrEnum):

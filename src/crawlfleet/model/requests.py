@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from crawlfleet.model.isolation import Level
+from crawlfleet.model.isolation import DEMANDED, Level
 from crawlfleet.model.key import Role
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT
 from crawlfleet.model.quality import Expectations
@@ -60,7 +60,7 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How nodes that fit are ranked; the fleet's default when not set."""
     target_region: str | None = None
     """For the strategy `geo_location`."""
-    isolation: Level | None = None
+    isolation: Annotated[Level | None, DEMANDED] = None
     """Only nodes that can hold it so well, each attempt in a cell of its own."""
     max_retries: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 100})] = 3
     """How many failures of the work itself are tried again."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from crawlfleet.model.callback import Callback
-from crawlfleet.model.isolation import Level
+from crawlfleet.model.isolation import DEMANDED, Level
 from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.quality import Expectations
 from crawlfleet.model.requests import Priority
@@ -68,7 +68,7 @@ class TaskOptions(
     node_type: str | UnsetType | None = UNSET
     schedule_strategy: str | UnsetType | None = UNSET
     target_region: str | UnsetType | None = UNSET
-    isolation: Level | UnsetType | None = UNSET
+    isolation: Annotated[Level | UnsetType | None, DEMANDED] = UNSET
     max_retries: int | UnsetType = UNSET
     """How many failures of the work itself are tried again; 3 when not set."""
     retry_policy: RetryPolicy | UnsetType = UNSET

@@ -68,6 +68,9 @@ class Cell(Protocol):
     """One confined process with all that it starts. Its protocol hears what comes from it, as
     with asyncio's `subprocess_exec`."""
 
+    is_made_ahead: bool
+    """Whether it waited for its work: what happened to it then says nothing of that."""
+
     def get_pid(self) -> int:
         """As this machine counts; for people, not for signals."""
         ...
@@ -119,11 +122,14 @@ class Sandbox(Protocol):
         """Make ready, so that the first cell begins quickly; raises nothing."""
         ...
 
-    async def start(self, order: CellOrder, make: Callable[[], P]) -> tuple[Cell, P]:
+    async def start(
+        self, order: CellOrder, make: Callable[[], P], *, ahead: bool = True
+    ) -> tuple[Cell, P]:
         """A process in a new cell, and the protocol (an `asyncio.SubprocessProtocol`) that hears
-        it. Raises `SandboxFailed` when a layer cannot be had: never runs it with less."""
+        it. The cell may have been made `ahead`, unless that is not wanted. Raises `SandboxFailed`
+        when a layer cannot be had: never runs it with less."""
         ...
 
     async def close(self) -> None:
-        """End all cells and remove all traces. May be called twice."""
+        """End all cells and remove all traces; none is started any more. May be called twice."""
         ...

@@ -68,7 +68,7 @@ class LocalCell:
         self._reason = ""
         self._pipes: dict[int, Any] = {}
         self._listener: asyncio.SubprocessProtocol | None = None
-        self._is_clear = False
+        self._clearing: asyncio.Task[None] | None = None
         self._is_killed = False
         self.uid: int | None = None
         """Whom it becomes, if not to stay this user."""
@@ -87,8 +87,9 @@ class LocalCell:
         """Its way out for connections that know nothing of that, where it has one."""
         self.shares_folders = False
         """Whether others see what it writes."""
+        self.is_made_ahead = False
         self.traces: list[Traces] = []
-        """What else is to be removed when it is gone."""
+        """What else is to be removed when it is gone: the last of them first."""
         control.setblocking(False)
         asyncio.get_running_loop().add_reader(control.fileno(), self._hear)
 
@@ -175,9 +176,12 @@ class LocalCell:
             await self._ended()
 
     async def clear(self) -> None:
-        if self._is_clear:
-            return
-        self._is_clear = True
+        # Whoever waits for it may be cancelled: it goes on to its end.
+        if self._clearing is None:
+            self._clearing = asyncio.create_task(self._clear(), name="clearing of a cell")
+        await asyncio.shield(self._clearing)
+
+    async def _clear(self) -> None:
         self.kill()
         await self._ended()
         self.hang_up()
@@ -193,7 +197,7 @@ class LocalCell:
             door.close()
         if self.group is not None:
             self.has_left_group = not await self.group.remove()
-        for remove in self.traces:
+        for remove in reversed(self.traces):
             await remove()
 
     async def _ended(self) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -41,7 +41,8 @@ class Groups(Protocol):
         ...
 
     def left(self) -> Iterator["Group"]:
-        """Groups that an earlier life of the node made, or another that is dead for certain."""
+        """Groups that an earlier life of the node made, or another that is dead for certain; of
+        this user only."""
         ...
 
     def forgotten(self) -> Iterator["Group"]:
@@ -316,11 +317,30 @@ def _weight(cores: float, usual: int, *, most: int) -> int:
     return min(max(int(usual * WEIGHT_OF_A_CORE * cores), usual), most)
 
 
+def remove_all(groups: Iterable[Group]) -> int:
+    """End what is in them, and remove them; how many are left after a while, which is no longer for
+    many than for one: somebody may have made what cannot be removed."""
+    left = list(groups)
+    until = time.monotonic() + REMOVE_WAIT_S
+    while left := [group for group in left if not group.drop(by_force=True)]:
+        if time.monotonic() > until:
+            break
+        time.sleep(LOOK_AGAIN_S)
+    return len(left)
+
+
 def _left(tops: list[Path], key: str, proc: Path) -> Iterator[Group]:
-    own = owner.prefix_of(key)
     for name, folders in _found(tops).items():
-        if name.startswith(own) or owner.is_orphan(name, proc):
+        if owner.was_left(name, key, proc) and all(map(_is_mine, folders)):
             yield Group(folders)
+
+
+def _is_mine(folder: Path) -> bool:
+    """Whether this user made it: others may call theirs so, too."""
+    try:
+        return folder.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def _forgotten(tops: list[Path], key: str) -> Iterator[Group]:

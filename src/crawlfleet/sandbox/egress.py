@@ -35,6 +35,10 @@ BURST_S: Final = 0.1
 """So much of a second's bytes may go at once."""
 BITS_OF_A_MEGABIT: Final = 1e6
 LENGTH_DIGITS: Final = 18
+AT_ONCE: Final = 8
+"""So many are let in before the next look at how many there are."""
+QUEUE: Final = 128
+"""So many may wait for that."""
 _HOP_HEADERS: Final = (
     *(b"proxy-", b"connection:", b"keep-alive:"),
     PUBLIC_HEADER.lower().encode(),
@@ -144,7 +148,10 @@ class EgressProxy:
     async def open(self, door: socket.socket) -> None:
         """Answer whoever comes to a listening socket."""
         door.setblocking(False)
-        self._server = await asyncio.start_server(self._admit, sock=door, limit=HEAD_BYTES)
+        self._server = await asyncio.start_server(
+            self._admit, sock=door, limit=HEAD_BYTES, backlog=AT_ONCE
+        )
+        door.listen(QUEUE)
 
     def shut(self) -> None:
         """Let nobody in or out any more, and nothing through; may be called twice."""

@@ -18,7 +18,7 @@ from crawlfleet.model.isolation import Isolation, Layer, Limits
 from crawlfleet.ports.sandbox import CellOrder
 from crawlfleet.sandbox import spec
 from crawlfleet.sandbox.cell import LocalCell
-from crawlfleet.sandbox.cgroups import Group, Groups, GroupsV1, GroupsV2
+from crawlfleet.sandbox.cgroups import Group, Groups, GroupsV1, GroupsV2, remove_all
 from crawlfleet.sandbox.egress import EgressProxy, Judge
 from crawlfleet.sandbox.nest import KEPT_VARIABLES, Nest
 from crawlfleet.sandbox.plans import PROXY_PORT, PROXY_URL, SCRATCH, Plans, WayOut, with_wardens
@@ -65,6 +65,7 @@ class LocalSandbox:
             environ=environ,
         )
         self._cells: set[LocalCell] = set()
+        self._is_closed = False
         self._stuck: list[Group] = []
         """Groups of cells that are gone, in which something cannot end."""
         self._spares = Spares(self._ahead, self._end, most=spares)
@@ -76,11 +77,15 @@ class LocalSandbox:
 
     async def open(self) -> None:
         with contextlib.suppress(OSError):
-            self._nest.open()
+            if not self._is_closed:
+                self._nest.open()
 
-    async def start(self, order: CellOrder, make: Callable[[], P]) -> tuple[LocalCell, P]:
+    async def start(
+        self, order: CellOrder, make: Callable[[], P], *, ahead: bool = True
+    ) -> tuple[LocalCell, P]:
         try:
-            cell = await self._spare(order) or await self._fresh(order)
+            spare = await self._spare(order) if ahead else None
+            cell = spare or await self._fresh(order)
         except OSError as error:
             raise SandboxFailed(f"the cell cannot be made: {error}") from error
         try:
@@ -96,7 +101,6 @@ class LocalSandbox:
         except BaseException:
             await self._end(cell)
             raise
-        cell.traces.append(lambda: self._forget(cell))
         return cell, listener
 
     async def rest(self) -> None:
@@ -104,7 +108,8 @@ class LocalSandbox:
         await self._spares.empty()
 
     async def close(self) -> None:
-        await self.rest()
+        self._is_closed = True
+        await self._spares.close()
         for cell in list(self._cells):
             await self._end(cell)
         await self._nest.close()
@@ -112,13 +117,15 @@ class LocalSandbox:
 
     def _sweep(self) -> None:
         groups = list(self._groups.left()) if self._groups is not None else []
-        stuck = sum(not group.remove_now() for group in groups)
+        stuck = remove_all(groups)
         forgotten = list(self._groups.forgotten()) if self._groups is not None else []
         dropped = sum(group.drop() for group in forgotten)
         folders = self._place.sweep()
         if groups or dropped or folders:
             log.info(
-                "cells of an earlier life removed", groups=len(groups) + dropped, folders=folders
+                "cells of an earlier life removed",
+                groups=len(groups) - stuck + dropped,
+                folders=folders,
             )
         if stuck:
             log.warning("control groups of an earlier life cannot be removed", groups=stuck)
@@ -167,24 +174,28 @@ class LocalSandbox:
         return cell
 
     async def _ahead(self, plan: spec.CellSpec) -> LocalCell:
-        """A cell that waits for its work."""
-        cell = self._fork()
+        """A cell that waits for its work. Raises `SandboxFailed`."""
         try:
-            await self._begin(secrets.token_hex(6), cell, plan, None)
+            cell = self._fork()
+            try:
+                await self._begin(secrets.token_hex(6), cell, plan, None)
+            except BaseException:
+                await self._end(cell)
+                raise
         except OSError as error:
-            await self._end(cell)
             raise SandboxFailed(f"the cell cannot be made: {error}") from error
-        except BaseException:
-            await self._end(cell)
-            raise
+        cell.is_made_ahead = True
         return cell
 
     def _fork(self, *, shares_folders: bool = False) -> LocalCell:
         """A process that waits to be told what it is to become. Each is another user, but for
-        those that write to the same folders."""
+        those that write to the same folders. Raises `OSError` and `SandboxFailed`."""
+        if self._is_closed:
+            raise SandboxFailed("the sandbox is closed: the worker is shutting down")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         cell = LocalCell(ours, has_namespace=Layer.PID_NAMESPACE in self._layers)
         self._cells.add(cell)
+        cell.traces.append(lambda: self._forget(cell))
         if self._users is not None:
             cell.uid = COMMON if shares_folders else self._users.take()
         try:

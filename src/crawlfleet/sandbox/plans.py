@@ -2,15 +2,16 @@
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from crawlfleet.errors import SandboxFailed
 from crawlfleet.model.isolation import Layer, Limits
 from crawlfleet.ports.sandbox import WAY_OUT, CellOrder
 from crawlfleet.sandbox import sights, world
 from crawlfleet.sandbox.nest import HOST_MODULE
-from crawlfleet.sandbox.spec import CellSpec, replace
+from crawlfleet.sandbox.spec import Bind, CellSpec, replace
 
 PROXY_PORT: Final = 3128
 PROXY_URL: Final = f"http://127.0.0.1:{PROXY_PORT}"
@@ -53,6 +54,13 @@ class Plans:
         self._layers = frozenset(layers)
         self._base = base
         self._hidden = tuple({str(Path(each).resolve()) for each in hidden})
+        self._lone_files = tuple(
+            path
+            for path in self._hidden
+            if not any(sights.is_in(path, each) for each in self._hidden if each != path)
+            and not Path(path).is_dir()
+        )
+        """What is hidden and no folder, or not there yet."""
         self._kept = dict(kept)
         self._is_another = Layer.OTHER_USER in self._layers
         self._is_counted = bool(self._layers & {Layer.CGROUP_V1, Layer.CGROUP_V2})
@@ -61,7 +69,7 @@ class Plans:
 
     def make(self, order: CellOrder, scratch: str, way: WayOut, uid: int | None = None) -> CellSpec:
         """A cell as it is ordered, but for its control groups and the user that it is; where that
-        is known, its processes are counted by it."""
+        is known, its processes are counted by it. Raises `SandboxFailed`."""
         limits = order.limits
         has_root = Layer.MOUNT_NAMESPACE in self._layers
         made = CellSpec(
@@ -90,6 +98,7 @@ class Plans:
             hidden=self._hidden,
         )
         if Layer.MOUNT_NAMESPACE in self._layers:
+            self._check_hidden(binds)
             return replace(
                 made,
                 base=self._base,
@@ -107,6 +116,17 @@ class Plans:
             readable=(*readable, *self._links, *sights.PROC_FILES, "/proc/self"),
             writable=(made.scratch, *order.writable),
         )
+
+    def _check_hidden(self, binds: Iterable[Bind]) -> None:
+        """What is put over a file is gone when another takes its place, as happens when a file is
+        renewed: only folders are hidden for certain. Raises `SandboxFailed`."""
+        for path in self._lone_files:
+            shown = [each.path for each in binds if sights.is_in(path, each.path)]
+            if shown and not Path(path).is_dir():
+                raise SandboxFailed(
+                    f"{path} must not be seen, but is in {shown[0]}, which cells see; move it into "
+                    "a folder of its own, or take that one out of `worker.sandbox` and PYTHONPATH"
+                )
 
     def _rlimits(self, limits: Limits, uid: int | None) -> dict[str, int]:
         found = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": limits.files or USUAL_FILES}

@@ -1,7 +1,8 @@
 """The folder of a node's sandbox: scratch folders, and the key that marks what belongs to it.
 
-One worker holds it at a time. Whoever holds it may remove all that carries its key: nobody else
-can be using it. What another made is removed only when that one is dead.
+One worker holds it at a time. Whoever holds it may remove what carries its key, unless a process
+made it that lives: then the folder was copied. What another made is removed only when that one is
+dead.
 """
 
 import contextlib
@@ -87,9 +88,8 @@ class Premises:
 
     def _left_abroad(self) -> Iterator[Path]:
         """Made by this user: others may call theirs so, too."""
-        own = owner.prefix_of(self.key)
         for each in self._abroad.iterdir():
-            if each.name.startswith(own) or owner.is_orphan(each.name):
+            if owner.is_ours(each.name) and owner.was_left(each.name, self.key):
                 with contextlib.suppress(OSError):
                     if each.lstat().st_uid == os.geteuid():
                         yield each

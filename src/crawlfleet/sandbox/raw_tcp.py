@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from crawlfleet.crawl.request import Origin
 from crawlfleet.sandbox import naming
-from crawlfleet.sandbox.egress import EgressProxy, Turned, break_off
+from crawlfleet.sandbox.egress import AT_ONCE, QUEUE, EgressProxy, Turned, break_off
 
 MOST_REMEMBERED: Final = 10_000
 """Addresses of which a name is known; the oldest are forgotten first."""
@@ -41,7 +41,9 @@ class RawTcp:
         for door in doors:
             door.setblocking(False)
             if door.type == socket.SOCK_STREAM:
-                self._servers.append(await asyncio.start_server(self._admit, sock=door))
+                server = await asyncio.start_server(self._admit, sock=door, backlog=AT_ONCE)
+                self._servers.append(server)
+                door.listen(QUEUE)
             else:
                 ear, _ = await loop.create_datagram_endpoint(lambda: _Ear(self), sock=door)
                 self._ears.append(ear)

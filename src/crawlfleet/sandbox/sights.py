@@ -61,12 +61,12 @@ def binds(
     kept: dict[str, Bind] = {}
     dark = tuple(hidden)
     for path in sorted(set(seen)):
-        if not any(_is_in(path, other) for other in (*kept, *dark)):
+        if not any(is_in(path, other) for other in (*kept, *dark)):
             kept[path] = Bind(path)
     for path in sorted(set(readable)):
         if not Path(path).is_absolute() or not Path(path).exists():
             continue
-        is_there = any(_is_in(path, other) for other in kept)
+        is_there = any(is_in(path, other) for other in kept)
         if not is_there or (own and not _may_read(path, by_others=True)):
             kept[path] = Bind(path, own and Path(path).stat().st_uid == 0)
     for path in writable:
@@ -79,15 +79,16 @@ def carved(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[str]:
     """The paths without what is hidden, for rules that cannot take anything away again."""
     dark = tuple(hidden)
     for path in paths:
-        if any(_is_in(path, each) for each in dark):
+        if any(is_in(path, each) for each in dark):
             continue
-        if any(_is_in(each, path) for each in dark) and Path(path).is_dir():
+        if any(is_in(each, path) for each in dark) and Path(path).is_dir():
             yield from carved((str(each) for each in Path(path).iterdir()), dark)
         else:
             yield path
 
 
-def _is_in(path: str, folder: str) -> bool:
+def is_in(path: str, folder: str) -> bool:
+    """Whether it is that folder, or below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 

@@ -7,7 +7,6 @@ it is taken.
 """
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -30,6 +29,7 @@ log = logger(Component.WORKER)
 Make = Callable[[CellSpec], Coroutine[Any, Any, LocalCell]]
 Discard = Callable[[LocalCell], Awaitable[None]]
 Places = tuple[tuple[int, int], ...]
+NOWHERE: Final = (0, 0)
 
 
 class _Spare:
@@ -61,21 +61,32 @@ class Spares:
         self._stock: list[_Spare] = []
         self._known: deque[CellSpec] = deque(maxlen=REMEMBERED)
         self._pause: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._discarding: set[asyncio.Task[None]] = set()
 
     async def take(self, plan: CellSpec) -> LocalCell | None:
         """A cell that was made by this very plan, or is about to be; it is the caller's from now
         on. `None` when there is none. In a pause others are made for whoever asks next."""
+        if self._is_closed:
+            return None
         found = self._pick(plan)
         self._note(plan)
         if found is None:
             return None
         try:
-            return await found.making
+            return await asyncio.shield(found.making)
+        except asyncio.CancelledError:
+            self._abandon(found)  # it may be there already: nobody else knows of it
+            raise
         except SandboxFailed as error:
             # Whoever asked makes one for itself, and is told what is wrong if that fails, too.
             log.debug("a cell could not be made ahead", reason=str(error))
             return None
+
+    async def close(self) -> None:
+        """End them all, and make no more; may be called twice."""
+        self._is_closed = True
+        await self.empty()
 
     async def empty(self) -> None:
         """End them all; may be called twice."""
@@ -121,6 +132,9 @@ class Spares:
 
     def _drop(self, spare: _Spare) -> None:
         self._take_off(spare)
+        self._abandon(spare)
+
+    def _abandon(self, spare: _Spare) -> None:
         spare.making.cancel()
         ending = asyncio.create_task(self._end(spare), name="end of a spare cell")
         self._discarding.add(ending)
@@ -134,12 +148,14 @@ class Spares:
 
 def places_of(plan: CellSpec) -> Places:
     """What lies where the plan says: a folder that was put in the place of another since is not
-    what a cell would see that was made before."""
+    what a cell would see that was made before; and it would hide what is no longer there."""
     found = []
-    for bind in plan.binds:
-        with contextlib.suppress(OSError):
-            seen = Path(bind.path).stat()
+    for path in (*(bind.path for bind in plan.binds), *plan.hidden):
+        try:
+            seen = Path(path).stat()
             found.append((seen.st_dev, seen.st_ino))
+        except OSError:
+            found.append(NOWHERE)
     return tuple(found)
 
 

@@ -110,7 +110,7 @@ async def order_of(
             closed=await masters.names(),
             closed_ports=masters.ports,
             raw_tcp=assignment.raw_tcp,
-            connections=connections_of(settings.slots, sandbox.connections),
+            connections=connections_of(settings.slots, sandbox.connections, sandbox.spare_cells),
         ),
     )
 

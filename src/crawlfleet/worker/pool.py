@@ -391,10 +391,10 @@ class ProcessPool:
             if not child.departed:
                 return child, True
             await self._dismiss(child)
+        if self._idle and len(self._idle) + self._taken > self._settings.slots:
+            await self._dismiss(self._idle.pop(0))  # one of another kind
         if self._closed:
             raise FailedStart("the worker is shutting down")
-        if len(self._idle) + self._taken > self._settings.slots:  # idle ones of other kinds
-            await self._dismiss(self._idle.pop(0))
         began = time.monotonic()
         if order is not None and self._sandbox is not None:
             child = await Child.confine(

@@ -54,9 +54,11 @@ class Departed(Exception):
 class FailedStart(Exception):
     """There is no process; `output` is the last of what it printed."""
 
-    def __init__(self, message: str, output: str = "") -> None:
+    def __init__(self, message: str, output: str = "", *, has_died: bool = False) -> None:
+        """It `has_died` when it was there, and nobody had a reason to end it."""
         super().__init__(message)
         self.output = output
+        self.has_died = has_died
 
 
 def environment(parent: Mapping[str, str]) -> dict[str, str]:
@@ -138,12 +140,22 @@ class Child(asyncio.SubprocessProtocol):
         hello: pipe.Hello,
         ready_timeout_s: float,
     ) -> "Child":
-        """The same in a cell of its own, for one execution."""
-        try:
-            _, child = await sandbox.start(order, lambda: cls(kind, confined=True))
-        except SandboxFailed as error:
-            raise FailedStart(str(error)) from error
-        return await child._made_ready(hello, ready_timeout_s)
+        """The same in a cell of its own, for one execution. If a cell that was made ahead has died
+        by the time, in another."""
+        ahead = True
+        while True:
+            try:
+                cell, child = await sandbox.start(
+                    order, lambda: cls(kind, confined=True), ahead=ahead
+                )
+            except SandboxFailed as error:
+                raise FailedStart(str(error)) from error
+            try:
+                return await child._made_ready(hello, ready_timeout_s)
+            except FailedStart as failure:
+                if not (ahead and cell.is_made_ahead and failure.has_died):
+                    raise
+                ahead = False
 
     async def _made_ready(self, hello: pipe.Hello, ready_timeout_s: float) -> "Child":
         try:
@@ -153,7 +165,7 @@ class Child(asyncio.SubprocessProtocol):
                 self.kill()
             end, output = await self.obituary()
             why = str(departure) or f"the executor process {end} before it was ready"
-            raise FailedStart(why, output) from None
+            raise FailedStart(why, output, has_died=not str(departure)) from None
         except BaseException:
             await self.end()
             raise

@@ -29,7 +29,7 @@ export const OPTIONS: Schema = {
       ],
     },
     target_region: { type: "string" },
-    isolation: { type: "string", enum: ["L0", "L1", "L2", "L3", "L4"] },
+    isolation: { type: "string", enum: ["L1", "L2", "L3", "L4"] },
     capabilities: { type: "object" },
     min_resources: {
       type: "object",
