@@ -44,6 +44,12 @@ def test_links_that_lead_nowhere_are_left_out() -> None:
         ('<link rel=sitemap href="/s.xml">', ("/s.xml", Found(Kind.SITEMAP))),
         ('<iframe src="/f"></iframe>', ("/f", Found(Kind.FRAME))),
         ('<frameset><frame src="/f"></frameset>', ("/f", Found(Kind.FRAME))),
+        ('<p></p><frameset><frame src="/f"></frameset>', ("/f", Found(Kind.FRAME))),
+        ('<x:y><!-- --> <frameset><frame src="/f">', ("/f", Found(Kind.FRAME))),
+        (
+            '</head><!-- --> <noscript></noscript><frameset><frameset><frame src="/f">',
+            ("/f", Found(Kind.FRAME)),
+        ),
         ('<meta http-equiv=refresh content="5; url=/r">', ("/r", Found(Kind.REFRESH))),
         ("<meta http-equiv=Refresh content=\"0;URL='/r'\">", ("/r", Found(Kind.REFRESH))),
         ('<meta http-equiv=refresh content="0, /r">', ("/r", Found(Kind.REFRESH))),
@@ -98,10 +104,14 @@ PIECES = st.sampled_from(
      "<meta http-equiv=' REFRESH ' content='0;url=/8'>", "<meta http-equiv=x content=refresh>",
      "<meta http-equiv content=9>", "<meta href=/10 content=11>", "<iframe src=/12>", "</iframe>",
      "<iframe>", "<IFRAME SRC=/13 href=/14>", "<template>", "</template>", "<p>", "<noscript>",
-     "<a xlink:href=/15>", "<a href=/16 xlink:href=/17>", "<a href>", "<table>", "<select>"]
+     "<a xlink:href=/15>", "<a href=/16 xlink:href=/17>", "<a href>", "<table>", "<select>",
+     "<frameset>", "</frameset>", "<frame src=/20>", "<frame src=/21 href=/22>", "</noscript>",
+     "<noframes>", "</noframes>", "<math>", "</math>", "<x:meta>", "<!-- -->", "</body>", " ",
+     "</head>", "<html>", "<body>"]
 )  # fmt: skip
 PAGES = st.tuples(
-    st.sampled_from(["", "<head>", "<body>", "<frameset><frame src=/18><frame src=/19>"]),
+    st.sampled_from(["", "<head>", "<body>", "<p></p>", "<noscript></noscript>"]),
+    st.sampled_from(["", "", "<frameset><frame src=/18><frame src=/19>"]),
     st.lists(PIECES, max_size=25).map("".join),
 ).map("".join)
 
@@ -119,3 +129,5 @@ def test_links_are_those_of_one_search_for_all_kinds_and_in_its_order(html: str)
 
 def test_a_frame_that_is_none_of_a_frameset_leads_nowhere() -> None:
     assert not of("<svg><frame src=/f></frame></svg><p>").links
+    assert not of("<svg><frame src=/f></frame></svg><iframe>").links
+    assert not of("<p>words<frameset><frame src=/f></frameset>").links

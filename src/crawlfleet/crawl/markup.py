@@ -11,8 +11,9 @@ from crawlfleet.crawl.texts import Allowance
 
 _LEADING: Final = "[href]"
 """One look at every element: `a`, `area`, `base` and `link` are among these."""
-_ALL_LEADING: Final = f"{_LEADING},meta,iframe,frame"
-"""A look for each alternative, which takes as long as a quarter of the parser's work."""
+_ALL_LEADING: Final = f"{_LEADING},meta,iframe,:root>frameset frame"
+"""A look for each alternative, which takes as long as a quarter of the parser's work. What is
+called a frame within drawings is none."""
 _engine: Final = LexborCSSSelector()  # type: ignore[no-untyped-call]
 search: Final = _engine.find
 """`search(selector, node)` is `node.css(selector)`, for which each tree makes an engine of its own:
@@ -138,8 +139,18 @@ def _read(nodes: list[LexborNode]) -> list[Lead]:
 
 
 def _only_hrefs_lead(tree: LexborHTMLParser, metas: list[Lead]) -> bool:
-    """Whether no frame and no `meta` leads elsewhere, as on most pages. Frames that are not in the
-    line are those of a page that has them in place of a body."""
-    if tree.body is None or tree.tags("iframe"):
+    """Whether no frame and no `meta` leads elsewhere, as on most pages."""
+    if _has_frames(tree) or tree.tags("iframe"):
         return False
     return not any("refresh" in (each.get("http-equiv") or "").lower() for _, each in metas)
+
+
+def _has_frames(tree: LexborHTMLParser) -> bool:
+    """Whether the page has frames in place of a body. That is the first element after its head,
+    whatever `tree.body` says: one that was begun and then replaced stays there."""
+    node = tree.head
+    while node is not None and node.tag != "body":
+        if node.tag == "frameset":
+            return True
+        node = node.next
+    return False
