@@ -1,3 +1,6 @@
+import sys
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -85,6 +88,63 @@ def test_memory_changes_nothing(pages: list[tuple[str, list[str]]], remembered: 
                 expected[fate.id] = fate
         assert crawl.resolve(base, hrefs) == list(expected.values())
         assert crawl._held <= remembered + 2 + 2 * 20
+
+
+def bytes_held(crawl: Links) -> int:
+    """Of all that is remembered, each object once."""
+    whole: dict[int, object] = {}
+    found: list[object] = [crawl._by_site, crawl._by_folder, crawl._near, crawl._anywhere]
+    while found:
+        each = found.pop()
+        if id(each) not in whole:
+            whole[id(each)] = each
+            if isinstance(each, dict):
+                found += [*each.keys(), *each.values()]
+            elif isinstance(each, tuple):
+                found += each
+    return sum(map(sys.getsizeof, whole.values()))
+
+
+@pytest.mark.parametrize(
+    "href",
+    [
+        lambda n: f"/{n}",
+        lambda n: f"/{n}{'a' * 110}/",
+        lambda n: f"/{n}{'a' * 400}/",
+        lambda n: f"/{n}{'a' * 1900}",
+        lambda n: f"/{n}\N{GRINNING FACE}",
+        lambda n: f"/{n}{chr(0x1F600) * 37}",
+        lambda n: f"/{n}{chr(0x1F600) * 490}",
+        lambda n: f"/{n}{chr(0x1F600) * 1980}",
+        lambda n: f"folder{n}/",
+        lambda n: f"https://{'b' * 60}{n}.example/{'c' * 400}",
+        lambda n: f"javascript:{chr(0x1F600) * 400}{n}",
+    ],
+)
+def test_memory_is_bounded_whatever_links_are_like(href: Callable[[int], str]) -> None:
+    crawl = links(remembered=100)
+    most = 0
+    for page in range(12):
+        many = 150 if page == 6 else 15
+        crawl.resolve(f"{SITE}/f/{page}", [href(page * 10_000 + n) for n in range(many)])
+        most = max(most, bytes_held(crawl))
+    assert most < 100 * 500
+
+
+def test_memory_of_long_folders_is_bounded() -> None:
+    crawl = links(remembered=100)
+    most = 0
+    for number in range(120):
+        crawl.resolve(f"{SITE}/{'d' * 1900}{number}/", ["a"])
+        most = max(most, bytes_held(crawl))
+    assert most < 100 * 500
+
+
+def test_links_of_common_length_are_looked_at_once() -> None:
+    crawl = links()
+    for page in range(5):
+        crawl.resolve(f"{SITE}/{page}", [f"https://other.example/{'a' * 400}", "//b.example/c"])
+    assert crawl.refused == {"within": 2}
 
 
 def test_queries_of_one_path_end_somewhere() -> None:

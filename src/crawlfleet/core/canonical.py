@@ -81,10 +81,10 @@ _RELATIVE: Final = re.compile(rf"({_SEGMENT}(?:/{_SEGMENT})*/?){_QUERY}").fullma
 _ONLY_QUERY: Final = re.compile(_QUERY).fullmatch
 _SITE: Final = re.compile(r"https?://[A-Za-z0-9._-]{1,255}(?::[0-9]{1,5})?").fullmatch
 """A site in which the parser sees nothing but a host and a port, whatever path comes after it."""
-_ODD_ESCAPE: Final = re.compile(
-    r"%(?!(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]))"
-).search
+_ODD: Final = r"%(?!(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]))"
+_ODD_ESCAPE: Final = re.compile(_ODD).search
 """An escape that would be spelt otherwise, or that is none."""
+_TO_CHANGE: Final = re.compile(rf"{_ODD}|[{re.escape(_NOT_IN_A_URI)}]").search
 
 _USUAL: Final = Urls()
 _DROP: Final = 1
@@ -344,6 +344,8 @@ class Canonicaliser:
 
 def _spelt(text: str) -> str:
     """The text with every escape in its one spelling."""
+    if _TO_CHANGE(text) is None:
+        return text  # as nearly always, and there may be thousands of escapes
     return _TO_SPELL.sub(lambda found: _SPELLINGS[found[0]], text)
 
 

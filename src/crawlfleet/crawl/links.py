@@ -26,9 +26,10 @@ from crawlfleet.core.traps import Variants
 from crawlfleet.model.frontier import Link
 
 REMEMBERED: Final = 131_072
-"""Entries of some 250 bytes, up to 33 MB; a link has one or two, and those of one page may come on
-top. When full, all are forgotten: links that stand on every page are back after the next one. On a
-site of 40,000 pages that link to any other a quarter as many made a page a fifth dearer."""
+"""Entries of some 250 bytes, 33 MB, and hardly twice that whatever a site does: a link has one or
+two, and long ones count for several. When full, nothing is added until the next page, for which all
+is forgotten: links that stand on every page are back after it. On a site of 40,000 pages that link
+to any other a quarter as many made a page a fifth dearer."""
 MOST_LINKS: Final = 10_000
 """Of one page that are followed; a sitemap may have as many as its standard allows."""
 MOST_LINK_CHARS: Final = 8_000_000
@@ -40,7 +41,9 @@ _FEW: Final = 50
 _AROUND_A_LINK: Final = 20
 """Characters for its id and its marks on the way."""
 _new: Final = tuple.__new__  # a third of the cost of `Link(…)`
-_LONGEST_REMEMBERED: Final = 2000
+_LONGEST_REMEMBERED: Final = 500
+_IN_AN_ENTRY: Final = 150
+"""Bytes of text in an entry; a text with more of them counts as one entry more for each so many."""
 _PLAIN_NAME: Final = re.compile(r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*)?").fullmatch
 """The last part of an address that can change nothing of the folder before it."""
 _SAME_ANYWHERE: Final = ("http://", "https://", "javascript:", "mailto:", "tel:", "data:")
@@ -168,24 +171,28 @@ class Links:
                 # One text for the host of all links to their own site: they are kept for long.
                 host = place.site if url.startswith(place.rooted) else host_key(url)
                 known = self._judged(url, host)
-                if len(url) <= _LONGEST_REMEMBERED:
+                if len(url) <= _LONGEST_REMEMBERED and self._held < self._limit:
                     self._anywhere[url] = known
-                    self._held += 1
+                    self._held += 1 + len(url) // _IN_AN_ENTRY
             fate = known
         if fate.__class__ is Refusal:
             self.refused[fate[0]] += 1
         if not href or href == url or "#" in href or len(href) > _LONGEST_REMEMBERED:
             return fate
+        if self._held >= self._limit or (url and len(url) > _LONGEST_REMEMBERED):
+            return fate  # the address would be kept with its short spelling
         if href[0] == "/":
             site[href] = fate
-            self._held += 1
         elif ":" in href and href.startswith(_SAME_ANYWHERE):
             self._anywhere[href] = fate
-            self._held += 1
         elif folder is not _NONE and href[0] not in _OF_THE_PAGE and ":" not in href:
             # A colon may end a scheme after which the rest is relative to the page.
             folder[href] = fate
-            self._held += 1
+        else:
+            return fate
+        # Addresses are ASCII; a character of other texts has up to four bytes.
+        size = len(href) if href.isascii() else 4 * len(href)
+        self._held += 1 + size // _IN_AN_ENTRY
         return fate
 
     def _memories(self, place: Place) -> tuple[_Memory, _Memory]:
@@ -201,7 +208,7 @@ class Links:
         folder = self._by_folder.get(place.folder)
         if folder is None:
             self._by_folder[place.folder] = folder = _NONE
-            self._held += 1
+            self._held += 1 + len(place.folder) // _IN_AN_ENTRY
         elif not place.plain:
             folder = _NONE
         elif folder is _NONE:
