@@ -23,7 +23,7 @@ from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite import DurableStoreSuite
 from crawlfleet.testing.store_suite.samples import make_event, make_node, make_task
-from tests.sampling import examples
+from tests.sampling import SOAK, examples
 
 pytestmark = pytest.mark.slow
 
@@ -209,10 +209,10 @@ def test_folder_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
         asyncio.run(SqliteStore(path=tmp_path / "file" / "store.db").open())
 
 
-def test_new_store_is_made_quickly_even_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
+def test_new_store_is_made_soon_even_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
     began = time.perf_counter()
     run(tmp_path / "a %20 ?#'爬 folder", lambda store: store.clusters())
-    assert time.perf_counter() - began < 30.0
+    assert time.perf_counter() - began < (5.0 if SOAK else 30.0)
 
 
 def test_loop_that_ended_while_it_waited_does_not_stop_the_writer(tmp_path: Path) -> None:

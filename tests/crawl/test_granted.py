@@ -1,6 +1,7 @@
 """Several crawls that touch the same hosts, by one ledger: the server's own log is the judge."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +16,10 @@ from crawlfleet.crawl.run import Crawl, Summary
 from crawlfleet.errors import LedgerUnavailable, Refused
 from crawlfleet.model.crawl import Politeness
 from crawlfleet.model.ledger import LedgerAsk, LedgerTold
+from crawlfleet.model.ledger_entry import Entry
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from tests.crawl.crawling import parameters_for
+from tests.sampling import SOAK
 
 pytestmark = pytest.mark.slow
 NOISE_S = 0.15
@@ -37,21 +40,32 @@ class NearLedger:
     def __init__(self, book: MemoryBook, name: str) -> None:
         self._book, self._name = book, name
         self.asked = 0
+        self.begun: Counter[str] = Counter()
+        """Windows that did not make another longer, by key."""
+        self.late: list[object] = []
+        """What kept somebody waiting for longer than a delay."""
         self.trouble: Callable[[], None] = lambda: None
 
     async def ask(self, ask: LedgerAsk) -> LedgerTold:
         self.trouble()
         self.asked += 1
         page = await self._book.read(sorted(granting.keys_of(ask)))
+        name = f"{self._name}/{ask.engine}"
         changes, told = granting.exchange(
             page.entries,
             ask,
-            name=f"{self._name}/{ask.engine}",
+            name=name,
             now=page.now,
             born=page.born,
             living=lambda _: True,
         )
         assert await self._book.write(page, changes)
+        for window in told.windows:
+            entry = page.entries.get(window.key, Entry())
+            if not any(hold.name == name and hold.until > page.now for hold in entry.holds):
+                self.begun[window.key] += 1
+        self.late += told.refusals
+        self.late += [each for each in told.windows if each.start_in_s > each.delay_s + 0.01]
         return told
 
 
@@ -103,8 +117,11 @@ def assert_polite(site: ServedSite, delay_s: float, concurrency: int) -> None:
     for hits in by_host(site.hits()).values():
         times = [hit.at for hit in hits]
         if delay_s:
-            # One may seem late to a busy server, not all; without a ledger they nearly meet.
-            assert sum(b - a < delay_s / 2 for a, b in pairwise(times)) <= 1
+            # One may seem late to a busy server, not all: then the pause before it seems longer.
+            # Without a ledger they nearly meet.
+            short = [n for n, (a, b) in enumerate(pairwise(times)) if b - a < delay_s / 2]
+            assert len(short) <= 1
+            assert all(n == 0 or times[n + 1] - times[n - 1] > delay_s * 1.25 for n in short)
             assert times[-1] - times[0] >= (len(times) - 1) * delay_s - NOISE_S
         assert max(hit.busy for hit in hits) <= concurrency
 
@@ -147,7 +164,10 @@ def test_retry_after_that_one_crawl_sees_is_held_to_by_the_other(tmp_path: Path)
                     assert after.at - before.at >= 2 - NOISE_S
 
 
-def test_one_crawl_alone_is_as_quick_as_without_a_ledger(tmp_path: Path) -> None:
+def test_one_crawl_alone_is_as_quick_as_without_a_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(granting, "ALONE_S", 2.0)  # so that several end
     politeness = Politeness(delay_s=0.1, adaptive=False, obey_robots=False, per_domain=None)
 
     async def scenario(site: ServedSite) -> NearLedger:
@@ -162,14 +182,20 @@ def test_one_crawl_alone_is_as_quick_as_without_a_ledger(tmp_path: Path) -> None
         for hits in by_host(site.hits()).values():
             pauses = sorted(b.at - a.at for a, b in pairwise(hits))
             # A busy machine makes some of them longer, and not most.
-            assert pauses[len(pauses) // 2] < 0.1 * 2, "no window ended while it had work"
-    assert ledger.asked < 20
+            assert pauses[len(pauses) // 2] < 0.1 * 2
+            assert not SOAK or sum(pauses) < len(hits) * 0.1 * 2
+    assert not ledger.late
+    # By the ledger, for which the machine must be a second late to end one, and then two.
+    assert ledger.begun
+    assert max(ledger.begun.values()) <= (1 if SOAK else 2), "a window ended while it had work"
+    assert ledger.asked < 60
 
 
 def test_nothing_is_asked_while_the_ledger_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(granting, "ALONE_S", 3.0)
+    if not SOAK:
+        monkeypatch.setattr(granting, "ALONE_S", 3.0)
     politeness = Politeness(delay_s=0.1, adaptive=False, obey_robots=False)
     gone: list[float] = []
 
@@ -191,9 +217,10 @@ def test_nothing_is_asked_while_the_ledger_is_away(
         ledger.trouble = lambda: None
         assert (await crawl).pages == site.spec.pages
 
-    with ServedSite(SiteSpec(pages=120, hosts=2, page_bytes=1500)) as site:
+    pages = 250 if SOAK else 120
+    with ServedSite(SiteSpec(pages=pages, hosts=2, page_bytes=1500)) as site:
         asyncio.run(scenario(site))
-    assert gone[0] == gone[1] < 120, "windows were used to their end, and not beyond"
+    assert gone[0] == gone[1] < pages, "windows were used to their end, and not beyond"
 
 
 def test_fleet_that_has_no_ledger_any_more_is_crawled_without(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Every page in both themes: pictures to look at, and nothing that keeps people out."""
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browsing import FLOW, PICTURES, SHELF, Ground, Window, scrapy_project
+from tests.sampling import SOAK
 
 pytestmark = [
     pytest.mark.slow,
@@ -63,7 +63,7 @@ VIEWS: Final = {
     "device": "/settings/device",
 }
 SERIOUS: Final = {"serious", "critical"}
-DARK_SAMPLE: Final = 1 if os.environ.get("CRAWLFLEET_SOAK") else 5
+DARK_SAMPLE: Final = 1 if SOAK else 5
 """Of the same pages in dark colours: every one in the soak, else every fifth."""
 
 
@@ -121,7 +121,7 @@ def settle(page: Page, path: str) -> None:
     page.goto(path)
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator(".skeleton")).to_have_count(0)
-    page.wait_for_timeout(200)
+    page.wait_for_timeout(1000 if SOAK else 200)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -12,11 +12,11 @@ import pytest
 
 from crawlfleet.testing.local_fleet import LocalFleet, running
 from crawlfleet.testing.servers import PostgresServer, postgres_server
+from tests.sampling import SOAK
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-TASKS = 160
-SECONDS = 0.25
+TASKS, SECONDS = (300, 0.3) if SOAK else (160, 0.25)
 LEGAL = {
     "waiting",
     "pending",

@@ -210,7 +210,7 @@ def test_a_crawl_is_watched_steered_and_downloaded(fleet: LocalFleet, tmp_path: 
             assert (await client.explain_url(id, "https://elsewhere.example/")).refused_by
             with pytest.raises(Conflict, match="completed"):
                 await client.steer(id, "pause")
-            assert id in [crawl.task_id async for crawl in client.crawls()]
+            assert [crawl.task_id async for crawl in client.crawls()].count(id) == 1
             await asyncio.to_thread(check_commands, fleet, id, tmp_path)
 
     async def check_everywhere(client: Client, id: str) -> None:
