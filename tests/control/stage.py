@@ -75,11 +75,12 @@ class PlayedNode:
             await self.beat()
             seconds -= 4.0
 
-    async def lease(self, *held: Assignment, wait_s: float = 1.0) -> LeaseReply:
+    async def lease(self, *held: Assignment, wait_s: float = 1.0, backlog: int = 0) -> LeaseReply:
         request = LeaseRequest(
             session_id=self.session_id,
             held=tuple(each.execution_id for each in held),
             wait_s=wait_s,
+            backlog=backlog,
         )
         return await self._control.leases.lease(self.id, request)
 

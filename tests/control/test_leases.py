@@ -3,9 +3,11 @@
 import asyncio
 
 import msgspec
+import pytest
 
+from crawlfleet.core import delivery
 from crawlfleet.core.orders import Verb
-from crawlfleet.model.messages import LeaseRequest, ReportKind, ReportOutcome
+from crawlfleet.model.messages import Assignment, LeaseRequest, ReportKind, ReportOutcome
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import ErrorClass, ExecutionStatus, RetryPolicy, TaskStatus
 from crawlfleet.testing.simulation.clock import run_simulated
@@ -273,5 +275,126 @@ def test_raw_tcp_is_given_by_nodes_that_allow_it_to_tasks_that_demand_it() -> No
             assert (await node.take()).raw_tcp
             await on.submit()
             assert not (await plain.take()).raw_tcp
+
+    run_simulated(scene())
+
+
+def test_large_parameters_come_in_portions_one_right_after_the_other() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=1)
+            large = msgspec.Raw(b'{"text":"%s"}' % (b"x" * 900_000))
+            tasks = [await on.submit(parameters=large) for _ in range(7)]
+            await node.lease(backlog=8)
+            await asyncio.sleep(1)
+            begun = asyncio.get_running_loop().time()
+            held: list[Assignment] = []
+            while len(held) < len(tasks):
+                news = (await node.lease(*held, backlog=8)).assignments
+                assert news
+                assert len(news) == 1 or sum(len(bytes(e.parameters)) for e in news) <= 2_000_000
+                # A reply that got lost comes again.
+                assert (await node.lease(*held, backlog=8)).assignments == news
+                held += news
+            assert {each.task_id for each in held} == {task.id for task in tasks}
+            assert asyncio.get_running_loop().time() == begun
+
+    run_simulated(scene())
+
+
+def test_what_is_too_large_for_a_portion_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "BYTES_AT_ONCE", 10)
+
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=3)
+            for text in (b'"a long text"', b"1", b'"another long text"'):
+                await on.submit(parameters=msgspec.Raw(b'{"text":%s}' % text))
+            await asyncio.sleep(1)
+            held: list[Assignment] = []
+            for _ in range(3):
+                (news,) = (await node.lease(*held)).assignments
+                held.append(news)
+            # What must stop is told all the same.
+            tasks = [await on.control.tasks.get(each.task_id) for each in held]
+            await on.order(Verb.CANCEL, tasks[2])
+            reply = await node.lease()
+            assert [each.execution_id for each in reply.assignments] == [held[0].execution_id]
+            assert [each.execution_id for each in reply.stop] == [held[2].execution_id]
+
+    run_simulated(scene())
+
+
+def test_what_a_node_gives_back_does_not_lie_ready_there_again_at_once() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=1)
+            tasks = [await on.submit() for _ in range(300)]
+            (first,) = (await node.lease(backlog=256)).assignments
+            await asyncio.sleep(1)
+            ready = (await node.lease(first, backlog=256)).assignments
+            assert len(ready) == 256
+            # It asks for as much again, and finds only then that what it does takes long.
+            poll = asyncio.create_task(node.lease(first, *ready, wait_s=3.0, backlog=256))
+            await node.report(first, STARTED)
+            for each in ready:
+                assert await node.report(each, ReportKind.RELEASED) == [RECORDED]
+            await asyncio.sleep(2)
+            waiting = [(await on.task(task)).status for task in tasks]
+            assert waiting.count(TaskStatus.PENDING) == 299
+            other = await on.node("other", slots=2)
+            assert len((await other.lease()).assignments) == 2
+            assert (await poll).assignments == ()
+            await node.beat(first.task_id)
+            assert (await node.lease(first)).assignments == ()
+            # As soon as it has room, or asks for it, it has work again.
+            again = (await node.lease(first, backlog=4, wait_s=5.0)).assignments
+            assert len(again) == 4
+            assert {(await on.control.tasks.get(each.task_id)).loss_count for each in again} == {0}
+
+    run_simulated(scene())
+
+
+def test_a_node_that_dies_with_a_full_backlog_costs_each_task_one_loss_and_no_more() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=1)
+            tasks = [await on.submit(retry_policy=AT_ONCE, max_retries=0) for _ in range(64)]
+            policy = RetryPolicy(initial_delay_s=0.0, on=(ErrorClass.ERROR,))
+            once = await on.submit(retry_policy=policy)
+            (first,) = (await node.lease(backlog=64)).assignments
+            await asyncio.sleep(1)
+            assert len((await node.lease(first, backlog=64)).assignments) == 64
+            await node.report(first, STARTED)
+            await on.control.leases.end_session(node.session_id, cause="it died")
+            # Whether it had begun nobody knows: a task that must not be done twice is not.
+            ended = await on.task(once)
+            assert ended.status is TaskStatus.FAILED
+            assert "errors of class lost are not retried" in ended.dead_reason
+            back = [await on.task(task) for task in tasks]
+            assert {each.status for each in back} == {TaskStatus.PENDING}
+            assert {(each.loss_count, each.retry_count) for each in back} == {(1, 0)}
+            other = await on.node("other", slots=64)
+            await asyncio.sleep(1)
+            assert len((await other.lease()).assignments) == 64
+
+    run_simulated(scene())
+
+
+def test_what_a_node_gives_back_before_it_goes_costs_nothing() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=1)
+            tasks = [await on.submit() for _ in range(33)]
+            (first,) = (await node.lease(backlog=32)).assignments
+            await asyncio.sleep(1)
+            ready = (await node.lease(first, backlog=32)).assignments
+            assert len(ready) == 32
+            for each in ready:
+                await node.report(each, ReportKind.RELEASED)
+            await on.control.leases.end_session(node.session_id, cause="it died")
+            losses = {task.id: (await on.task(task)).loss_count for task in tasks}
+            assert losses.pop(first.task_id) == 1
+            assert {*losses.values()} == {0}
 
     run_simulated(scene())

@@ -211,6 +211,50 @@ def test_storage_that_cannot_be_measured_is_told_once_and_stops_nothing(
     run_simulated(scene())
 
 
+class HangingOutput:
+    """Output that does not answer for a while."""
+
+    def __init__(self, task_id: str) -> None:
+        self.asked = 0
+        self.answers = asyncio.Event()
+        self._task_id = task_id
+
+    async def sizes(self) -> dict[str, int]:
+        self.asked += 1
+        await self.answers.wait()
+        return {self._task_id: 2_000_000}
+
+
+def test_storage_that_hangs_is_unmeasured_asked_once_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene() -> None:
+        told: list[str] = []
+        monkeypatch.setattr(
+            metering.log, "warning", lambda event, **fields: told.append(fields["error"])
+        )
+        async with stage() as on:
+            task = await on.submit()
+            output = HangingOutput(task.id)
+            monkeypatch.setattr(on.control.metering, "_output", output)
+            await asyncio.sleep(3 * metering.MEASURE_EVERY_S)
+            assert output.asked == 1
+            assert told == ["storage gave no answer within 60 s"]
+            assert on.control.metering.is_unmeasured
+            assert (await today(on)).peak_waiting == 1
+            await on.submit()
+            await asyncio.sleep(2 * metering.WRITE_EVERY_S + metering.ANSWER_WITHIN_S)
+            assert (await today(on)).peak_waiting == 2
+
+            output.answers.set()
+            await asyncio.sleep(2 * metering.MEASURE_EVERY_S)
+            assert not on.control.metering.is_unmeasured
+            assert (await today(on)).storage_bytes == 2_000_000
+            assert output.asked == 2
+
+    run_simulated(scene())
+
+
 def test_old_usage_is_cleared_up() -> None:
     async def scene() -> None:
         retention = RetentionSettings(tasks_days=0, events_days=0, usage_days=1 / 48)

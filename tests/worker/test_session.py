@@ -193,3 +193,106 @@ def test_what_the_pool_hands_back_as_the_session_ends_is_given_back() -> None:
         assert len(pool.begun) == 1
 
     run_simulated(scene())
+
+
+class StaleLink(OneLease):
+    """Says that an execution is nobody's while a heartbeat that lists it is under way, and then
+    that its task is lost."""
+
+    def __init__(self, assignments: list[Assignment]) -> None:
+        super().__init__(assignments)
+        self.listed: list[tuple[str, ...]] = []
+        self._is_listed = asyncio.Event()
+
+    async def heartbeat(self, node_id: str, heartbeat: Any) -> HeartbeatReply:
+        self.listed.append(heartbeat.active_tasks)
+        if heartbeat.active_tasks:
+            self._is_listed.set()
+        await asyncio.sleep(1.0)
+        reply = await super().heartbeat(node_id, heartbeat)
+        return msgspec.structs.replace(reply, lost_tasks=heartbeat.active_tasks)
+
+    async def report(self, node_id: str, batch: ReportBatch) -> ReportReply:
+        await self._is_listed.wait()
+        await super().report(node_id, batch)
+        return ReportReply(outcomes=(ReportOutcome.STALE,) * len(batch.reports))
+
+
+class SlowToStopPool:
+    """Takes its time when something is to stop."""
+
+    ahead = 0
+
+    def __init__(self) -> None:
+        self.stopped = 0
+
+    async def run(self, assignment: Assignment, observer: Any, *, ahead: bool = False) -> Attempt:
+        observer.started()
+        try:
+            await asyncio.sleep(1000.0)
+        finally:
+            await asyncio.sleep(4 * INTERVAL_S)
+            self.stopped += 1
+        return Attempt()
+
+
+def test_what_is_nobodys_any_more_and_slow_to_stop_does_not_end_the_session() -> None:
+    async def scene() -> None:
+        start = asyncio.get_running_loop().time()
+        assignments = [make_assignment("work", {})]
+        link, pool = StaleLink(assignments), SlowToStopPool()
+        await work(link, until=start + 10 * INTERVAL_S, pool=pool)
+        assert pool.stopped == 1
+        assert (assignments[0].task_id,) in link.listed
+        assert len(link.listed) > 6
+        assert link.listed[-1] == ()
+
+    run_simulated(scene())
+
+
+class FickleLink(OneLease):
+    """Gives short work first, then the same amount that is long, and notes what is asked for."""
+
+    def __init__(self, short: list[Assignment], long: list[Assignment]) -> None:
+        super().__init__(short)
+        self._long = long
+        self.backlogs: list[int] = []
+
+    async def lease(self, node_id: str, request: Any) -> LeaseReply:
+        self.backlogs.append(request.backlog)
+        if len(self.backlogs) == 1:
+            return LeaseReply(assignments=tuple(self._assignments))
+        await asyncio.sleep(1.0 if self._long else 5.0)
+        assignments, self._long = self._long, []
+        return LeaseReply(assignments=tuple(assignments))
+
+
+class Performer:
+    """Does what the type of a task says: `short`, or `long`."""
+
+    ahead = 0
+
+    async def run(self, assignment: Assignment, observer: Any, *, ahead: bool = False) -> Attempt:
+        observer.started()
+        await asyncio.sleep(0.001 if assignment.task_type == "short" else 15.0)
+        return Attempt()
+
+
+def test_a_full_backlog_is_given_back_when_work_turns_long_and_no_more_is_asked_for() -> None:
+    async def scene() -> None:
+        start = asyncio.get_running_loop().time()
+        short = [make_assignment("short", {}) for _ in range(500)]
+        long = [make_assignment("long", {}) for _ in range(500)]
+        link = FickleLink(short, long)
+        await work(link, until=start + 12.0, pool=Performer())
+        kinds = {
+            kind: {e.execution_id for e in link.reports if e.kind is kind} for kind in ReportKind
+        }
+        assert kinds[ReportKind.SUCCEEDED] == {each.execution_id for each in short}
+        assert kinds[ReportKind.RELEASED] == {each.execution_id for each in long[1:]}
+        assert kinds[ReportKind.STOPPED] == {long[0].execution_id}
+        # Of the poll under way it says nothing; the next one asks for nothing beyond the slots.
+        assert link.backlogs[2] > 0
+        assert {*link.backlogs[3:]} == {0}
+
+    run_simulated(scene())

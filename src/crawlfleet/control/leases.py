@@ -1,7 +1,8 @@
 """The lease protocol from the master's side: deliver work, take reports, end sessions.
 
 Delivery is by difference: whatever the session owns and the node does not list is sent (again),
-so a reply that got lost costs nothing. Reports are recorded once, under their token.
+so a reply that got lost costs nothing, and what does not fit into one comes with the next.
+Reports are recorded once, under their token.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from crawlfleet.control.state import FleetState
 from crawlfleet.control.warming import Warming
 from crawlfleet.core import attempts
 from crawlfleet.core.attempts import Lease
-from crawlfleet.core.delivery import assignment, stop_order
+from crawlfleet.core.delivery import portion, stop_order
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
 from crawlfleet.core.quality.recording import Judged
 from crawlfleet.errors import LeadershipLost, StoreUnavailable
@@ -82,11 +83,13 @@ class Leases:
         wait_s = min(request.wait_s, LONGEST_POLL_S)
         deadline = asyncio.get_running_loop().time() + wait_s
         await self.know_session(node_id, request.session_id)
+        if self._session(node_id, request.session_id) is not None:
+            # Once: while it waits, the node may find that this is too much.
+            self._state.allow_backlog(node_id, min(max(request.backlog, 0), MOST_BACKLOG))
         while True:
             session = self._session(node_id, request.session_id)
             if session is None:
                 return LeaseReply(session_lost=True)
-            self._state.allow_backlog(node_id, min(max(request.backlog, 0), MOST_BACKLOG))
             news = self._state.signals.session(session.id)
             news.clear()
             self._errands.polled(session.id)
@@ -112,6 +115,7 @@ class Leases:
         """
         await self.know_session(node_id, batch.session_id)
         await self._know_leases(batch)
+        self._heed_give_back(node_id, batch)
         outcomes = [ReportOutcome.STALE] * len(batch.reports)
         later = await self._record(node_id, batch, range(len(outcomes)), outcomes, MOMENT_S)
         if later and not batch.knows_later:
@@ -163,6 +167,14 @@ class Leases:
         """Look up a session that is not known here: another master may just have opened it."""
         if self._session(node_id, session_id) is None:
             await self._state.renewal.nodes([node_id])
+
+    def _heed_give_back(self, node_id: str, batch: ReportBatch) -> None:
+        """Let nothing lie ready at a node that gives back what did, until it asks anew: else the
+        same work would come back to it."""
+        if self._session(node_id, batch.session_id) is not None and any(
+            report.kind is ReportKind.RELEASED for report in batch.reports
+        ):
+            self._state.allow_backlog(node_id, 0)
 
     async def _know_leases(self, batch: ReportBatch) -> None:
         """Look up the leases that reports name and that are not known here (any more)."""
@@ -251,16 +263,16 @@ class Leases:
         return session if session is not None and session.node_id == node_id else None
 
     def _news(self, session: Session, held: frozenset[str]) -> LeaseReply:
-        assignments, stop = [], []
+        new, stop = [], []
         for lease in self._state.session_executions(session.id):
             execution = lease.execution
             if execution.status is ExecutionStatus.STOPPING:
                 stop.append(stop_order(execution))
             elif execution.id not in held:
-                assignments.append(assignment(lease))
+                new.append(lease)
         node = self._state.nodes[session.node_id]
         return LeaseReply(
-            assignments=tuple(assignments),
+            assignments=tuple(portion(new)),
             stop=tuple(stop),
             orders=self._errands.due(session.id),
             draining=node.status is NodeStatus.DRAINING,

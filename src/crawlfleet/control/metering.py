@@ -9,13 +9,14 @@ Every master also lets days begin, and hears what others have counted where a qu
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from math import inf
 from typing import Final
 
 from crawlfleet.control.leases import demand_lead
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.usage import over_time
-from crawlfleet.errors import CrawlfleetError, StoreUnavailable
+from crawlfleet.errors import CrawlfleetError, OutputUnavailable, StoreUnavailable
 from crawlfleet.model.allowance import Allowance
 from crawlfleet.model.change import Change
 from crawlfleet.model.usage import DAY_S, HOUR_S, UsageHour
@@ -28,6 +29,8 @@ log = logger(Component.MASTER)
 SAMPLE_EVERY_S: Final = 10.0
 WRITE_EVERY_S: Final = 60.0
 MEASURE_EVERY_S: Final = 600.0
+ANSWER_WITHIN_S: Final = 60.0
+"""Storage that takes longer is asked no second time: its answer may come until the next look."""
 LOOK_EVERY_S: Final = 10.0
 PORTION: Final = 1000
 
@@ -47,6 +50,8 @@ class Metering:
         """Bytes by project, when last measured."""
         self._told: dict[str, tuple[int, int]] = {}
         """By project: on which day it was written how much is kept."""
+        self._asked: asyncio.Task[Mapping[str, int]] | None = None
+        """Where output is kept, how much that is; not answered yet."""
         self._measured_at = self._written_at = 0.0
         self.is_unmeasured = False
         """Whether this master leads, and cannot tell how many bytes are kept."""
@@ -105,6 +110,9 @@ class Metering:
                     log.warning("usage is not kept", error=str(error))
         finally:
             self.is_unmeasured = False
+            if self._asked is not None:
+                self._asked.cancel()
+                self._asked = None
 
     async def sample(self) -> None:
         """Look once, and write what is new if it is time to."""
@@ -178,13 +186,24 @@ class Metering:
         kept: Counter[str] = Counter()
         for bundle in await self._store.bundles():
             kept[bundle.project_id] += sum(version.bytes for version in bundle.versions)
-        sizes = await self._output.sizes() if self._output is not None else {}
+        sizes = await self._sizes(self._output) if self._output is not None else {}
         ids = sorted(sizes)
         for begin in range(0, len(ids), PORTION):
             owners = await self._store.task_owners(ids[begin : begin + PORTION])
             for id, project_id in owners.items():
                 kept[project_id] += sizes[id]
         self._kept = {id: kept[id] for id in {*self._kept, *kept}}
+
+    async def _sizes(self, output: OutputStore) -> Mapping[str, int]:
+        """Raises `OutputUnavailable` when there is no answer in time: what hangs must not stop
+        everything else that is noted."""
+        if self._asked is None:
+            self._asked = asyncio.create_task(output.sizes(), name="sizes")
+        done, _ = await asyncio.wait([self._asked], timeout=ANSWER_WITHIN_S)
+        if not done:
+            raise OutputUnavailable(f"storage gave no answer within {ANSWER_WITHIN_S:g} s")
+        asked, self._asked = self._asked, None
+        return asked.result()
 
     async def report(
         self, *, since: float, until: float, step_s: float, project_id: str | None = None

@@ -1,14 +1,30 @@
 """What a node is told of its leases."""
 
+from collections.abc import Iterable, Iterator
+from typing import Final
+
 from crawlfleet.core.attempts import Lease
 from crawlfleet.core.isolation import demanded, demands_raw_tcp
 from crawlfleet.model.messages import Assignment, StopOrder
 from crawlfleet.model.task import Execution
 
+BYTES_AT_ONCE: Final = 2_000_000
+"""Of parameters in one message: neither side holds up all else to pack or unpack it."""
+
 
 def stop_order(execution: Execution) -> StopOrder:
     """What a node is told about an execution that must stop."""
     return StopOrder(execution_id=execution.id, task_id=execution.task_id, token=execution.token)
+
+
+def portion(leases: Iterable[Lease]) -> Iterator[Assignment]:
+    """What a node needs for as many of the leases as fit into one message, at least for one."""
+    size = 0
+    for number, lease in enumerate(leases):
+        size += len(memoryview(lease.task.parameters))
+        if number and size > BYTES_AT_ONCE:
+            return
+        yield assignment(lease)
 
 
 def assignment(lease: Lease) -> Assignment:

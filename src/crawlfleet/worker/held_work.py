@@ -153,10 +153,17 @@ class HeldWork:
                 if not self._reports.mentions(order.execution_id):
                     self._reports.say(order, ReportKind.STOPPED)
 
+    def active_tasks(self) -> tuple[str, ...]:
+        """The tasks that are worked at, without those that are nobody's any more and only have to
+        stop yet."""
+        held = self.held
+        return tuple(held[id].task_id for id in self.running if id in held)
+
     def drop(self, listed: tuple[str, ...], lost_tasks: frozenset[str]) -> None:
         """Stop those executions of a heartbeat that the master says are no longer ours."""
         for id in listed:
-            if id in self.running and self.held[id].task_id in lost_tasks:
+            held = self.held.get(id)  # not what was forgotten, and takes its time to stop
+            if held is not None and id in self.running and held.task_id in lost_tasks:
                 log.warning("no longer ours", execution_id=id)
                 self._stop_one(id)
 

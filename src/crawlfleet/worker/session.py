@@ -194,7 +194,7 @@ class WorkSession:
             environments=await self._warming.news(),  # first: what runs is listed without a pause
             resources=self._usage,
             load=max(self._usage.cpu_usage, self._usage.memory_usage),
-            active_tasks=tuple(self._work.held[id].task_id for id in self._work.running),
+            active_tasks=self._work.active_tasks(),
             session_id=self._session_id,
             configuration_version=self._version,
             session_timeout_s=self._timeout_s,
