@@ -240,7 +240,7 @@ class TestInCells:
 AGENT = """
 import asyncio, pathlib, sys
 from tests.sandbox.test_raw_tcp import *
-from tests.sandbox.escapes import Ear
+from crawlfleet.testing.cells import Ear
 async def main():
     found = probe.look()
     offer, _ = at_level(level_of(frozenset(found.layers)), found)
