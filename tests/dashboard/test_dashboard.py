@@ -242,6 +242,21 @@ def test_everything_is_a_few_keys_away(page: Page) -> None:
     assert page.evaluate(focus)
 
 
+def test_a_text_filter_counts_with_enter_and_one_may_go_on_writing(page: Page) -> None:
+    page.goto("/tasks")
+    workflow = page.get_by_role("textbox", name="Workflow")
+    workflow.fill(" a ")
+    workflow.press("Enter")
+    expect(page).to_have_url(re.compile("[?&]workflow=a$"))
+    expect(workflow).to_be_focused()
+    expect(workflow).to_have_value("a")
+    page.keyboard.type("b")
+    page.keyboard.press("Tab")
+    expect(page).to_have_url(re.compile("[?&]workflow=ab$"))
+    page.get_by_role("link", name="Clear the filters").first.click()
+    expect(workflow).to_have_value("")
+
+
 def test_it_fits_on_a_phone(browser: Browser, fleet: Ground) -> None:
     window = Window(browser, fleet.url, has_touch=True)
     page = window.page

@@ -868,6 +868,7 @@ export const en = {
   "flow.stepNamed": "step {name}",
   "flow.steps": "{n} step|{n} steps",
   "flow.steps.title": "Steps",
+  "flow.noSteps": "This run has no steps.",
   "flow.moreSteps": "Show more steps",
   "flow.graph": "Graph",
   "flow.graphOf": "Graph of {name}",

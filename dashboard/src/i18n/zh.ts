@@ -844,6 +844,7 @@ export const zh: Dictionary = {
   "flow.stepNamed": "步骤 {name}",
   "flow.steps": "{n} 个步骤",
   "flow.steps.title": "步骤",
+  "flow.noSteps": "此次运行没有步骤。",
   "flow.moreSteps": "显示更多步骤",
   "flow.graph": "流程图",
   "flow.graphOf": "{name} 的流程图",

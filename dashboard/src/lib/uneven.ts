@@ -57,6 +57,8 @@ export function useUneven(
   const look = useCallback(() => {
     const element = box.current;
     if (!element) return;
+    // A list that was emptied is filled with other rows.
+    if (count === 0) known.current = [];
     Array.from(rows.current?.children ?? []).forEach((row, place) => {
       known.current[drawn.current.first + place] = row.getBoundingClientRect().height;
     });

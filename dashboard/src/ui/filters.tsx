@@ -1,5 +1,6 @@
 /** Filters that live in the address, so that a link shows the same. */
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { projects, taskTypes } from "../api/queries";
 import { useVisitor } from "../app/session";
 import { useT, useWord } from "../i18n";
@@ -82,18 +83,28 @@ interface TextFilterProps {
 export function TextFilter({ name, label, type, className = "" }: TextFilterProps) {
   const [search, change] = useSearch();
   const value = search.get(name) ?? "";
-  const take = (text: string) => change({ [name]: text.trim() });
+  const [text, setText] = useState(value);
+  const [taken, setTaken] = useState(value);
+  if (taken !== value) {
+    // The address has changed, by this filter or without it.
+    setTaken(value);
+    setText(value);
+  }
+  const take = () => {
+    setText(text.trim());
+    change({ [name]: text.trim() });
+  };
   return (
     <input
-      key={value}
       className={`input auto ${className}`}
       type={type ?? "text"}
       aria-label={label}
       placeholder={label}
-      defaultValue={value}
-      onBlur={(event) => take(event.target.value)}
+      value={text}
+      onChange={(event) => setText(event.target.value)}
+      onBlur={take}
       onKeyDown={(event) => {
-        if (event.key === "Enter") take(event.currentTarget.value);
+        if (event.key === "Enter") take();
       }}
     />
   );

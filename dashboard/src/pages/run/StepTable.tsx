@@ -99,7 +99,7 @@ export function StepTable({ run }: { run: RunView }) {
         rowKey={(step) => step.name}
         filters={["status"]}
         more={t("flow.moreSteps")}
-        empty={null}
+        empty={<p className="card-body muted">{t("flow.noSteps")}</p>}
       />
     </Card>
   );
