@@ -88,6 +88,7 @@ async def until_there_are(sandbox: LocalSandbox, spares: int) -> None:
     while made() < spares and time.monotonic() < until:
         await asyncio.sleep(0.01)
     assert made() == spares
+    await asyncio.sleep(0.05)  # the kernel tells births by hundredths of a second
 
 
 async def run(
@@ -170,7 +171,6 @@ def test_all_limits_of_a_task_hold_in_one_that_was_there_before_it(
 
         async def within(function: str, *args: object, **given: float) -> list[float]:
             await until_there_are(sandbox, 1)
-            await asyncio.sleep(0.05)  # the kernel tells births by hundredths of a second
             asked_at = uptime_s()
             attempt = await run(pool, function, *args, given=given, raw_tcp=True)
             assert attempt.error is None, attempt.error
