@@ -17,6 +17,9 @@ from crawlfleet.model.crawl import Fetching, Limits, Outcome
 from crawlfleet.testing.zoo import ANIMALS, Animal, Zoo, open_zoo
 
 LIMITS = Limits(connect_s=2.0, first_byte_s=1.5, idle_s=1.0, total_s=4.0)
+"""For those who try one's patience."""
+GENEROUS = Limits(connect_s=20.0, first_byte_s=20.0, idle_s=20.0, total_s=60.0)
+"""For all others: a busy machine is none of their misbehaviour."""
 MAX_BODY_BYTES = 1_000_000
 GROWTH_BYTES = 80_000_000
 """Far less than one bomb (200 MB) or one large page (100 MB) weighs."""
@@ -63,22 +66,25 @@ def tour(request: pytest.FixtureRequest, zoo: Zoo) -> Tour:
         tour.seconds[animal.name] = time.monotonic() - began
 
     async def visit_all() -> None:
-        async with Fetcher(
-            limits=LIMITS,
-            fetching=Fetching(),
-            allow_private=True,
-            tls=zoo.certificates.client_context(),
-        ) as fetcher:
+        def fetcher(limits: Limits) -> Fetcher:
+            return Fetcher(
+                limits=limits,
+                fetching=Fetching(),
+                allow_private=True,
+                tls=zoo.certificates.client_context(),
+            )
+
+        async with fetcher(LIMITS) as hasty, fetcher(GENEROUS) as calm:
             # The patient ones together; of the others a few at once, as they take CPU, not time.
             few = asyncio.Semaphore(8)
 
             async def visit_in_turn(animal: Animal) -> None:
                 async with few:
-                    await visit(fetcher, animal)
+                    await visit(calm, animal)
 
             async with asyncio.TaskGroup() as group:
                 for animal in ANIMALS:
-                    go = visit(fetcher, animal) if animal.slow else visit_in_turn(animal)
+                    go = visit(hasty, animal) if animal.slow else visit_in_turn(animal)
                     group.create_task(go)
 
     scale = threading.Thread(target=weigh)
@@ -111,7 +117,7 @@ def test_every_animal_comes_to_its_outcome(tour: Tour, animal: Animal) -> None:
 def test_nobody_takes_longer_than_the_limits_say(tour: Tour) -> None:
     allowed_s = LIMITS.connect_s + LIMITS.total_s + 10  # a busy machine
 
-    assert max(tour.seconds.values()) < allowed_s
+    assert max(tour.seconds[animal.name] for animal in ANIMALS if animal.slow) < allowed_s
 
 
 def test_the_memory_stays_bounded(tour: Tour) -> None:
@@ -126,7 +132,7 @@ def test_no_connection_is_left_open(tour: Tour) -> None:
 def test_certificates_can_be_passed_over(zoo: Zoo, kind: str) -> None:
     async def scenario() -> Fetched:
         fetching = Fetching(verify_tls=False)
-        async with Fetcher(limits=LIMITS, fetching=fetching, allow_private=True) as fetcher:
+        async with Fetcher(limits=GENEROUS, fetching=fetching, allow_private=True) as fetcher:
             url = f"https://localhost:{zoo.ports[kind]}/plain"
             return await fetcher.fetch(FetchRequest(url=url))
 
@@ -142,7 +148,7 @@ def test_the_root_dot_of_a_name_is_no_part_of_its_certificate(zoo: Zoo) -> None:
 
     async def scenario() -> Fetched:
         async with Fetcher(
-            limits=LIMITS,
+            limits=GENEROUS,
             fetching=Fetching(),
             allow_private=True,
             names=Names(Book()),
