@@ -506,9 +506,9 @@ def test_no_frontier_is_begun_at_the_master_beside_one_on_redis(
         async def lease_of(node_id: str, call: FrontierCall) -> Lease | None:
             return fleet.leases.get(call.execution_id)
 
-        holding: Any = SimpleNamespace(lease=lease_of)
+        fence: Any = SimpleNamespace(lease=lease_of)
         frontiers = Frontiers(
-            state=state, holding=holding, shelf=fleet.shelf, placing=fleet.placing
+            state=state, fence=fence, shelf=fleet.shelf, placing=fleet.placing
         )
         frontiers._leads = True
 

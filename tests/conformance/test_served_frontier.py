@@ -82,7 +82,7 @@ class PlayedMaster:
 
     def start(self) -> None:
         state: Any = SimpleNamespace(leases=self.leases)
-        self.frontiers = Frontiers(state=state, holding=self, shelf=self._shelf)  # type: ignore[arg-type]
+        self.frontiers = Frontiers(state=state, fence=self, shelf=self._shelf)  # type: ignore[arg-type]
         self.frontiers._leads = True
 
     async def lease(self, node_id: str, call: FrontierCall) -> Lease | None:
