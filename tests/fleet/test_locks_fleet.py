@@ -130,8 +130,9 @@ def test_executor_stopped_beyond_its_lease_hears_that_it_lost_the_lock(tmp_path:
 def test_lock_is_still_held_after_the_master_was_killed(tmp_path: Path) -> None:
     async def scene() -> None:
         guard = Guard(tmp_path / "guarded")
-        async with fleet_of(tmp_path) as (fleet, client):
-            # Long enough for a master that is slow to come back.
+        # Long enough for a master, and for nodes, that are slow to come back.
+        patient = {"CRAWLFLEET_SESSION_TIMEOUT_S": "40", "CRAWLFLEET_SESSION_RECONNECT_S": "30"}
+        async with fleet_of(tmp_path, **patient) as (fleet, client):
             held = call("hold", str(tmp_path / "guarded"), 60)
             await client.submit("python", held, max_retries=0)
             await until_held(guard)
