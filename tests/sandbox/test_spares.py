@@ -94,12 +94,7 @@ def test_what_was_asked_for_again_is_there_the_next_time_and_each_cell_is_given_
 
 def test_whoever_comes_while_one_is_made_waits_for_it() -> None:
     async def scenario(spares: Spares, maker: Maker) -> None:
-        await spares.take(plan("a"))
-        maker.may_make.clear()
-        await spares.take(plan("a"))
-        await settled()
-        taking = asyncio.create_task(spares.take(plan("a")))
-        await settled()
+        taking = await taking_what_is_being_made(spares, maker)
         assert not taking.done()
         maker.may_make.set()
         assert cast("Any", await taking) is maker.made[0]
@@ -195,14 +190,22 @@ def test_all_are_ended_with_the_sandbox(is_made: bool) -> None:
     with_spares(scenario)
 
 
+async def taking_what_is_being_made(
+    spares: Spares, maker: Maker
+) -> "asyncio.Task[LocalCell | None]":
+    """Somebody waits for a spare that is not ready."""
+    await spares.take(plan("a"))
+    maker.may_make.clear()
+    await spares.take(plan("a"))
+    await settled()
+    taking = asyncio.create_task(spares.take(plan("a")))
+    await settled()
+    return taking
+
+
 def test_whoever_gives_up_ends_what_was_made_for_it() -> None:
     async def scenario(spares: Spares, maker: Maker) -> None:
-        await spares.take(plan("a"))
-        maker.may_make.clear()
-        await spares.take(plan("a"))
-        await settled()
-        taking = asyncio.create_task(spares.take(plan("a")))
-        await settled()
+        taking = await taking_what_is_being_made(spares, maker)
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await taking
@@ -214,12 +217,7 @@ def test_whoever_gives_up_ends_what_was_made_for_it() -> None:
 
 def test_whoever_gives_up_when_it_is_just_there_ends_it() -> None:
     async def scenario(spares: Spares, maker: Maker) -> None:
-        await spares.take(plan("a"))
-        maker.may_make.clear()
-        await spares.take(plan("a"))
-        await settled()
-        taking = asyncio.create_task(spares.take(plan("a")))
-        await settled()
+        taking = await taking_what_is_being_made(spares, maker)
         maker.may_make.set()
         asyncio.get_running_loop().call_soon(taking.cancel)
         with pytest.raises(asyncio.CancelledError):
