@@ -170,11 +170,9 @@ class Metering:
             raise
         except Exception as error:
             if not self.is_unmeasured:
-                log.warning(
-                    "storage is not measured",
-                    error=str(error) or repr(error),
-                    exc_info=not isinstance(error, CrawlfleetError),
-                )
+                is_known = isinstance(error, CrawlfleetError)
+                say = log.warning if is_known else log.exception
+                say("storage is not measured", error=str(error) or repr(error))
             self.is_unmeasured = True
             return
         if self.is_unmeasured:
