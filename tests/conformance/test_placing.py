@@ -507,9 +507,7 @@ def test_no_frontier_is_begun_at_the_master_beside_one_on_redis(
             return fleet.leases.get(call.execution_id)
 
         fence: Any = SimpleNamespace(lease=lease_of)
-        frontiers = Frontiers(
-            state=state, fence=fence, shelf=fleet.shelf, placing=fleet.placing
-        )
+        frontiers = Frontiers(state=state, fence=fence, shelf=fleet.shelf, placing=fleet.placing)
         frontiers._leads = True
 
         async def ask(what: Any) -> FrontierReply:

@@ -188,7 +188,8 @@ def test_storage_that_cannot_be_measured_is_told_once_and_stops_nothing(
 ) -> None:
     async def scene() -> None:
         told: list[str] = []
-        monkeypatch.setattr(metering.log, "warning", lambda event, **_: told.append(event))
+        for voice in ("warning", "exception"):
+            monkeypatch.setattr(metering.log, voice, lambda event, **_: told.append(event))
         async with stage() as on:
             node = await on.node()
             task = await on.submit()

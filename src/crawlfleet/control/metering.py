@@ -170,8 +170,7 @@ class Metering:
             raise
         except Exception as error:
             if not self.is_unmeasured:
-                is_known = isinstance(error, CrawlfleetError)
-                say = log.warning if is_known else log.exception
+                say = log.warning if isinstance(error, CrawlfleetError) else log.exception
                 say("storage is not measured", error=str(error) or repr(error))
             self.is_unmeasured = True
             return

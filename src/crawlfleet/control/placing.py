@@ -233,12 +233,8 @@ class Placing:
                     await crawl.give_up(str(error))
         except Exception as error:  # of this one; the others are looked after
             crawl.not_before = self._now() + TRY_AGAIN_S
-            log.warning(
-                "a frontier cannot be looked after",
-                task_id=crawl_id,
-                error=str(error),
-                exc_info=not isinstance(error, CrawlfleetError),
-            )
+            say = log.warning if isinstance(error, CrawlfleetError) else log.exception
+            say("a frontier cannot be looked after", task_id=crawl_id, error=str(error))
 
     async def _look_after(self, crawl_id: str, crawl: PlacedCrawl) -> None:
         living = at_work(self._state.leases, crawl_id)
