@@ -10,6 +10,7 @@ ARGS ?=
 
 BIN := .venv/bin
 READY := .venv/.ready
+MEASURED := .bench/crawlfleet/.ready
 PAGE_READY := dashboard/node_modules/.ready
 UV := $(BIN)/uv
 UV_INSTALL := $(UV) pip install --quiet --python $(BIN)/python
@@ -49,8 +50,8 @@ check: $(READY) ## Format, lint, types, layers and the fast tests, in under a mi
 		check-tests check-types check-layers check-lint check-format
 
 .PHONY: bench
-bench: $(READY) ## Measure speed, with peers and limits beside it
-	$(BIN)/python -m bench $(ARGS)
+bench: $(MEASURED) ## Measure speed, with peers and limits beside it
+	.bench/crawlfleet/bin/python -m bench $(ARGS)
 
 .PHONY: soak
 soak: SERVER_PACKAGES += user-mode-linux
@@ -118,6 +119,15 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(UV_INSTALL) --require-hashes -r requirements.lock
 	@$(UV_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What is measured is the package as people install it: a wheel with compiled modules.
+$(MEASURED): $(READY) compiling.py $(shell find src -name '*.py')
+	@echo 'installing what is measured into .bench/crawlfleet'
+	@$(UV) venv --quiet --clear --python $(BIN)/python .bench/crawlfleet
+	@$(UV) pip install --quiet --python .bench/crawlfleet/bin/python --require-hashes -r requirements.lock
+	@CRAWLFLEET_COMPILE=always $(UV) pip install --quiet --python .bench/crawlfleet/bin/python \
+		--no-deps --no-build-isolation --no-cache .
 	@touch $@
 
 .PHONY: docs

@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console
 
 from bench.peers import ROOT
+from crawlfleet.core import canonical
 
 QUIET_LOAD: Final = 0.7
 
@@ -28,7 +29,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The load average when the run began: of other people's work."""
     load_wait_s: float
     source: str
-    """The commit that was measured, and whether the tree was clean."""
+    """The commit that was measured, whether the tree was clean, and its modules compiled."""
 
     @property
     def load(self) -> str:
@@ -92,4 +93,6 @@ def _processor() -> str:
 def _source() -> str:
     commit = first_line(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"])
     changed = first_line(["git", "-C", str(ROOT), "status", "--porcelain", "src"])
-    return f"{commit}{' with changes that are not committed' if changed else ''}"
+    source = f"{commit}{' with changes that are not committed' if changed else ''}"
+    is_compiled = canonical.__file__.endswith(".so")
+    return f"{source} ({'compiled' if is_compiled else 'not compiled'})"

@@ -45,10 +45,12 @@ NOT_SETTINGS: Final = frozenset(
         "CRAWLFLEET_ADMIN_KEY",
         "CRAWLFLEET_JOIN_TOKEN",
         "CRAWLFLEET_SECRETS_KEY",
+        "CRAWLFLEET_COMPILE",
         "CRAWLFLEET_SOAK",
     }
 )
-"""Variables with our prefix that other parts read: addresses, secrets, and how long to test."""
+"""Variables with our prefix that other parts read: addresses, secrets, how to build and how long to
+test."""
 _FLAGS: Final = {
     "data_dir": "--data",
     "worker.tls_ca": "--ca",
