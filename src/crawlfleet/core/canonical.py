@@ -51,7 +51,7 @@ def _spellings() -> dict[str, str]:
 
 _SPELLINGS: Final = _spellings()
 _TO_SPELL: Final = re.compile(rf"%(?:[0-9A-Fa-f]{{2}})?|[{re.escape(_NOT_IN_A_URI)}]")
-_HALVES: Final = re.compile("[\ud800-\udfff]")
+_HALVES: Final = re.compile(r"[\ud800-\udfff]")
 _PARTS: Final = re.compile(
     r"(https?://)(?:[^/?#@]*@)?([^/?#@]+)(/[^?#]*)(?:\?([^#]*))?(?:\#(.*))?", re.DOTALL
 ).fullmatch
