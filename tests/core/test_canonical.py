@@ -309,7 +309,8 @@ def test_a_site_is_parsed_once(site: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert place is not None
     assert rules.resolve(place, f"{site}/a") == f"{site}/a"
 
-    monkeypatch.setattr(rules, "_parsed", None)
+    monkeypatch.setattr("crawlfleet.core.canonical.normalize_url", None)
+    monkeypatch.setattr("crawlfleet.core.canonical.join_url", None)
 
     assert rules.resolve(place, f"{site}/b/c.html") == f"{site}/b/c.html"
     assert rules.resolve(place, f"{site}/b?d=1&c=2") == f"{site}/b?c=2&d=1"

@@ -7,41 +7,46 @@ from typing import Any
 from crawlfleet.core.robots_rules import Rules
 from crawlfleet.crawl.assembly import engine_of, fetcher_of
 from crawlfleet.crawl.hosts import Sites, VisitedHost
+from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.frontier import HostLease, HostState, Waiting
 from tests.crawl.crawling import HASTY, parameters_for
 
 NOW = 1_763_193_600.0
-NAME = "https://a.example"
 NOTHING = Rules(None, everything=False, reason="robots.txt")
+PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
 
 
 def test_a_visitor_obeys_the_rules_that_another_part_of_its_host_has_fetched(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
-        parameters = parameters_for(tmp_path, f"{NAME}/")
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            host.site.rules = NOTHING
+            writer.write(PAGE)
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        name = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        parameters = parameters_for(tmp_path, f"{name}/")
         desk: Any = None
-        engine: Any = engine_of(
-            parameters,
-            desk=desk,
-            fetcher=fetcher_of(parameters, allow_private=True),
-            keep_bodies=False,
-            revisiting=False,
-            now=lambda: NOW,
-        )
-        urls = [Waiting(number, f"{NAME}/{number}", 0, 1, 0) for number in range(3)]
-        lease = HostLease(host=NAME, token=1, urls=urls, state=HostState())
+        urls = [Waiting(number, f"{name}/{number}", 0, 1, 0) for number in range(3)]
+        lease = HostLease(host=name, token=1, urls=urls, state=HostState())
         host = VisitedHost(lease, Sites(HASTY, began=NOW).enter(lease), portion=32)
         host.ready, host.visitors = True, 1
-        visited: list[int] = []
-
-        async def visit(_: VisitedHost, waiting: Waiting) -> None:
-            visited.append(waiting.id)
-            host.site.rules = NOTHING
-
-        engine._visit = visit
-        await engine._visit_host(host)
-        assert visited == [0]
-        assert [visit.id for visit in host.visits] == [1, 2]
+        async with server, fetcher_of(parameters, allow_private=True) as fetcher:
+            engine: Any = engine_of(
+                parameters,
+                desk=desk,
+                fetcher=fetcher,
+                keep_bodies=False,
+                revisiting=False,
+                now=lambda: NOW,
+            )
+            await engine._visit_host(host)
+        assert [(visit.id, visit.outcome) for visit in host.visits] == [
+            (0, Outcome.OK),
+            (1, Outcome.ROBOTS),
+            (2, Outcome.ROBOTS),
+        ]
 
     asyncio.run(scene())

@@ -13,11 +13,9 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from crawlfleet.core.robots_tags import PRODUCT
 from crawlfleet.core.xpath import needs_care, without_xpath
-from crawlfleet.crawl.reading import PageReader, Reading
+from crawlfleet.crawl.reading import PageReader, Reader, Reading
 from crawlfleet.model.extraction import Plan
 
 if TYPE_CHECKING:
@@ -29,20 +27,21 @@ START_S: Final = 60.0
 MODULE: Final = "crawlfleet.crawl.clerk"
 
 
-def reader_of(plan: Plan, *, product: str = PRODUCT) -> PageReader:
+def reader_of(plan: Plan, *, product: str = PRODUCT) -> Reader:
     """A reader whose time for a page is bounded, whatever the plan and the page are; `product` is
     the name by which pages may speak to the crawl."""
     return (CarefulReader if needs_care(plan) else PageReader)(plan, product=product)
 
 
-class CarefulReader(PageReader):
+class CarefulReader:
     """Reads what can be read in time. Of other pages XPath finds nothing, and the note says so."""
 
     def __init__(self, plan: Plan, *, product: str = PRODUCT, within_s: float = READ_S) -> None:
-        super().__init__(without_xpath(plan), product=product)
         self._plan = plan
+        self._product = product
         self._within_s = within_s
         self._clerk: Clerk | None = None
+        self._without_xpath = PageReader(without_xpath(plan), product=product)
 
     def read(
         self,
@@ -63,7 +62,7 @@ class CarefulReader(PageReader):
             self._dismiss()
             slow = isinstance(error, TimeoutError)
             note = f"an XPath {f'took more than {self._within_s:g} s' if slow else 'broke off'}"
-        rest = super().read(
+        rest = self._without_xpath.read(
             body,
             url,
             status=status,
@@ -71,7 +70,7 @@ class CarefulReader(PageReader):
             robots_tags=robots_tags,
             headers=headers,
         )
-        return msgspec.structs.replace(rest, note=f"{note}, and all of them found nothing")
+        return rest._replace(note=f"{note}, and all of them found nothing")
 
     def _dismiss(self) -> None:
         clerk, self._clerk = self._clerk, None

@@ -9,8 +9,6 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
-import msgspec
-
 from crawlfleet.core.robots_tags import FREE, PRODUCT, Directives, addressed, from_words
 from crawlfleet.crawl.markup import Page
 
@@ -63,7 +61,7 @@ PLAIN: Final = Found()
 _UNENDORSED_ANCHOR: Final = Found(nofollow=True)
 
 
-class Discovered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Discovered(NamedTuple):
     """All that a page says about where to go."""
 
     base: str

@@ -124,7 +124,8 @@ class Fetcher:
         while True:
             kept = await self._pool.take(key, fresh=fresh)
             began = time.monotonic()
-            connection, answer = kept, None
+            connection = kept
+            answer: Answer | None = None
             try:
                 if connection is None:
                     connection = await self._connect(target, proxy)

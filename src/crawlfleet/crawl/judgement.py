@@ -10,7 +10,7 @@ from crawlfleet.crawl.charset import to_utf8
 from crawlfleet.crawl.discover import PLAIN, Found, Kind
 from crawlfleet.crawl.links import MOST_LINKS, Links
 from crawlfleet.crawl.page import Fetched
-from crawlfleet.crawl.reading import PageReader
+from crawlfleet.crawl.reading import Reader
 from crawlfleet.crawl.sitemaps import MOST_ADDRESSES
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome, Scope
 from crawlfleet.model.frontier import Link, Retry, Visit, Waiting
@@ -60,7 +60,7 @@ class Judge:
         parameters: CrawlParameters,
         *,
         links: Links,
-        reader: PageReader,
+        reader: Reader,
         chance: Callable[[], float],
         keep_bodies: bool,
         revisiting: bool = False,

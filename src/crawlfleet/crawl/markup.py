@@ -1,7 +1,6 @@
 """A page as a tree, whatever its mark-up does; parsed once, and searched for all that is wanted."""
 
-from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
@@ -20,21 +19,9 @@ search: Final = _engine.find
 all elements within, and the node itself; once for each alternative that matches."""
 
 
-T = TypeVar("T")
-
-
-class _once(Generic[T]):  # noqa: N801 - a decorator
-    """A property that is worked out when it is first asked for. That of `functools` takes a lock
-    before Python 3.12, which costs more than much of what is looked for."""
-
-    def __init__(self, work_out: "Callable[[Page], T]") -> None:
-        self._work_out = work_out
-        self._name = work_out.__name__
-
-    def __get__(self, page: "Page", _: "type[Page]") -> T:
-        # Found there from now on, before anybody comes here.
-        found = page.__dict__[self._name] = self._work_out(page)
-        return found
+Lead = tuple[str | None, dict[str, str | None]]
+"""Name and attributes of an element."""
+_UNREAD: Final = object()
 
 
 class Page:
@@ -50,36 +37,39 @@ class Page:
         """Whether the page was too deep or too large, and its rest is ignored."""
         self.allowance = Allowance()
         self.body = body if end is None else body[:end]
+        self._tags: int | None = None
+        self._tree: LexborHTMLParser | None = None
+        self._xml: Any = _UNREAD
+        self._base: str | None = None
+        self._leads: list[Lead] | None = None
+        self._shape: tuple[int, int] | None = None
 
-    @_once
+    @property
     def tags(self) -> int:
         """At least as many as there are elements."""
-        return self.body.count(b"<")
+        if self._tags is None:
+            self._tags = self.body.count(b"<")
+        return self._tags
 
-    @_once
+    @property
     def tree(self) -> LexborHTMLParser:
-        return LexborHTMLParser(self.body)
+        if self._tree is None:
+            self._tree = LexborHTMLParser(self.body)
+        return self._tree
 
-    @_once
+    @property
     def xml(self) -> Any:
         """The tree for XPath; `None` where nothing can be made of the page."""
-        from lxml import etree  # takes a while, and few crawls need it
+        if self._xml is _UNREAD:
+            self._xml = _xml_tree(self.body)
+        return self._xml
 
-        parser = etree.HTMLParser(
-            encoding="utf-8", recover=True, no_network=True, huge_tree=False, remove_pis=True
-        )
-        try:
-            return etree.fromstring(self.body, parser)
-        except (etree.XMLSyntaxError, ValueError, AssertionError):
-            return None
-
-    @_once
+    @property
     def base(self) -> str:
         """What the page's links are relative to."""
-        for tag, attributes in self.leads:
-            if tag == "base" and (href := attributes.get("href")):
-                return absolute(self.url, href) or self.url
-        return self.url
+        if self._base is None:
+            self._base = _base(self.leads, self.url)
+        return self._base
 
     def find(self, selector: str) -> list[LexborNode]:
         """What the engine finds in the tree; an element comes once for each alternative that it
@@ -87,51 +77,31 @@ class Page:
         root = self.tree.root
         return [] if root is None else search(selector, root)
 
-    @_once
-    def leads(self) -> list[tuple[str | None, dict[str, str | None]]]:
-        """Name and attributes of every element that leads elsewhere, or says where it does not,
-        and of some that do neither. A few come twice. Those that lead elsewhere are in order."""
-        metas = _read(self.tree.tags("meta"))
-        if not _only_hrefs_lead(self.tree, metas):
-            return _read(self.find(_ALL_LEADING))
-        return _read(self.find(_LEADING)) + metas
+    @property
+    def leads(self) -> list[Lead]:
+        """Every element that leads elsewhere, or says where it does not, and some that do
+        neither. A few come twice. Those that lead elsewhere are in order."""
+        if self._leads is None:
+            metas = _read(self.tree.tags("meta"))
+            if _only_hrefs_lead(self.tree, metas):
+                self._leads = _read(self.find(_LEADING)) + metas
+            else:
+                self._leads = _read(self.find(_ALL_LEADING))
+        return self._leads
 
-    @_once
+    @property
     def title(self) -> str:
         """What the page calls itself."""
         root = self.tree.root
         found = [] if root is None else _engine.find_first("title", root)  # type: ignore[attr-defined]
         return " ".join(found[0].text().split())[:1000] if found else ""
 
-    @_once
+    @property
     def shape(self) -> tuple[int, int]:
         """How deep the tree is, and how many siblings a node has on average."""
-        deepest = depth = squares = nodes = 0
-        node = self.tree.root
-        counts = [1]
-        while node is not None:
-            below = node.first_child
-            if below is not None:
-                depth += 1
-                deepest = max(deepest, depth)
-                counts.append(1)
-                node = below
-                continue
-            while node is not None:
-                beside = node.next
-                if beside is not None:
-                    counts[-1] += 1
-                    node = beside
-                    break
-                siblings = counts.pop()
-                nodes += siblings
-                squares += siblings * siblings
-                depth -= 1
-                node = node.parent if depth >= 0 else None
-        return deepest, -(-squares // max(nodes, 1))
-
-
-Lead = tuple[str | None, dict[str, str | None]]
+        if self._shape is None:
+            self._shape = _shape(self.tree)
+        return self._shape
 
 
 def _read(nodes: list[LexborNode]) -> list[Lead]:
@@ -154,3 +124,48 @@ def _has_frames(tree: LexborHTMLParser) -> bool:
             return True
         node = node.next
     return False
+
+
+def _base(leads: list[Lead], url: str) -> str:
+    for tag, attributes in leads:
+        if tag == "base" and (href := attributes.get("href")):
+            return absolute(url, href) or url
+    return url
+
+
+def _xml_tree(body: bytes) -> Any:
+    from lxml import etree  # takes a while, and few crawls need it
+
+    parser = etree.HTMLParser(
+        encoding="utf-8", recover=True, no_network=True, huge_tree=False, remove_pis=True
+    )
+    try:
+        return etree.fromstring(body, parser)
+    except (etree.XMLSyntaxError, ValueError, AssertionError):
+        return None
+
+
+def _shape(tree: LexborHTMLParser) -> tuple[int, int]:
+    deepest = depth = squares = nodes = 0
+    node = tree.root
+    counts = [1]
+    while node is not None:
+        below = node.first_child
+        if below is not None:
+            depth += 1
+            deepest = max(deepest, depth)
+            counts.append(1)
+            node = below
+            continue
+        while node is not None:
+            beside = node.next
+            if beside is not None:
+                counts[-1] += 1
+                node = beside
+                break
+            siblings = counts.pop()
+            nodes += siblings
+            squares += siblings * siblings
+            depth -= 1
+            node = node.parent if depth >= 0 else None
+    return deepest, -(-squares // max(nodes, 1))

@@ -1,9 +1,7 @@
 """One parse of a page: its items, its links, what it allows, and whether it is a page at all."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, NamedTuple, Protocol
 
 from crawlfleet.core import page_signs
 from crawlfleet.core.robots_tags import FREE, PRODUCT, Directives, addressed, from_headers
@@ -20,12 +18,12 @@ HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 CUT: Final = "too deep or too large to be read to its end"
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Reading(NamedTuple):
     """What was on a page."""
 
-    items: Sequence[Item] = ()
     base: str
     """What the links are relative to."""
+    items: Sequence[Item] = ()
     links: Mapping[str, Found] = {}
     """By how they are spelt."""
     is_listing: bool = False
@@ -36,6 +34,28 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`soft_404` and `blocked` are guesses, and only made where no item was found."""
     note: str = ""
     """Why it is not `ok`, or what is remarkable about the page."""
+
+
+class Reader(Protocol):
+    """Reads the pages of a whole crawl."""
+
+    def read(
+        self,
+        body: bytes,
+        url: str,
+        *,
+        status: int = 200,
+        content_type: str = "",
+        robots_tags: Sequence[str] = (),
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> Reading:
+        """Read a page, a JSON document, a sitemap or a feed.
+
+        `body` is UTF-8 (or gzip, for a sitemap), `url` canonical; `robots_tags` are the values of
+        `X-Robots-Tag`, `headers` have lower-case names. JSON has items and no links, sitemaps and
+        feeds have links and no items. The answer depends on nothing but the arguments. Never
+        raises.
+        """
 
 
 class PageReader:
@@ -57,13 +77,6 @@ class PageReader:
         robots_tags: Sequence[str] = (),
         headers: Sequence[tuple[str, str]] = (),
     ) -> Reading:
-        """Read a page, a JSON document, a sitemap or a feed.
-
-        `body` is UTF-8 (or gzip, for a sitemap), `url` canonical; `robots_tags` are the values of
-        `X-Robots-Tag`, `headers` have lower-case names. JSON has items and no links, sitemaps and
-        feeds have links and no items. The answer depends on nothing but the arguments. Never
-        raises.
-        """
         robots = from_headers(robots_tags, self._product) if robots_tags else FREE
         kind = content_type.partition(";")[0].strip().lower()
         if kind not in HTML and looks_like_listing(body, kind):
