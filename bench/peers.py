@@ -14,6 +14,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / ".bench"
+PLAIN_PYTHON: Final = ROOT / ".venv" / "bin" / "python"
+"""Has crawlfleet as its sources are, not compiled."""
 
 
 class Missing(Exception):

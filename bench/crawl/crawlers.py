@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from bench.peers import FOLDER
+from bench.peers import FOLDER, PLAIN_PYTHON
 
 VENV: Final = FOLDER / "peers-crawl"
 PACKAGES: Final = (
@@ -31,11 +31,13 @@ class Crawler(msgspec.Struct, frozen=True, kw_only=True):
     """Of the site that it crawls; fewer for slow ones, since rates are what counts."""
     program: str = ""
     """Of the peers, and its first argument."""
+    python: str = sys.executable
+    """Of ours: whose package it is."""
 
     def command(self, start: str, output: Path) -> list[str]:
         """What crawls everything that can be reached from `start`."""
         if not self.program:
-            return [*OUR_COMMAND, start, *OUR_OPTIONS, "--output", str(output)]
+            return [self.python, *OUR_COMMAND, start, *OUR_OPTIONS, "--output", str(output)]
         program, *arguments = self.program.split()
         return [
             str(VENV / "bin" / "python"),
@@ -46,7 +48,7 @@ class Crawler(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-OUR_COMMAND: Final = (sys.executable, "-m", "crawlfleet", "crawl")
+OUR_COMMAND: Final = ("-m", "crawlfleet", "crawl")
 OUR_OPTIONS: Final = (
     *("--css", "product=div.product", "--css", "title=h2.title", "--css", "price=span.price"),
     *("--scope", "any", "--delay", "0", "--concurrency", "16", "--allow-private", "--quiet"),
@@ -60,6 +62,12 @@ CRAWLERS: Final = (
         " adaptive politeness, retries, cookies, canonical URLs, frontier and output durable",
     ),
     Crawler(
+        name="crawlfleet-plain",
+        title="crawlfleet, not compiled",
+        python=str(PLAIN_PYTHON),
+        settings="the same from the sources, as `make run` has it",
+    ),
+    Crawler(
         name=EXPERT,
         title="aiohttp + selectolax by hand",
         program="with_aiohttp.py",
@@ -69,7 +77,7 @@ CRAWLERS: Final = (
     Crawler(
         name="scrapy",
         title="Scrapy, tuned",
-        pages=1_500,
+        pages=3_000,
         program="with_scrapy.py tuned",
         settings="asyncio reactor with uvloop, 64 requests at once and 16 a host,"
         " `CONCURRENT_ITEMS` 8; no log, retries, cookies, redirects, telnet, statistics; its own"
@@ -78,7 +86,7 @@ CRAWLERS: Final = (
     Crawler(
         name="scrapy-leanest",
         title="Scrapy, leanest",
-        pages=1_500,
+        pages=6_000,
         program="with_scrapy.py leanest",
         settings="the same without any middleware or extension; links and fields by its own"
         " selectors, lines written by hand",

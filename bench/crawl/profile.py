@@ -1,13 +1,13 @@
 """Where crawlfleet's CPU goes for each page: `python -m bench.crawl --profile`."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 
 from bench.crawl.crawlers import OUR_OPTIONS
 from bench.crawl.turn import Place, cores, environment
+from bench.peers import PLAIN_PYTHON
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,10 +16,11 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def profiled(place: Place, folder: Path) -> list[Share]:
-    """Crawl the site once; what each part took, the dearest first."""
+    """Crawl the site once; what each part took, the dearest first. Not compiled: nobody sees from
+    outside which compiled function runs."""
     folder.mkdir(parents=True)
     found = folder / "profile.json"
-    command = [sys.executable, "-m", "bench.crawl.sampler", str(found)]
+    command = [str(PLAIN_PYTHON), "-m", "bench.crawl.sampler", str(found)]
     command += ["crawl", place.spec.url(0), *OUR_OPTIONS, "--output", str(folder / "items.jsonl")]
     taskset = ["taskset", "--cpu-list", str(min(cores()[1]))]
     subprocess.run([*taskset, *command], env=environment(), check=True, stdout=subprocess.DEVNULL)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench import peers, sheets
 from bench.crawl import tables
-from bench.crawl.crawlers import CRAWLERS, OURS, PACKAGES, VENV, Crawler
+from bench.crawl.crawlers import CRAWLERS, PACKAGES, VENV, Crawler
 from bench.crawl.figures import Measured, Report, median
 from bench.crawl.floor import Floor, fetch_all
 from bench.crawl.profile import profiled
@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> Report:
     try:
         versions = peers.prepare(VENV, PACKAGES)
     except peers.Missing as why:
-        crawlers = [each for each in crawlers if each.name == OURS]
+        crawlers = [each for each in crawlers if not each.program]
         missing["all peers"] = str(why)
     rounds = options.rounds or (1 if options.quick else ROUNDS)
     with tempfile.TemporaryDirectory(prefix="bench-crawl-") as name, ExitStack() as stack:

@@ -61,4 +61,4 @@ def _profile(report: Report) -> Sheet:
         for each in report.profile
     ]
     rows.append(["sum", f"{whole:.1f}", "100%"])
-    return Sheet("where crawlfleet's CPU goes", ("part", "µs a page", "share"), rows)
+    return Sheet("where crawlfleet's CPU goes, not compiled", ("part", "µs a page", "share"), rows)
