@@ -47,7 +47,7 @@ def test_all_commands_are_there() -> None:
 
 
 def test_version(run: Run) -> None:
-    assert run("--version").stdout == f"crawlfleet {__version__}\n"
+    assert run("--version").stdout == f"crawlfleet {__version__} (not compiled)\n"
 
 
 def test_a_wrong_word_is_a_usage_error(run: Run) -> None:

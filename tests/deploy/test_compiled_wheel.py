@@ -69,6 +69,7 @@ def test_the_listed_modules_are_compiled(installed: Path) -> None:
     for file in files.values():
         assert file.startswith(str(installed))
         assert file.endswith(".so")
+    assert run(installed, "-m", "crawlfleet", "--version").stdout.endswith(" (compiled)\n")
 
 
 @pytest.mark.timeout(1200)

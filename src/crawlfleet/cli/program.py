@@ -8,6 +8,7 @@ takes as long as many a command runs.
 
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Final
 
 import typer
@@ -77,7 +78,9 @@ def create_app(words: Sequence[str] = ()) -> typer.Typer:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"crawlfleet {__version__}")
+        busy = find_spec("crawlfleet.core.canonical")
+        is_plain = busy is None or (busy.origin or "").endswith(".py")
+        typer.echo(f"crawlfleet {__version__} ({'not compiled' if is_plain else 'compiled'})")
         raise typer.Exit
 
 
