@@ -87,9 +87,9 @@ def _compile(root: Path, out: Path, modules: list[str]) -> None:
     from setuptools import setup
 
     this = f"{sys.version_info.major}.{sys.version_info.minor}"
-    options = ["--config-file", str(root / "pyproject.toml"), "--python-version", this]
-    # Of what is not installed here no types are known: it is called as plain Python does.
-    options += ["--ignore-missing-imports", "--no-warn-unused-ignores"]
+    # Without our strict settings: of what is not installed here no types are known, and it is
+    # called as plain Python does.
+    options = ["--config-file=", "--ignore-missing-imports", "--python-version", this]
     extensions = mypycify(
         [*options, *(str(root / each) for each in modules)], group_name=SHARED, debug_level="0"
     )
