@@ -121,6 +121,7 @@ def assign(
         events=(moved[1],),
         epoch=epoch,
         under=session_id,
+        usual=task.started_at is None,
     )
 
 
@@ -134,7 +135,7 @@ def start(lease: Lease, *, now: float, under: str | None = None) -> Change | Non
     task = _move(lease, TaskTrigger.STARTED, now, "the executor has begun", started_at=now)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.STARTED, under, running_at=now)
+    return _both(lease, task, ExecutionTrigger.STARTED, under, usual=True, running_at=now)
 
 
 def begun_at(lease: Lease, ran_s: float | None, *, now: float) -> float | None:
@@ -201,6 +202,8 @@ def succeed(
         # Without an error of its own: the node has done nothing wrong.
         ExecutionTrigger.FAILED if failed else ExecutionTrigger.SUCCEEDED,
         under,
+        # An error of an earlier attempt goes with success: that is more than usually changes.
+        usual=judged is None and lease.task.error is None,
         running_at=running_at,
         end_time=done_at,
         metrics=measured,
@@ -394,6 +397,8 @@ def _both(
     moved: tuple[Task, Event],
     trigger: ExecutionTrigger,
     under: str | None,
+    *,
+    usual: bool = False,
     **fields: Any,
 ) -> Change | None:
     execution = move_execution(lease.execution, trigger, **fields)
@@ -406,6 +411,7 @@ def _both(
         events=(event,),
         claims=closing_claims(task),
         under=under,
+        usual=usual,
     )
 
 
