@@ -6,8 +6,6 @@ nothing. An execution that was ordered to stop keeps its node's resources until 
 that it has stopped, or is lost; the task itself is free at once.
 """
 
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -22,11 +20,11 @@ from crawlfleet.core.lifecycle import (
 from crawlfleet.core.quality.recording import (
     NOT_AS_EXPECTED,
     Judged,
-    Quality,
     in_result,
     signed,
 )
 from crawlfleet.core.recovery import GiveUp, after_failure, first_failure
+from crawlfleet.core.results import result_of
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.resources import Resources
@@ -40,18 +38,6 @@ from crawlfleet.model.task import (
     Task,
     TaskError,
 )
-
-
-class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result as people read it; recorded once."""
-
-    success: bool
-    data: msgspec.Raw | None = None
-    error: str | None = None
-    metrics: dict[str, float] = {}
-    timestamp: datetime
-    quality: Quality | None = None
-    """Whether the items are as expected, where something is."""
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):
@@ -427,29 +413,3 @@ def _ended(lease: Lease, ended: Execution, now: float, cause: str, under: str | 
         details={"task_id": ended.task_id, "node_id": ended.node_id},
     )
     return Change(executions=(ended,), events=(event,), under=under)
-
-
-@lru_cache(maxsize=8)
-def _instant(now: float) -> datetime:
-    """The same for all that was reported together."""
-    return datetime.fromtimestamp(now, UTC)
-
-
-def result_of(
-    success: bool,
-    data: msgspec.Raw | None,
-    error: str | None,
-    metrics: dict[str, float],
-    now: float,
-    quality: Quality | None = None,
-) -> msgspec.Raw:
-    """A result as it is recorded."""
-    result = TaskResult(
-        success=success,
-        data=data,
-        error=error,
-        metrics=metrics,
-        timestamp=_instant(now),
-        quality=quality,
-    )
-    return msgspec.Raw(msgspec.json.encode(result))

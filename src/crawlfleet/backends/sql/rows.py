@@ -236,9 +236,7 @@ CHANGED: Final[dict[RowMap[Any], RowMap[Any]]] = {
 USUAL_TASKS: Final[dict[TaskStatus, RowMap[Any]]] = {
     TaskStatus.PENDING: RowMap(Task, schema.tasks, blank=TASK_BLANKS),
     **{
-        status: RowMap(
-            Task, schema.tasks, only=("id", "status", "version", "updated_at", *changes)
-        )
+        status: RowMap(Task, schema.tasks, only=("id", "status", "version", "updated_at", *changes))
         for status, changes in TASK_STEPS.items()
     },
 }

@@ -166,9 +166,7 @@ class Writer:
                 found = self._run(statements.OPEN_SESSIONS, ids=unknown)
                 present.open_sessions.update((id, True) for (id,) in found)
 
-    def _put(
-        self, mapping: RowMap[Any], rows: list[list[Any]], *, next_only: bool = False
-    ) -> None:
+    def _put(self, mapping: RowMap[Any], rows: list[list[Any]], *, next_only: bool = False) -> None:
         """With `next_only`, raises `_Mistrusted` unless each row has the version before."""
         start = 0
         for size in statements.chunk_sizes(len(rows)):
