@@ -158,7 +158,7 @@ def admit(
         details={} if callback is None else {"callback": callback.webhook_id},
         project_id=task.project_id,
     )
-    return Change(tasks=(task,), claims=tuple(claims), events=(event,))
+    return Change(tasks=(task,), claims=tuple(claims), events=(event,), usual=True)
 
 
 def _target(request: TaskRequest, registrable: targets.Registrable) -> str | None:

@@ -6,8 +6,6 @@ nothing. An execution that was ordered to stop keeps its node's resources until 
 that it has stopped, or is lost; the task itself is free at once.
 """
 
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -22,11 +20,11 @@ from crawlfleet.core.lifecycle import (
 from crawlfleet.core.quality.recording import (
     NOT_AS_EXPECTED,
     Judged,
-    Quality,
     in_result,
     signed,
 )
 from crawlfleet.core.recovery import GiveUp, after_failure, first_failure
+from crawlfleet.core.results import result_of
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.resources import Resources
@@ -40,18 +38,6 @@ from crawlfleet.model.task import (
     Task,
     TaskError,
 )
-
-
-class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result as people read it; recorded once."""
-
-    success: bool
-    data: msgspec.Raw | None = None
-    error: str | None = None
-    metrics: dict[str, float] = {}
-    timestamp: datetime
-    quality: Quality | None = None
-    """Whether the items are as expected, where something is."""
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):
@@ -121,6 +107,7 @@ def assign(
         events=(moved[1],),
         epoch=epoch,
         under=session_id,
+        usual=task.started_at is None,
     )
 
 
@@ -134,7 +121,7 @@ def start(lease: Lease, *, now: float, under: str | None = None) -> Change | Non
     task = _move(lease, TaskTrigger.STARTED, now, "the executor has begun", started_at=now)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.STARTED, under, running_at=now)
+    return _both(lease, task, ExecutionTrigger.STARTED, under, usual=True, running_at=now)
 
 
 def begun_at(lease: Lease, ran_s: float | None, *, now: float) -> float | None:
@@ -201,6 +188,8 @@ def succeed(
         # Without an error of its own: the node has done nothing wrong.
         ExecutionTrigger.FAILED if failed else ExecutionTrigger.SUCCEEDED,
         under,
+        # An error of an earlier attempt goes with success: that is more than usually changes.
+        usual=judged is None and lease.task.error is None,
         running_at=running_at,
         end_time=done_at,
         metrics=measured,
@@ -394,6 +383,8 @@ def _both(
     moved: tuple[Task, Event],
     trigger: ExecutionTrigger,
     under: str | None,
+    *,
+    usual: bool = False,
     **fields: Any,
 ) -> Change | None:
     execution = move_execution(lease.execution, trigger, **fields)
@@ -406,6 +397,7 @@ def _both(
         events=(event,),
         claims=closing_claims(task),
         under=under,
+        usual=usual,
     )
 
 
@@ -421,29 +413,3 @@ def _ended(lease: Lease, ended: Execution, now: float, cause: str, under: str | 
         details={"task_id": ended.task_id, "node_id": ended.node_id},
     )
     return Change(executions=(ended,), events=(event,), under=under)
-
-
-@lru_cache(maxsize=8)
-def _instant(now: float) -> datetime:
-    """The same for all that was reported together."""
-    return datetime.fromtimestamp(now, UTC)
-
-
-def result_of(
-    success: bool,
-    data: msgspec.Raw | None,
-    error: str | None,
-    metrics: dict[str, float],
-    now: float,
-    quality: Quality | None = None,
-) -> msgspec.Raw:
-    """A result as it is recorded."""
-    result = TaskResult(
-        success=success,
-        data=data,
-        error=error,
-        metrics=metrics,
-        timestamp=_instant(now),
-        quality=quality,
-    )
-    return msgspec.Raw(msgspec.json.encode(result))

@@ -16,6 +16,7 @@ from crawlfleet.core.lifecycle import TaskTrigger, move_task
 from crawlfleet.core.merging import Merger
 from crawlfleet.core.orders import FRESH, Order, Verb, follow, reclaimed
 from crawlfleet.core.quality.recording import Judged, in_result, signed
+from crawlfleet.core.results import result_of
 from crawlfleet.model.change import Change, Claim
 from crawlfleet.model.event import Event
 from crawlfleet.model.task import (
@@ -129,7 +130,7 @@ class Gathering:
         elif judged is not None and judged.fails:
             trigger, error = TaskTrigger.SHARDS_FAILED, judged.error
         cause = f"its shards have ended: {counted(self._states)}"
-        result = attempts.result_of(
+        result = result_of(
             trigger is TaskTrigger.SHARDS_COMPLETED,
             data,
             error.message if error else None,

@@ -74,6 +74,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Refused unless this is the store's present leader epoch (dispatch and timers set it)."""
     under: str | None = None
     """Refused unless this node session has not ended (assignments and reports set it)."""
+    usual: bool = False
+    """Whether its rows are tasks and executions alone that go their usual way: made with what is in
+    `TASK_BLANKS` and `EXECUTION_BLANKS` not set, or changed in what `TASK_STEPS` and
+    `EXECUTION_STEPS` name for their new state, and in nothing else. A store may write no more."""
 
 
 class Signed:

@@ -223,6 +223,23 @@ TASK_CHANGES: Final = (
     "dead_reason",
 )
 """The fields that change in the life of a task; all others stay as they were when it was made."""
+TASK_STEPS: Final = {
+    TaskStatus.ASSIGNED: ("token", "assigned_node", "assigned_at", "execution_id"),
+    TaskStatus.PROCESSING: ("started_at",),
+    TaskStatus.COMPLETED: ("started_at", "completed_at", "result"),
+}
+"""What changes on the usual way to a state, beside `status`, `version` and `updated_at`."""
+TASK_BLANKS: Final = (
+    "assigned_node",
+    "assigned_at",
+    "execution_id",
+    "started_at",
+    "completed_at",
+    "result",
+    "error",
+    "dead_reason",
+)
+"""What is not set yet when a task is made."""
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,3 +294,10 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 EXECUTION_CHANGES: Final = ("status", "version", "running_at", "end_time", "error", "metrics")
 """As `TASK_CHANGES`."""
+EXECUTION_STEPS: Final = {
+    ExecutionStatus.RUNNING: ("running_at",),
+    ExecutionStatus.COMPLETED: ("running_at", "end_time", "metrics"),
+}
+"""As `TASK_STEPS`, beside `status` and `version`."""
+EXECUTION_BLANKS: Final = ("running_at", "end_time", "error", "metrics")
+"""As `TASK_BLANKS`."""

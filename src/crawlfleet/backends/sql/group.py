@@ -1,16 +1,30 @@
 """A group of commits that share a transaction: what it asks of the store, and what it writes.
 
 A group is decided in Python, in order, against the versions and claims that it names; then each
-row that changed is written once.
+row that changed is written once. A store that can tell while it writes whether a row has the
+version before may trust the group in what it says of tasks and executions, and have nothing read
+of them: when that was wrong, the group is decided anew.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
-from crawlfleet.backends.present import Present, Written, written
-from crawlfleet.backends.sql.rows import AUDIT, CHANGED, CLAIM, EVENT, USAGE, VERSIONED, RowMap
+from crawlfleet.backends.present import EXECUTIONS, TASKS, Present, Written, written
+from crawlfleet.backends.sql.rows import (
+    AUDIT,
+    CHANGED,
+    CLAIM,
+    EVENT,
+    EXECUTION,
+    TASK,
+    USAGE,
+    USUAL_EXECUTIONS,
+    USUAL_TASKS,
+    VERSIONED,
+    RowMap,
+)
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.change import Signed
 from crawlfleet.model.event import Event
@@ -21,7 +35,9 @@ Changes = Sequence[Change]
 
 
 Batch = Sequence[tuple[Change, Written]]
-"""The changes of a batch, each with its rows by kind."""
+"""The changes of a batch, each with those of its rows by kind whose versions are compared here."""
+TRUSTED: Final = frozenset({TASKS, EXECUTIONS})
+"""The kinds of rows that a group may be trusted in: of all others there are few."""
 
 
 class Named:
@@ -29,38 +45,33 @@ class Named:
 
     __slots__ = ("batches", "claims", "ids", "sessions")
 
-    def __init__(self, batches: Iterable[Changes], *, but_new: bool = False) -> None:
-        """`but_new`: without the tasks and executions that are said to be new."""
+    def __init__(self, batches: Iterable[Changes], *, trusting: bool = False) -> None:
+        """`trusting`: without tasks and executions."""
         self.ids: defaultdict[int, set[str]] = defaultdict(set)
         """By kind (its place in `VERSIONED`), of which most batches have one or two."""
         self.claims: set[tuple[str, str]] = set()
         """Scope and key."""
         self.sessions: set[str] = set()
         """Those that must be open."""
+        parts_of = _written_beside if trusting else written
         self.batches: list[Batch] = [
-            [(change, written(change)) for change in batch] for batch in batches
+            [(change, parts_of(change)) for change in batch] for batch in batches
         ]
         """Looked through once: it costs as much as what is done with a change."""
         for change, parts in chain.from_iterable(self.batches):
             for kind, rows in parts:
-                wanted, passing = self.ids[kind], but_new and VERSIONED[kind] in CHANGED
-                for row in rows:
-                    if not passing or row.version > 1:
-                        wanted.add(row.id)
+                self.ids[kind].update(row.id for row in rows)
             if change.claims:
                 self.claims.update((claim.scope, claim.key) for claim in change.claims)
             if change.under is not None:
                 self.sessions.add(change.under)
 
 
-Parted = Iterable[tuple[RowMap[Any], Collection[Any]]]
-Part = Callable[[int, Mapping[str, Any]], Parted]
-
-
-def _wholly(kind: int, rows: Mapping[str, Any]) -> Parted:
-    """All that may change of rows of a kind."""
-    mapping = VERSIONED[kind]
-    return [(CHANGED.get(mapping, mapping), rows.values())]
+def _written_beside(change: Change) -> Written:
+    """The rows of a change by kind, but those of tasks and executions."""
+    if change.usual:
+        return ()
+    return [(kind, rows) for kind, rows in written(change) if rows and kind not in TRUSTED]
 
 
 class Group:
@@ -71,6 +82,8 @@ class Group:
         "_claims",
         "_events",
         "_first_seq",
+        "_trusted",
+        "_trusting",
         "_usage",
         "changed",
         "last_seq",
@@ -78,8 +91,12 @@ class Group:
         "present",
     )
 
-    def __init__(self, present: Present, last_seq: int) -> None:
+    def __init__(self, present: Present, last_seq: int, *, trusting: bool = False) -> None:
+        """`trusting`: as the batches were `Named`."""
         self._first_seq = self.last_seq = last_seq
+        self._trusting = trusting
+        self._trusted: defaultdict[RowMap[Any], list[Any]] = defaultdict(list)
+        """Tasks and executions that are written if what is stored is as they say."""
         self.present = present
         self.made: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         """Rows that were not there before, by kind and id."""
@@ -96,6 +113,8 @@ class Group:
             refusal = self.present.accept(change, parts)
             refusals.append(refusal)
             if refusal is None:
+                if self._trusting:
+                    self._trust(change)
                 for kind, rows in parts:
                     made = self.made[kind]
                     for row in rows:
@@ -111,18 +130,30 @@ class Group:
         self.last_seq = self._first_seq + len(self._events)
         return Committed(refusals=tuple(refusals), last_seq=self.last_seq)
 
-    def encoded(self, part: Part = _wholly) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
-        """The rows to write, table by table; tables without a row are left out.
+    def _trust(self, change: Change) -> None:
+        put = self._trusted
+        if change.usual:
+            for task in change.tasks:
+                put[USUAL_TASKS.get(task.status) or _whole(TASK, task)].append(task)
+            for each in change.executions:
+                put[USUAL_EXECUTIONS.get(each.status) or _whole(EXECUTION, each)].append(each)
+        else:
+            for task in change.tasks:
+                put[_whole(TASK, task)].append(task)
+            for each in change.executions:
+                put[_whole(EXECUTION, each)].append(each)
 
-        `part` says which columns to write of rows that are there.
-        """
+    def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
+        """The rows to write, table by table; tables without a row are left out."""
+        for mapping, trusted in self._trusted.items():
+            yield mapping, mapping.encode_all(trusted)
         for kind in sorted(self.made.keys() | self.changed.keys()):
+            mapping = VERSIONED[kind]
             if made := self.made.get(kind):
-                mapping = VERSIONED[kind]
                 yield mapping, mapping.encode_all(made.values())
             if changed := self.changed.get(kind):
-                for narrow, rows in part(kind, changed):
-                    yield narrow, narrow.encode_all(rows)
+                mapping = CHANGED.get(mapping, mapping)
+                yield mapping, mapping.encode_all(changed.values())
         if self._claims:
             yield CLAIM, CLAIM.encode_all(self._claims.values())
         if self._events:
@@ -134,6 +165,11 @@ class Group:
             yield AUDIT, AUDIT.encode_all(entries)
         if used := self._usage.rows():
             yield USAGE, USAGE.encode_all(used)
+
+
+def _whole(mapping: RowMap[Any], row: Any) -> RowMap[Any]:
+    """All of a row that is new, or all that may change of one that is there."""
+    return mapping if row.version == 1 else CHANGED[mapping]
 
 
 def unfit(error: Exception, reason: str) -> InvalidRequest:

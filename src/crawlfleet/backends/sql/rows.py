@@ -27,7 +27,18 @@ from crawlfleet.model.project import Cluster, Project
 from crawlfleet.model.quality import MeasuredRun
 from crawlfleet.model.schedule import Firing, Schedule
 from crawlfleet.model.secret import Secret
-from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, Execution, Task, TaskStatus
+from crawlfleet.model.task import (
+    EXECUTION_BLANKS,
+    EXECUTION_CHANGES,
+    EXECUTION_STEPS,
+    TASK_BLANKS,
+    TASK_CHANGES,
+    TASK_STEPS,
+    Execution,
+    ExecutionStatus,
+    Task,
+    TaskStatus,
+)
 from crawlfleet.model.usage import ADDED, LARGEST, LATEST, UsageHour
 from crawlfleet.model.webhook import Delivery, Webhook
 from crawlfleet.model.workflow import Run, RunStep, Workflow, WorkflowVersion
@@ -107,13 +118,16 @@ class RowMap(Generic[S]):
         table: Table,
         *,
         only: Sequence[str] = (),
+        blank: Collection[str] = (),
         joined: Mapping[str, Joint] = NOTHING_JOINED,
     ) -> None:
-        """With `only` those columns, to change rows that are there. With `joined` a row that is
-        there is not replaced: these columns of it come together with what is written."""
+        """With `only` those columns, to change rows that are there. With `blank` all but those, to
+        make rows that have nothing there. With `joined` a row that is there is not replaced: these
+        columns of it come together with what is written."""
         self.joined = joined
         self.table = table
-        self.columns = tuple(table.columns[name] for name in only) or tuple(table.columns)
+        names = only or [column.key for column in table.columns if column.key not in blank]
+        self.columns = tuple(table.columns[name] for name in names)
         self.is_whole = not only
         self._kind = kind
         self._names = tuple(column.key for column in self.columns)
@@ -219,23 +233,21 @@ CHANGED: Final[dict[RowMap[Any], RowMap[Any]]] = {
 """How rows are written that are there already, where most of a row never changes."""
 
 
-class TaskPart:
-    """Some of the columns of a task that is there, for when the others stay as they are."""
-
-    def __init__(self, *names: str) -> None:
-        self.mapping = RowMap(Task, schema.tasks, only=("id", *names))
-        self.others = attrgetter(*(name for name in TASK_CHANGES if name not in names))
-        """What must be the same before and after."""
-
-
-_ALWAYS: Final = ("status", "version", "updated_at")
-TASK_PARTS: Final = {
-    TaskStatus.ASSIGNED: TaskPart(
-        *_ALWAYS, "token", "assigned_node", "assigned_at", "execution_id"
-    ),
-    TaskStatus.COMPLETED: TaskPart(*_ALWAYS, "started_at", "completed_at", "result"),
+USUAL_TASKS: Final[dict[TaskStatus, RowMap[Any]]] = {
+    TaskStatus.PENDING: RowMap(Task, schema.tasks, blank=TASK_BLANKS),
+    **{
+        status: RowMap(Task, schema.tasks, only=("id", "status", "version", "updated_at", *changes))
+        for status, changes in TASK_STEPS.items()
+    },
 }
-"""What usually changes on the way to a state: half of the values, and fewer indexes."""
+USUAL_EXECUTIONS: Final[dict[ExecutionStatus, RowMap[Any]]] = {
+    ExecutionStatus.ASSIGNED: RowMap(Execution, schema.executions, blank=EXECUTION_BLANKS),
+    **{
+        status: RowMap(Execution, schema.executions, only=("id", "status", "version", *changes))
+        for status, changes in EXECUTION_STEPS.items()
+    },
+}
+"""How rows are written that go their usual way: half of the values, and fewer indexes."""
 
 VERSIONED: Final[tuple[RowMap[Any], ...]] = (
     PROJECT,

@@ -22,12 +22,14 @@ from crawlfleet.testing.store_suite.schedules import ScheduleTests
 from crawlfleet.testing.store_suite.shards import ShardTests
 from crawlfleet.testing.store_suite.upkeep import UpkeepTests
 from crawlfleet.testing.store_suite.usages import UsageTests
+from crawlfleet.testing.store_suite.usual import UsualTests
 from crawlfleet.testing.store_suite.webhooks import WebhookTests
 from crawlfleet.testing.store_suite.workflows import WorkflowTests
 
 
 class StoreSuite(
     CommitTests,
+    UsualTests,
     ClaimTests,
     ReadTests,
     ShardTests,

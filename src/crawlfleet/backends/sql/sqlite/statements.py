@@ -118,28 +118,35 @@ def alters(statement: str) -> bool:
 
 
 @cache
-def put(mapping: RowMap[Any], rows: int = 1) -> str:
+def put(mapping: RowMap[Any], rows: int = 1, *, next_only: bool = False) -> str:
     """Write `rows` rows, whose values follow one another in the order of the mapping's columns.
 
     Whole rows are inserted or replaced, others are there and changed. Whether each of them may be
-    written has been decided before. Rows of which only parts change are inserted when they are
-    new, as events are: that fails when they are there.
+    written has been decided before; with `next_only` a row is changed only if what is there has
+    the version before. Rows of which only parts change are inserted when they are new, as events
+    are: that fails when they are there.
     """
     if not mapping.is_whole:
-        return _change(mapping, rows)
-    if mapping in CHANGED or mapping is EVENT:
-        return _insert(mapping.table, rows)
+        return _change(mapping, rows, next_only)
+    if mapping.table in _INSERTED:
+        return _insert(mapping, rows)
     return _upsert(mapping, rows)
 
 
-def _change(mapping: RowMap[Any], rows: int) -> str:
+_INSERTED: Final = {EVENT.table, *(mapping.table for mapping in CHANGED)}
+
+
+def _change(mapping: RowMap[Any], rows: int, next_only: bool) -> str:
     """By an update rather than by conflict: indexes of what stays the same are not touched."""
-    id, *names = (column.name for column in mapping.columns)
-    row = f"({', '.join('?' * len(mapping.columns))})"
+    table, row = mapping.table.name, f"({', '.join('?' * len(mapping.columns))})"
+    given = {
+        column.name: f"given.column{number}" for number, column in enumerate(mapping.columns, 1)
+    }
+    id, *changes = (f"{name} = {value}" for name, value in given.items())
+    only = f" AND {table}.version = {given['version']} - 1" if next_only else ""
     return (
-        f"WITH given ({', '.join((id, *names))}) AS (VALUES {', '.join([row] * rows)}) "  # noqa: S608
-        f"UPDATE {mapping.table.name} SET {', '.join(f'{name} = given.{name}' for name in names)} "
-        f"FROM given WHERE {mapping.table.name}.{id} = given.{id}"
+        f"UPDATE {table} SET {', '.join(changes)} "  # noqa: S608
+        f"FROM (VALUES {', '.join([row] * rows)}) AS given WHERE {table}.{id}{only}"
     )
 
 
@@ -152,7 +159,7 @@ def _upsert(mapping: RowMap[Any], rows: int) -> str:
         if not c.primary_key
     }
     statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
-    return _of_rows(statement, table, rows)
+    return _of_rows(statement, mapping, rows)
 
 
 def _joined(
@@ -169,14 +176,16 @@ def _joined(
             return given
 
 
-def _insert(table: Table, rows: int) -> str:
-    return _of_rows(sqlite.insert(table), table, rows)
+def _insert(mapping: RowMap[Any], rows: int) -> str:
+    return _of_rows(sqlite.insert(mapping.table), mapping, rows)
 
 
-def _of_rows(statement: sqlite.Insert, table: Table, rows: int) -> str:
-    row = f"({', '.join('?' * len(table.columns))})"
-    head, found, tail = str(statement.compile(dialect=POSITIONAL)).partition(row)
-    assert found, f"no row of values in the statement for {table.name}"
+def _of_rows(statement: sqlite.Insert, mapping: RowMap[Any], rows: int) -> str:
+    row = f"({', '.join('?' * len(mapping.columns))})"
+    names = [column.key for column in mapping.columns]
+    whole = str(statement.compile(dialect=POSITIONAL, column_keys=names))
+    head, found, tail = whole.partition(row)
+    assert found, f"no row of values in the statement for {mapping.table.name}"
     return head + ", ".join([row] * rows) + tail
 
 

@@ -2,8 +2,9 @@
 
 Everything here runs in the writer's thread. Only this process writes, so the epoch, the last
 event number and the versions of rows that were written lately are kept in memory; the rest, and
-claims, are read for each group. A new row is taken to be new: when it was there all the same, the
-group is done once more, and then everything is read.
+claims, are read for each group. What changes say of tasks and executions is taken to be true: that
+a new one is new, and that one that changes is stored with the version before. When the database
+finds while it writes that this is not so, the group is done once more, and then everything is read.
 """
 
 import sqlite3
@@ -38,6 +39,11 @@ UNFIT: Final = (
 )
 """What a value that cannot be stored raises: no fault of the store, nor of its neighbours."""
 
+
+class _Mistrusted(Exception):
+    """A row that was to be changed is not there with the version before."""
+
+
 _read_versions: Final = msgspec.json.Decoder(dict[str, int]).decode
 
 
@@ -59,7 +65,7 @@ class Writer:
         try:
             try:
                 return self._transact(jobs, trusting=True)
-            except sqlite3.IntegrityError:
+            except (sqlite3.IntegrityError, _Mistrusted):
                 return self._transact(jobs, trusting=False)
         except UNFIT as error:
             if len(jobs) > 1:
@@ -77,7 +83,7 @@ class Writer:
         return epoch, last_seq
 
     def _transact(self, jobs: Sequence[Job], *, trusting: bool) -> list[Any]:
-        """`trusting` that new rows are new."""
+        """`trusting` what changes say of tasks and executions."""
         before = self._epoch, self._last_seq
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -103,20 +109,21 @@ class Writer:
             return outcomes, None
         group, answers = self._decide([batch for _, batch in batches], trusting)
         if trusting and any(any(answer.refusals) for answer in answers):
-            # What stands in the way first, the answer must tell: perhaps a row that is not new.
-            group, answers = self._decide([batch for _, batch in batches], trusting=False)
+            # What stands in the way first, the answer must tell: perhaps a version.
+            trusting = False
+            group, answers = self._decide([batch for _, batch in batches], trusting)
         for (index, _), answer in zip(batches, answers, strict=True):
             outcomes[index] = answer
-        for mapping, rows in group.encoded(self._memory.parted):
-            self._put(mapping, rows)
+        for mapping, rows in group.encoded():
+            self._put(mapping, rows, next_only=trusting and not mapping.is_whole)
         self._last_seq = group.last_seq
         return outcomes, group
 
     def _decide(self, batches: Sequence[Changes], trusting: bool) -> tuple[Group, list[Committed]]:
         present = Present(self._epoch)
-        named = Named(batches, but_new=trusting)
+        named = Named(batches, trusting=trusting)
         self._load(present, named)
-        group = Group(present, self._last_seq)
+        group = Group(present, self._last_seq, trusting=trusting)
         return group, [group.take(batch) for batch in named.batches]
 
     def _operate(self, operation: Operation[str]) -> int:
@@ -159,9 +166,13 @@ class Writer:
                 found = self._run(statements.OPEN_SESSIONS, ids=unknown)
                 present.open_sessions.update((id, True) for (id,) in found)
 
-    def _put(self, mapping: RowMap[Any], rows: list[list[Any]]) -> None:
+    def _put(self, mapping: RowMap[Any], rows: list[list[Any]], *, next_only: bool = False) -> None:
+        """With `next_only`, raises `_Mistrusted` unless each row has the version before."""
         start = 0
         for size in statements.chunk_sizes(len(rows)):
             values = list(chain.from_iterable(rows[start : start + size]))
-            self._connection.execute(statements.put(mapping, size), values)
+            statement = statements.put(mapping, size, next_only=next_only)
+            done = self._connection.execute(statement, values)
+            if next_only and done.rowcount != size:
+                raise _Mistrusted
             start += size

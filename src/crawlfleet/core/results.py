@@ -1,0 +1,46 @@
+"""The result of a task as it is recorded: once, as the JSON that people read."""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import msgspec
+
+from crawlfleet.core.quality.recording import Quality
+
+
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result as people read it; recorded once."""
+
+    success: bool
+    data: msgspec.Raw | None = None
+    error: str | None = None
+    metrics: dict[str, float] = {}
+    timestamp: datetime
+    quality: Quality | None = None
+    """Whether the items are as expected, where something is."""
+
+
+@lru_cache(maxsize=8)
+def _instant(now: float) -> datetime:
+    """The same for all that was reported together."""
+    return datetime.fromtimestamp(now, UTC)
+
+
+def result_of(
+    success: bool,
+    data: msgspec.Raw | None,
+    error: str | None,
+    metrics: dict[str, float],
+    now: float,
+    quality: Quality | None = None,
+) -> msgspec.Raw:
+    """A result as it is recorded."""
+    result = TaskResult(
+        success=success,
+        data=data,
+        error=error,
+        metrics=metrics,
+        timestamp=_instant(now),
+        quality=quality,
+    )
+    return msgspec.Raw(msgspec.json.encode(result))
