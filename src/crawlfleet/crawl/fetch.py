@@ -125,7 +125,7 @@ class Fetcher:
             kept = await self._pool.take(key, fresh=fresh)
             began = time.monotonic()
             connection = kept
-            answer: Answer | None = None
+            back: Connection | None = None
             try:
                 if connection is None:
                     connection = await self._connect(target, proxy)
@@ -136,6 +136,7 @@ class Fetcher:
                     answer = await self._ask_http2(connection, request, target, wanted, ends_at)
                 else:
                     answer = await connection.ask(data, wanted, ends_at)
+                back = connection if answer.reusable else None
             except AddressRefused as error:
                 return _refused(request, error.reason)
             except NoConnection as error:
@@ -146,10 +147,12 @@ class Fetcher:
                     address=error.address,
                     elapsed_s=time.monotonic() - began,
                 )
-            finally:
-                if answer is None and connection is not None:
+            except BaseException:
+                if connection is not None:
                     connection.close()
-                self._pool.give(key, connection if answer and answer.reusable else None)
+                raise
+            finally:
+                self._pool.give(key, back)
             if kept is None or fresh or answer.wire_bytes or answer.outcome is Outcome.TIMEOUT:
                 return _fetched(request, answer, connection, began)
             fresh = True
