@@ -132,10 +132,7 @@ class Fetcher:
                 if request.may_go is not None and not request.may_go():
                     raise NotSent(request.url)
                 ends_at = began + self._limits.total_s
-                if connection.speaks_http2:
-                    answer = await self._ask_http2(connection, request, target, wanted, ends_at)
-                else:
-                    answer = await connection.ask(data, wanted, ends_at)
+                answer = await self._ask(connection, request, target, data, wanted, ends_at)
                 back = connection if answer.reusable else None
             except AddressRefused as error:
                 return _refused(request, error.reason)
@@ -172,14 +169,18 @@ class Fetcher:
         connection.address = address
         return connection
 
-    def _ask_http2(
+    def _ask(
         self,
         connection: Connection,
         request: FetchRequest,
         target: Target,
+        data: bytes,
         wanted: Wanted,
         ends_at: float,
     ) -> asyncio.Future[Answer]:
+        """`data` is the request as HTTP/1.1 has it."""
+        if not connection.speaks_http2:
+            return connection.ask(data, wanted, ends_at)
         from crawlfleet.crawl.http2 import Http2Connection
 
         assert isinstance(connection, Http2Connection)
