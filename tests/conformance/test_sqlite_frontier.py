@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from crawlfleet.backends.frontier import books, numbers
-from crawlfleet.backends.frontier.intake import Tally
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
 from crawlfleet.backends.frontier.tables import Tables
+from crawlfleet.backends.frontier.tally import Tally
 from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.model.frontier import FrontierCounts, FrontierRules
 from crawlfleet.ports.frontier import Frontier

@@ -12,13 +12,15 @@ import pytest
 
 from crawlfleet.backends.frontier.sqlite import SqliteFrontier
 from crawlfleet.core.shared_crawl import rules_of
-from crawlfleet.crawl import admittance
+from crawlfleet.crawl import admittance, assembly
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.local import local_crawl
+from crawlfleet.crawl.reading import PageReader, Reading
 from crawlfleet.crawl.run import Crawl
 from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Outcome, Scope
+from crawlfleet.model.extraction import Plan
 from crawlfleet.ports.sink import PageRecord, Sink
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import HASTY, POLITE, OddSite, crawl, odd_site, parameters_for, records
@@ -345,16 +347,16 @@ def test_robots_txt_is_read_again_while_a_host_is_held(
 def test_a_page_that_our_reader_fails_on_does_not_end_the_crawl(
     site: OddSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crawlfleet.crawl.reading import PageReader
+    class Failing:
+        def __init__(self, plan: Plan, product: str) -> None:
+            self._usual = PageReader(plan, product=product)
 
-    usual = PageReader.read
+        def read(self, body: bytes, url: str, **more: Any) -> Reading:
+            if url.endswith("/poison"):
+                raise RecursionError("too deep")
+            return self._usual.read(body, url, **more)
 
-    def read(self: PageReader, body: bytes, url: str, **more: Any) -> Any:
-        if url.endswith("/poison"):
-            raise RecursionError("too deep")
-        return usual(self, body, url, **more)
-
-    monkeypatch.setattr(PageReader, "read", read)
+    monkeypatch.setattr(assembly, "reader_of", Failing)
     site.page("/", "/poison", "/fine")
     site.page("/poison")
     site.page("/fine")

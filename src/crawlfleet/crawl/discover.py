@@ -92,7 +92,9 @@ def discover(page: Page, to_us: frozenset[str] = _TO_US) -> Discovered:
             if source := attributes.get("src"):
                 _add(links, source, Kind.FRAME)
         elif tag == "meta" and (content := attributes.get("content")):
-            robots |= _meta(content, attributes, links, to_us)
+            asked = _meta(content, attributes, links, to_us)
+            if asked is not FREE:
+                robots |= asked
     usable = _usable(links, longest=len(page.body))
     return Discovered(base=page.base, links=usable, robots=robots)
 

@@ -120,19 +120,25 @@ class Engine:
         leasing = asyncio.create_task(self._lease(), name="lease")
         handing_in = asyncio.create_task(self._hand_in_regularly(), name="hand in")
         waiting = asyncio.create_task(until.wait(), name="until")
+        stopped: asyncio.CancelledError | None = None
         try:
             await asyncio.wait([leasing, handing_in, waiting], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-            tasks = [leasing, *self._tasks]
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            await self._asking.close()
-            # This one ends by itself: what it has begun to hand in counts.
-            self._stopping = True
-            self._to_hand_in.set()
-            await asyncio.wait([handing_in])
+        except asyncio.CancelledError as order:
+            # Nothing is waited for in here: where this is compiled, all other tasks would seem to
+            # handle the exception meanwhile.
+            stopped = order
+        waiting.cancel()
+        tasks = [leasing, *self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await self._asking.close()
+        # This one ends by itself: what it has begun to hand in counts.
+        self._stopping = True
+        self._to_hand_in.set()
+        await asyncio.wait([handing_in])
+        if stopped is not None:
+            raise stopped
         for loop in (leasing, handing_in):
             if not loop.cancelled() and (error := loop.exception()):
                 raise error

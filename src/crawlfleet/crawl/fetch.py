@@ -125,17 +125,15 @@ class Fetcher:
             kept = await self._pool.take(key, fresh=fresh)
             began = time.monotonic()
             connection = kept
-            answer: Answer | None = None
+            back: Connection | None = None
             try:
                 if connection is None:
                     connection = await self._connect(target, proxy)
                 if request.may_go is not None and not request.may_go():
                     raise NotSent(request.url)
                 ends_at = began + self._limits.total_s
-                if connection.speaks_http2:
-                    answer = await self._ask_http2(connection, request, target, wanted, ends_at)
-                else:
-                    answer = await connection.ask(data, wanted, ends_at)
+                answer = await self._ask(connection, request, target, data, wanted, ends_at)
+                back = connection if answer.reusable else None
             except AddressRefused as error:
                 return _refused(request, error.reason)
             except NoConnection as error:
@@ -146,10 +144,12 @@ class Fetcher:
                     address=error.address,
                     elapsed_s=time.monotonic() - began,
                 )
-            finally:
-                if answer is None and connection is not None:
+            except BaseException:
+                if connection is not None:
                     connection.close()
-                self._pool.give(key, connection if answer and answer.reusable else None)
+                raise
+            finally:
+                self._pool.give(key, back)
             if kept is None or fresh or answer.wire_bytes or answer.outcome is Outcome.TIMEOUT:
                 return _fetched(request, answer, connection, began)
             fresh = True
@@ -169,14 +169,18 @@ class Fetcher:
         connection.address = address
         return connection
 
-    def _ask_http2(
+    def _ask(
         self,
         connection: Connection,
         request: FetchRequest,
         target: Target,
+        data: bytes,
         wanted: Wanted,
         ends_at: float,
     ) -> asyncio.Future[Answer]:
+        """`data` is the request as HTTP/1.1 has it."""
+        if not connection.speaks_http2:
+            return connection.ask(data, wanted, ends_at)
         from crawlfleet.crawl.http2 import Http2Connection
 
         assert isinstance(connection, Http2Connection)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from crawlfleet.backends.frontier.hosts import NEVER, Entry, Head, Host, Schedule
-from crawlfleet.backends.frontier.intake import Intake, Present, Tally
+from crawlfleet.backends.frontier.intake import Intake, Present
 from crawlfleet.backends.frontier.numbers import depth_of, place_of
 from crawlfleet.backends.frontier.seen import FEW, BloomSeen, FewSeen, Seen
 from crawlfleet.backends.frontier.tables import Tables
+from crawlfleet.backends.frontier.tally import Tally
 from crawlfleet.model.frontier import (
     Commit,
     FrontierCounts,

@@ -28,28 +28,13 @@ from crawlfleet.backends.frontier.numbers import (
 )
 from crawlfleet.backends.frontier.seen import Seen
 from crawlfleet.backends.frontier.tables import Tables
+from crawlfleet.backends.frontier.tally import Tally
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.frontier import FrontierRules, HostCommit, HostState, Link, Retry, Visit
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[tuple[int, str, str, int]]).decode
 _to_json: Final = msgspec.json.Encoder().encode
-
-
-class Tally(msgspec.Struct, kw_only=True):
-    """Running totals, written with each commit."""
-
-    known: int = 0
-    done: int = 0
-    pages: int = 0
-    dropped: int = 0
-    lost: float = 0.0
-    """How many new URLs a Bloom filter is expected to have taken for known ones."""
-    outcomes: dict[str, int] = {}
-    depths: dict[int, int] = {}
-
-    def copy(self) -> "Tally":
-        return msgspec.structs.replace(self, outcomes=dict(self.outcomes), depths=dict(self.depths))
 
 
 class Found(NamedTuple):
