@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import force_setattr, replace
 
-from crawlfleet.backends.lasting import assert_lasting
+from crawlfleet.backends.lasting import assert_lasting, assert_usual
 from crawlfleet.backends.matching import matches
 from crawlfleet.backends.memory_audit import MemoryAudit
 from crawlfleet.backends.memory_code import MemoryCode
@@ -401,9 +401,9 @@ class MemoryStore(
             raise StoreUnavailable("the store is closed; open it first")
 
     def _make(self, change: Change, signed: Signed, used: UsageSums) -> Refusal | None:
-        refusal = self._present.accept(change)
-        if refusal is not None:
+        if (refusal := self._present.accept(change)) is not None:
             return refusal
+        assert_usual(change, {TASKS: self._tasks.rows, EXECUTIONS: self._executions.rows})
         for put, rows in zip(self._put, rows_by_kind(change), strict=True):
             for row in rows:
                 put(own(row))

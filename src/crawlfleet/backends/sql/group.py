@@ -21,6 +21,8 @@ from crawlfleet.backends.sql.rows import (
     TASK,
     USAGE,
     USUAL_EXECUTIONS,
+    USUAL_NEW_EXECUTION,
+    USUAL_NEW_TASK,
     USUAL_TASKS,
     VERSIONED,
     RowMap,
@@ -134,14 +136,22 @@ class Group:
         put = self._trusted
         if change.usual:
             for task in change.tasks:
-                put[USUAL_TASKS.get(task.status) or _whole(TASK, task)].append(task)
+                steps = USUAL_TASKS.get(task.status) or CHANGED[TASK]
+                put[USUAL_NEW_TASK if task.version == 1 else steps].append(task)
             for each in change.executions:
-                put[USUAL_EXECUTIONS.get(each.status) or _whole(EXECUTION, each)].append(each)
+                steps = USUAL_EXECUTIONS.get(each.status) or CHANGED[EXECUTION]
+                put[USUAL_NEW_EXECUTION if each.version == 1 else steps].append(each)
         else:
             for task in change.tasks:
                 put[_whole(TASK, task)].append(task)
             for each in change.executions:
                 put[_whole(EXECUTION, each)].append(each)
+
+    def repeats(self) -> bool:
+        """Whether it is trusted in a row twice. Rows are not written in the order of changes: the
+        later step of a row would make true what the earlier one of them was too early for."""
+        ids = [row.id for rows in self._trusted.values() for row in rows]
+        return len({*ids}) < len(ids)
 
     def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
         """The rows to write, table by table; tables without a row are left out."""

@@ -233,19 +233,15 @@ CHANGED: Final[dict[RowMap[Any], RowMap[Any]]] = {
 """How rows are written that are there already, where most of a row never changes."""
 
 
+USUAL_NEW_TASK: Final = RowMap(Task, schema.tasks, blank=TASK_BLANKS)
+USUAL_NEW_EXECUTION: Final = RowMap(Execution, schema.executions, blank=EXECUTION_BLANKS)
 USUAL_TASKS: Final[dict[TaskStatus, RowMap[Any]]] = {
-    TaskStatus.PENDING: RowMap(Task, schema.tasks, blank=TASK_BLANKS),
-    **{
-        status: RowMap(Task, schema.tasks, only=("id", "status", "version", "updated_at", *changes))
-        for status, changes in TASK_STEPS.items()
-    },
+    status: RowMap(Task, schema.tasks, only=("id", "status", "version", "updated_at", *changes))
+    for status, changes in TASK_STEPS.items()
 }
 USUAL_EXECUTIONS: Final[dict[ExecutionStatus, RowMap[Any]]] = {
-    ExecutionStatus.ASSIGNED: RowMap(Execution, schema.executions, blank=EXECUTION_BLANKS),
-    **{
-        status: RowMap(Execution, schema.executions, only=("id", "status", "version", *changes))
-        for status, changes in EXECUTION_STEPS.items()
-    },
+    status: RowMap(Execution, schema.executions, only=("id", "status", "version", *changes))
+    for status, changes in EXECUTION_STEPS.items()
 }
 """How rows are written that go their usual way: half of the values, and fewer indexes."""
 

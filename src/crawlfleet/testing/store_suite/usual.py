@@ -16,7 +16,7 @@ from crawlfleet.model.task import (
     TaskStatus,
 )
 from crawlfleet.ports.store import Change, RefusalKind, Store
-from crawlfleet.testing.store_suite.harness import Harness, is_refused, must, on_store
+from crawlfleet.testing.store_suite.harness import Harness, commit_one, is_refused, must, on_store
 from crawlfleet.testing.store_suite.samples import (
     FULL_EXECUTION,
     FULL_TASK,
@@ -80,6 +80,37 @@ class UsualTests(Harness):
         done = replace(assigned, version=3, status=TaskStatus.COMPLETED, result=RESULT)
         await must(store, *(Change(tasks=(each,), usual=True) for each in (task, assigned, done)))
         assert await store.tasks([task.id]) == [done]
+
+    @on_store
+    async def test_a_step_is_refused_before_the_one_that_it_follows(self, store: Store) -> None:
+        task, other = make_task(1), make_task(2)
+        await must(store, Change(tasks=(task, other)))
+        assigned, beside = (
+            replace(each, version=2, status=TaskStatus.ASSIGNED, token=1) for each in (task, other)
+        )
+        done = replace(assigned, version=3, status=TaskStatus.COMPLETED, result=RESULT)
+        changes = [
+            Change(tasks=(each,), events=(make_event(subject=each.id, kind=str(each.status)),))
+            for each in (beside, done, assigned)
+        ]
+        usual = [replace(each, usual=True) for each in changes]
+        first, early, last = (await store.commit(usual)).refusals
+        assert (first, last) == (None, None)
+        assert is_refused(early, RefusalKind.VERSION, task.id)
+        assert await store.tasks([task.id, other.id]) == [assigned, beside]
+        assert len(await store.events(after=0, limit=10)) == 2
+
+    @on_store
+    async def test_what_changes_as_usual_is_not_made_anew(self, store: Store) -> None:
+        again = replace(make_task(), version=5)
+        attempt = replace(make_execution(), version=2)
+        for change, missing in (
+            (Change(tasks=(again,), usual=True), again.id),
+            (Change(executions=(attempt,), usual=True), attempt.id),
+        ):
+            assert is_refused(await commit_one(store, change), RefusalKind.VERSION, missing)
+        assert await store.tasks([again.id]) == []
+        assert await store.executions(attempt.task_id) == []
 
 
 def _moved(row: Row, status: Any, steps: Mapping[Any, tuple[str, ...]], full: Row) -> Row:

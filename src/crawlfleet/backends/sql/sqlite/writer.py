@@ -108,7 +108,7 @@ class Writer:
         if not batches:
             return outcomes, None
         group, answers = self._decide([batch for _, batch in batches], trusting)
-        if trusting and any(any(answer.refusals) for answer in answers):
+        if trusting and (group.repeats() or any(any(answer.refusals) for answer in answers)):
             # What stands in the way first, the answer must tell: perhaps a version.
             trusting = False
             group, answers = self._decide([batch for _, batch in batches], trusting)
