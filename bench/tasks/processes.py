@@ -17,7 +17,7 @@ import psutil
 PR_SET_PDEATHSIG: Final = 1
 STOP_S: Final = 8.0
 CHILDREN: Final = {"agents": "executors"}
-"""Where the time of ended children counts: our agents replace executors after 10,000 tasks."""
+"""Where the time of ended children counts: our agents replace executors after 100,000 tasks."""
 
 
 class Program:

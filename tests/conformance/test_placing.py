@@ -21,7 +21,7 @@ from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.placed_crawl import PlacedCrawl
 from crawlfleet.control.placing import Placing
 from crawlfleet.core import talk
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.errors import Busy, FrontierLost, StoreUnavailable
 from crawlfleet.model import ids
 from crawlfleet.model.frontier import Commit, FrontierRules

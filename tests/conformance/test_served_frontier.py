@@ -17,7 +17,7 @@ import pytest
 from crawlfleet.backends.frontier.shelf import FolderShelf
 from crawlfleet.control.frontiers import MOST_READ, READ_AT_ONCE, Frontiers
 from crawlfleet.core import talk
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.crawl.desk import Handed
 from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.served_frontier import ServedFrontier

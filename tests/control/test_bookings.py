@@ -5,7 +5,7 @@ import random
 from crawlfleet.control.bookings import Bookings
 from crawlfleet.control.retry_budgets import RetryBudgets
 from crawlfleet.control.waiting_lines import WaitingLines
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.core.tenancy import Tenancy
 from crawlfleet.model.allowance import Allowance
 from crawlfleet.model.project import Project

@@ -8,7 +8,7 @@ from typing import Any
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.headway import Headway
 from crawlfleet.control.state import FleetState
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.model.callback import Callback
 from crawlfleet.model.log import Progress
 from crawlfleet.model.task import Execution, Shard, Task, TaskStatus

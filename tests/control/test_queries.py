@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import stage
 

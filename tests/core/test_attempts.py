@@ -5,7 +5,7 @@ import pytest
 
 from crawlfleet.core import attempts
 from crawlfleet.core.admission import admit
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.model.change import Change
 from crawlfleet.model.requests import TaskRequest
 from crawlfleet.model.resources import Resources

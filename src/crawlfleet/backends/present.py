@@ -120,7 +120,8 @@ class Present:
 
 
 def _take_back(undo: list[tuple[dict[Any, Any], Any, Any]]) -> None:
-    for known, name, before in reversed(undo):
+    while undo:
+        known, name, before = undo.pop()
         if before:
             known[name] = before
         else:

@@ -5,7 +5,7 @@ to book each would cost the master more than to keep the lease itself.
 """
 
 from crawlfleet.control.retry_budgets import RetryBudgets
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.core.tenancy import Tenancy
 from crawlfleet.model.resources import Resources
 

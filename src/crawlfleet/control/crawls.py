@@ -16,8 +16,8 @@ from crawlfleet.control.fence import Fence
 from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
-from crawlfleet.core.attempts import Lease
 from crawlfleet.core.crawl_figures import counted, together
+from crawlfleet.core.lease import Lease
 from crawlfleet.core.shared_crawl import crawl_of
 from crawlfleet.errors import (
     Conflict,

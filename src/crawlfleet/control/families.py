@@ -8,7 +8,7 @@ from each other, the second could be made on a state that the first was refused.
 from collections.abc import Callable, Iterable
 
 from crawlfleet.core import shards
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.core.orders import Order, follow
 from crawlfleet.model.change import Change
 from crawlfleet.model.task import LEASED, Task

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from crawlfleet.control.state import FleetState
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.ports.store import Store
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from crawlfleet.control.fence import Fence
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import granting
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.errors import Busy, LedgerUnavailable, LocksUnavailable
 from crawlfleet.model.inquiry import Finding, InquiryCall
 from crawlfleet.model.ledger import KeyUse, LedgerAsk, LedgerTold

@@ -16,8 +16,8 @@ from crawlfleet.control.measuring import LONGEST_WAIT_S, MOMENT_S, Measuring
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.warming import Warming
 from crawlfleet.core import attempts
-from crawlfleet.core.attempts import Lease
 from crawlfleet.core.delivery import portion, stop_order
+from crawlfleet.core.lease import Lease
 from crawlfleet.core.lifecycle import NodeTrigger, move_node
 from crawlfleet.core.quality.recording import Judged
 from crawlfleet.errors import LeadershipLost, StoreUnavailable

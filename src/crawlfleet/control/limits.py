@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Mapping
 
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 
 
 class TimeLimits:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.model.change import Change
 from crawlfleet.model.key import ApiKey
 from crawlfleet.model.node import Node, Session

@@ -27,8 +27,8 @@ from crawlfleet.control.tally import Tally
 from crawlfleet.control.timetable import Timetable
 from crawlfleet.control.unplaced import Unplaced
 from crawlfleet.control.watchlist import Watchlist
-from crawlfleet.core.attempts import Lease
 from crawlfleet.core.fleet import Fleet
+from crawlfleet.core.lease import Lease
 from crawlfleet.core.placement import experience_of, ready_for
 from crawlfleet.core.tenancy import Tenancy
 from crawlfleet.core.usage import counted

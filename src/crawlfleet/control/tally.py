@@ -15,8 +15,22 @@ from crawlfleet.model.schedule import Outcome
 from crawlfleet.model.task import LIVE_EXECUTION, TERMINAL, ErrorClass, Execution, TaskStatus
 
 REMEMBERED_S: Final = 3600
-DURATIONS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-SIZES: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+DURATIONS_S: Final[Sequence[float]] = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
+SIZES: Final[Sequence[float]] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 
 
 class Happening(StrEnum):

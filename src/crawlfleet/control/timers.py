@@ -20,7 +20,7 @@ from crawlfleet.control.recalls import Recalls
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.terms import Terms
 from crawlfleet.core import attempts
-from crawlfleet.core.attempts import Lease
+from crawlfleet.core.lease import Lease
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.change import Change
 from crawlfleet.model.node import NodeStatus

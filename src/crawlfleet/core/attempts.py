@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.lease import Lease
 from crawlfleet.core.lifecycle import (
     ExecutionTrigger,
     TaskTrigger,
@@ -30,31 +31,12 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import (
-    LEASED,
     TERMINAL,
     ErrorClass,
     Execution,
-    ExecutionStatus,
     Task,
     TaskError,
 )
-
-
-class Lease(msgspec.Struct, frozen=True, gc=False):
-    """A task and the execution that owns it, or owned it and is being stopped."""
-
-    task: Task
-    execution: Execution
-
-    @property
-    def owns(self) -> bool:
-        """Whether the execution still decides over the task."""
-        return (
-            self.task.status in LEASED
-            and self.task.execution_id == self.execution.id
-            and self.task.token == self.execution.token
-            and self.execution.status is not ExecutionStatus.STOPPING
-        )
 
 
 def assign(

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from crawlfleet.core.attempts import Lease
 from crawlfleet.core.isolation import demanded, demands_raw_tcp
+from crawlfleet.core.lease import Lease
 from crawlfleet.model.messages import Assignment, StopOrder
 from crawlfleet.model.task import Execution
 

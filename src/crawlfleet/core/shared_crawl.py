@@ -10,7 +10,7 @@ from crawlfleet.model.frontier import FrontierRules
 from crawlfleet.model.output import SINKS, Receipt, Stream
 
 if TYPE_CHECKING:  # a crawl of one process has neither
-    from crawlfleet.core.attempts import Lease
+    from crawlfleet.core.lease import Lease
     from crawlfleet.model.task import Task
 
 

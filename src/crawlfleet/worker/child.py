@@ -345,7 +345,8 @@ class Host:
         self._replies.send(pipe.Started(execution_id=start.execution_id))
         cpu = time.process_time()
         assert self._context is not None, "made when the order came"
-        os.environ.update(start.secrets)  # the process ends with the work
+        if start.secrets:
+            os.environ.update(start.secrets)  # the process ends with the work
         value = await executor.run(parameters, self._context)
         metrics = {"cpu_s": time.process_time() - cpu}
         if isinstance(value, Measured):

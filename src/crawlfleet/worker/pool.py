@@ -32,8 +32,9 @@ from crawlfleet.worker.workshop import TYPES, UNCONFINED, Workshop
 
 PYTHON: Final = ""
 """The kind of process that runs all executors of installed packages."""
-RECYCLE_AFTER: Final = 10_000
-"""Executions of one process; bounds what leaks of user code can add up to."""
+RECYCLE_AFTER: Final = 100_000
+"""Executions of one process; bounds what leaks of user code can add up to. A new process takes as
+long to start as thousands of the shortest tasks take to run."""
 READY_TIMEOUT_S: Final = 20.0
 
 

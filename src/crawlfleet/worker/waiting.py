@@ -56,7 +56,8 @@ class Waiting:
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="waiting", daemon=True)
             self._thread.start()
-        self._some.set()
+        if not self._some.is_set():
+            self._some.set()
 
     def next(self) -> pipe.Start | None:
         """The one to begin now, if one is left."""
