@@ -94,6 +94,7 @@ def bytes_held(crawl: Links) -> int:
     """Of all that is remembered, each object once."""
     whole: dict[int, object] = {}
     found: list[object] = [crawl._by_site, crawl._by_folder, crawl._near, crawl._anywhere]
+    found.append(crawl._hosts)
     while found:
         each = found.pop()
         if id(each) not in whole:
@@ -138,6 +139,20 @@ def test_memory_of_long_folders_is_bounded() -> None:
         crawl.resolve(f"{SITE}/{'d' * 1900}{number}/", ["a"])
         most = max(most, bytes_held(crawl))
     assert most < 100 * 500
+
+
+def test_links_to_one_host_share_its_text() -> None:
+    crawl = links(within="any")
+    found = crawl.resolve(f"{SITE}/a", [f"https://other.example/{number}" for number in range(5)])
+    found += crawl.resolve("https://third.example/b", ["https://other.example/x", f"{SITE}/c"])
+    assert len({link.host for link in found}) == 2
+    assert len({id(link.host) for link in found}) == 2
+
+
+def test_hosts_of_links_that_do_not_belong_are_not_kept() -> None:
+    crawl = links()
+    crawl.resolve(f"{SITE}/a", [f"https://h{number}.example/" for number in range(100)])
+    assert not crawl._hosts
 
 
 def test_links_of_common_length_are_looked_at_once() -> None:

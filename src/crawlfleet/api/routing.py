@@ -172,14 +172,15 @@ def mount(
     *,
     max_body_bytes: int,
 ) -> list[StarletteRoute]:
-    """The table as Starlette routes."""
+    """The table as Starlette routes, which are tried one after another: those of nodes first. They
+    are asked many times a second, and behind all others took 50 µs more each time."""
     return [
         StarletteRoute(
             route.path.replace("_id}", "_id:id}"),
             _measured(route, requests, _endpoint(route, control, requests, door, max_body_bytes)),
             methods=[route.method],
         )
-        for route in routes
+        for route in sorted(routes, key=lambda each: each.roles != NODES)
     ]
 
 

@@ -195,14 +195,14 @@ class Canonicaliser:
     def resolve(self, place: Place, href: str) -> str | None:
         """Like `join`, with the page's place at hand."""
         if self._keep_slash and len(href) <= LONGEST:
-            if _SIMPLE(href):
-                return (place.site if href[0] == "/" else place.folder) + href
             if href[:4] == "http":
                 end = href.find("/", 8)
                 site = self._sites.get(href[:end]) if end > 0 else None
                 if site and _SIMPLE(href, end):
                     # The same text where it can be: it is kept, and was looked up already.
                     return href if len(site) == end and href.startswith(site) else site + href[end:]
+            if _SIMPLE(href):
+                return (place.site if href[0] == "/" else place.folder) + href
         head = href
         if "#" in href and not self.keep_fragment:
             head = href.partition("#")[0]

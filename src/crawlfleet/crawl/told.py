@@ -9,11 +9,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostLease
+from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostLease, Visit
 
 Depths = Callable[[str], Mapping[int, int]]
 """By host: how deep the URLs lie that are leased."""
 FAR: Final = 1 << 62
+_new: Final = tuple.__new__  # a quarter of the cost of `_replace`, for each page
 
 
 class ToldLinks:
@@ -55,7 +56,7 @@ class ToldLinks:
             depth = leased.get(visit.id)
             if depth is not None and visit.links:
                 links = [link for link in visit.links if known(link[0], FAR) > depth]
-                visit = visit._replace(links=links)
+                visit = _new(Visit, (*visit[:4], links, *visit[5:]))
             visits.append(visit)
         return replace(part, visits=visits)
 

@@ -118,7 +118,7 @@ class Intake:
                 self._take_in(link, 0, 0, None, at)
                 new += 1
             elif depth_of(known):
-                self._lower(link.id, 0, at)
+                self._lower(link.id, known, 0, at)
         if not self._exact:
             self.known = {id: self.known[id] for id in self.found}
         return new
@@ -235,7 +235,7 @@ class Intake:
                 return None
             return self._take_in(link, depth, hops, found_on, at)
         if depth_of(known) > depth:
-            self._lower(link.id, depth, at)
+            self._lower(link.id, known, depth, at)
         return self.known.get(link.id, known)
 
     def _count(self, name: str) -> int:
@@ -263,20 +263,25 @@ class Intake:
         host = self.new_hosts[name] = Host(number, name)
         return host
 
-    def _lower(self, id: int, depth: int, at: float) -> None:
-        falling = deque([(id, depth)])
-        depths = self.tally.depths
+    def _lower(self, id: int, known: int, depth: int, at: float) -> None:
+        """Let the depth of a URL fall, of which this is known; and that of what its page links to,
+        where depths are limited."""
+        self._fall(id, known, depth)
+        if self._depth_limit is None:
+            return
+        falling = deque(self._reopen(place_of(known), depth, at))
         while falling:
             id, depth = falling.popleft()
-            known = self._known(id)
-            if known is None or depth_of(known) <= depth:
-                continue
-            place = place_of(known)
-            self.known[id] = known_at(depth, place)
-            depths[depth_of(known)] -= 1
-            depths[depth] = depths.get(depth, 0) + 1
-            if self._depth_limit is not None:
-                falling += self._reopen(place, depth, at)
+            deeper = self._known(id)
+            if deeper is not None and depth_of(deeper) > depth:
+                self._fall(id, deeper, depth)
+                falling += self._reopen(place_of(deeper), depth, at)
+
+    def _fall(self, id: int, known: int, depth: int) -> None:
+        self.known[id] = known_at(depth, place_of(known))
+        depths = self.tally.depths
+        depths[depth_of(known)] -= 1
+        depths[depth] = depths.get(depth, 0) + 1
 
     def _reopen(self, place: int, depth: int, at: float) -> list[tuple[int, int]]:
         """Meet the links of a page again that is now at `depth`; those whose depth falls too."""
