@@ -58,19 +58,21 @@ class Dispatch:
         while True:
             await wake.wait()
             wake.clear()
-            begun = loop.time()
+            begun, pause_s = loop.time(), 0.0
             try:
                 planned, made = await self.assign_once()
                 self._state.tally.dispatch_s.observe(loop.time() - begun)
                 if planned and not made:
                     # Memory and store disagree on all of it: give them time to agree.
-                    await asyncio.sleep(PAUSE_AFTER_NOTHING_S)
+                    pause_s = PAUSE_AFTER_NOTHING_S
                 if planned:
                     wake.set()
             except StoreUnavailable as error:
                 log.warning("dispatch waits for the store", error=str(error))
                 wake.set()
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+                pause_s = PAUSE_AFTER_FAILURE_S
+            if pause_s:
+                await asyncio.sleep(pause_s)
 
     async def assign_once(self) -> tuple[int, int]:
         """Plan and commit one batch; how many tasks the plan was about, and how many it placed."""

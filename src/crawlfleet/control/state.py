@@ -143,11 +143,11 @@ class FleetState:
             await self.catch_up()
             try:
                 await self.load()
+                self.signals.doubt.clear()
             except StoreUnavailable as error:
                 log.error("store unavailable", error=str(error))
+            if self.signals.doubt.is_set():
                 await asyncio.sleep(RELOAD_PAUSE_S)
-            else:
-                self.signals.doubt.clear()
 
     async def commit(self, changes: Sequence[Change]) -> list[Refusal | None]:
         """Make the changes that fit, each whole, in one transaction; apply those to the copy.
