@@ -90,8 +90,13 @@ def _compile(root: Path, out: Path, modules: list[str]) -> None:
     # Without our strict settings: of what is not installed here no types are known, and it is
     # called as plain Python does.
     options = ["--config-file=", "--ignore-missing-imports", "--python-version", this]
+    flags = os.environ.get("CFLAGS", "").split()
+    level = next((flag[2:] for flag in reversed(flags) if flag.startswith("-O")), "3")
     extensions = mypycify(
-        [*options, *(str(root / each) for each in modules)], group_name=SHARED, debug_level="0"
+        [*options, *(str(root / each) for each in modules)],
+        group_name=SHARED,
+        debug_level="0",
+        opt_level=level,
     )
     folders = ["--build-lib", str(out), "--build-temp", "objects"]
     setup(name=SHARED, ext_modules=extensions, script_args=["--quiet", "build_ext", *folders])
