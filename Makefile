@@ -26,6 +26,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SERVER_PACKAGES := chromium postgresql redis-server strace iproute2 libfaketime nftables systemd
 # These only where a program is missing: it may have come from elsewhere.
 NODE_PACKAGES := nodejs npm
+COMPILER_PACKAGES := gcc libc6-dev python3-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -99,6 +100,9 @@ servers:
 	@missing=; for package in $(SERVER_PACKAGES); do \
 		dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	command -v npm >/dev/null || missing="$$missing $(NODE_PACKAGES)"; \
+	{ command -v cc >/dev/null && $(PYTHON) -c 'import pathlib, sys, sysconfig; sys.exit(not \
+		pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())'; } \
+		|| missing="$$missing $(COMPILER_PACKAGES)"; \
 	[ -n "$$missing" ] || exit 0; \
 	if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
 	if ! command -v apt-get >/dev/null || ! $$sudo true 2>/dev/null; then \

@@ -1,17 +1,12 @@
 """What mypyc does not do as the interpreter does is not done in modules that are compiled."""
 
 import ast
-import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-WHEEL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
-    "wheel"
-]
-MODULES = WHEEL["hooks"]["custom"]["modules"]
+from tests.compiled_modules import FILES, ROOT
+
 OWN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -52,7 +47,7 @@ def structs(tree: ast.AST) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", FILES)
 def test_a_compiled_module_does_nothing_that_would_differ(module: str) -> None:
     tree = ast.parse((ROOT / module).read_text())
     assert suspensions_while_handling(tree) == []

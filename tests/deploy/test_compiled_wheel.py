@@ -3,19 +3,14 @@
 import os
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-HOOK = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
-    "wheel"
-]["hooks"]["custom"]
-MODULES = [
-    each.removeprefix("src/").removesuffix(".py").replace("/", ".") for each in HOOK["modules"]
-]
+from tests.compiled_modules import FILES, ROOT
+
+MODULES = [each.removeprefix("src/").removesuffix(".py").replace("/", ".") for each in FILES]
 SUITES = ("tests/core", "tests/crawl", "tests/conformance", "tests/control", "tests/worker")
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("compiled wheel")]
