@@ -24,6 +24,7 @@ from crawlfleet.backends.present import default_rows
 from crawlfleet.backends.sql.operations import Operation
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.sqlite.archive import SqliteArchive
+from crawlfleet.backends.sql.sqlite.counts import Counts
 from crawlfleet.backends.sql.sqlite.preparation import prepare
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, bound
 from crawlfleet.backends.sql.sqlite.trouble import explain
@@ -31,6 +32,7 @@ from crawlfleet.backends.sql.sqlite.writer import Job, Writer
 from crawlfleet.backends.sql.statements import Rows, Values
 from crawlfleet.backends.sql.store import Choose, SqlStore, decode
 from crawlfleet.errors import ConfigError, StoreUnavailable
+from crawlfleet.model.task import TaskStatus
 
 S = TypeVar("S", bound=msgspec.Struct)
 Query = Callable[[sqlite3.Connection], Any]
@@ -162,9 +164,22 @@ class SqliteStore(SqlStore[str]):
             await writer.close()
             await asyncio.to_thread(files.close)
 
+    async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
+        counts = self._counts()
+        return await super().count_tasks(project_id) if counts is None else counts.of(project_id)
+
+    async def count_tasks_by_project(self) -> dict[str, dict[TaskStatus, int]]:
+        counts = self._counts()
+        return await super().count_tasks_by_project() if counts is None else counts.by_project()
+
     def archive(self) -> SqliteArchive:
         """All of its rows in bulk, whether or not it is open."""
         return SqliteArchive(self._path, _lock)
+
+    def _counts(self) -> Counts | None:
+        """Those that the writer keeps, if it knows them."""
+        counts = None if self._files is None else self._files.writer.counts
+        return counts if counts is not None and counts.known else None
 
     async def _write(self, job: Job) -> Any:
         if self._writer is None:

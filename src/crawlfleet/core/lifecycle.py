@@ -180,8 +180,8 @@ def task_moved(
         subject=task.id,
         at=now,
         cause=cause,
-        from_state=str(task.status),
-        to_state=str(target),
+        from_state=task.status._value_,
+        to_state=target._value_,
         details=details,
         project_id=task.project_id,
     )

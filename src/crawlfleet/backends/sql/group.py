@@ -3,12 +3,14 @@
 A group is decided in Python, in order, against the versions and claims that it names; then each
 row that changed is written once. A store that can tell while it writes whether a row has the
 version before may trust the group in what it says of tasks and executions, and have nothing read
-of them: when that was wrong, the group is decided anew.
+of them: when that was wrong, the group is decided anew. So it is with the states of tasks, from
+which follows how many there are in each.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final
 
 from crawlfleet.backends.present import EXECUTIONS, TASKS, Present, Written, written
@@ -30,6 +32,7 @@ from crawlfleet.backends.sql.rows import (
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.change import Signed
 from crawlfleet.model.event import Event
+from crawlfleet.model.task import Execution, Task
 from crawlfleet.model.usage import UsageSums
 from crawlfleet.ports.store import Change, Claim, Committed
 
@@ -40,6 +43,9 @@ Batch = Sequence[tuple[Change, Written]]
 """The changes of a batch, each with those of its rows by kind whose versions are compared here."""
 TRUSTED: Final = frozenset({TASKS, EXECUTIONS})
 """The kinds of rows that a group may be trusted in: of all others there are few."""
+Moves = Counter[tuple[str, str]]
+"""How many tasks more, or less, a project has in a state."""
+_project: Final = attrgetter("project_id")
 
 
 class Named:
@@ -84,7 +90,8 @@ class Group:
         "_claims",
         "_events",
         "_first_seq",
-        "_trusted",
+        "_trusted_executions",
+        "_trusted_tasks",
         "_trusting",
         "_usage",
         "changed",
@@ -97,8 +104,11 @@ class Group:
         """`trusting`: as the batches were `Named`."""
         self._first_seq = self.last_seq = last_seq
         self._trusting = trusting
-        self._trusted: defaultdict[RowMap[Any], list[Any]] = defaultdict(list)
-        """Tasks and executions that are written if what is stored is as they say."""
+        self._trusted_tasks: defaultdict[tuple[RowMap[Any], str, str], list[Task]]
+        self._trusted_tasks = defaultdict(list)
+        """Written if what is stored is as they say; by the states before, "" if new, and after."""
+        self._trusted_executions: defaultdict[RowMap[Any], list[Execution]] = defaultdict(list)
+        """The same of executions, whose states nobody counts."""
         self.present = present
         self.made: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         """Rows that were not there before, by kind and id."""
@@ -133,30 +143,60 @@ class Group:
         return Committed(refusals=tuple(refusals), last_seq=self.last_seq)
 
     def _trust(self, change: Change) -> None:
-        put = self._trusted
-        if change.usual:
-            for task in change.tasks:
-                steps = USUAL_TASKS.get(task.status) or CHANGED[TASK]
-                put[USUAL_NEW_TASK if task.version == 1 else steps].append(task)
-            for each in change.executions:
-                steps = USUAL_EXECUTIONS.get(each.status) or CHANGED[EXECUTION]
-                put[USUAL_NEW_EXECUTION if each.version == 1 else steps].append(each)
-        else:
-            for task in change.tasks:
-                put[_whole(TASK, task)].append(task)
-            for each in change.executions:
-                put[_whole(EXECUTION, each)].append(each)
+        tasks, executions = self._trusted_tasks, self._trusted_executions
+        usual, events = change.usual, change.events
+        states = _states_before(events) if len(events) > 1 else None
+        for task in change.tasks:
+            status = task.status
+            if task.version == 1:
+                tasks[USUAL_NEW_TASK if usual else TASK, "", status].append(task)
+            else:
+                steps = USUAL_TASKS.get(status) if usual else None
+                before: str | None = status
+                if states is not None:
+                    before = states.get(task.id)
+                elif events and events[0].subject == task.id:
+                    before = events[0].from_state
+                tasks[steps or CHANGED[TASK], before or status, status].append(task)
+        for each in change.executions:
+            if each.version == 1:
+                executions[USUAL_NEW_EXECUTION if usual else EXECUTION].append(each)
+            else:
+                steps = USUAL_EXECUTIONS.get(each.status) if usual else None
+                executions[steps or CHANGED[EXECUTION]].append(each)
 
     def repeats(self) -> bool:
         """Whether it is trusted in a row twice. Rows are not written in the order of changes: the
         later step of a row would make true what the earlier one of them was too early for."""
-        ids = [row.id for rows in self._trusted.values() for row in rows]
+        ids = [task.id for tasks in self._trusted_tasks.values() for task in tasks]
+        ids += [each.id for executions in self._trusted_executions.values() for each in executions]
         return len({*ids}) < len(ids)
 
+    def moves(self, states: Mapping[str, str]) -> Moves:
+        """How it moves the counts of tasks. `states` are those before, of the tasks that it changes
+        without being trusted in them."""
+        moves: Moves = Counter()
+        for (_, before, after), tasks in self._trusted_tasks.items():
+            for project, count in Counter(map(_project, tasks)).items():
+                moves[project, after] += count
+                if before:
+                    moves[project, before] -= count
+        for task in self.made[TASKS].values():
+            moves[task.project_id, task.status._value_] += 1
+        for task in self.changed[TASKS].values():
+            moves[task.project_id, task.status._value_] += 1
+            moves[task.project_id, states[task.id]] -= 1
+        return moves
+
+    def trusted(self) -> Iterator[tuple[RowMap[Any], str | None, list[list[Any]]]]:
+        """The rows to write that it is trusted in, with the state that tasks must have now."""
+        for (mapping, before, _), tasks in self._trusted_tasks.items():
+            yield mapping, str(before) or None, mapping.encode_all(tasks)
+        for mapping, executions in self._trusted_executions.items():
+            yield mapping, None, mapping.encode_all(executions)
+
     def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
-        """The rows to write, table by table; tables without a row are left out."""
-        for mapping, trusted in self._trusted.items():
-            yield mapping, mapping.encode_all(trusted)
+        """All other rows to write, table by table; tables without a row are left out."""
         for kind in sorted(self.made.keys() | self.changed.keys()):
             mapping = VERSIONED[kind]
             if made := self.made.get(kind):
@@ -177,9 +217,9 @@ class Group:
             yield USAGE, USAGE.encode_all(used)
 
 
-def _whole(mapping: RowMap[Any], row: Any) -> RowMap[Any]:
-    """All of a row that is new, or all that may change of one that is there."""
-    return mapping if row.version == 1 else CHANGED[mapping]
+def _states_before(events: Sequence[Event]) -> dict[str, str | None]:
+    """The states that tasks had, as these events tell: every move of a task has one."""
+    return {event.subject: event.from_state for event in reversed(events)}
 
 
 def unfit(error: Exception, reason: str) -> InvalidRequest:

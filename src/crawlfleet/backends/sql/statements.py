@@ -358,7 +358,11 @@ class Statements(Generic[T]):
             .order_by(tasks.c.completed_at, tasks.c.id)
         ).subquery()
         self.ended_tasks = finish(select(dialect.collect(ended.c.id)))
-        self.remove_tasks = finish(delete(tasks).where(dialect.among_given(tasks.c.id, "ids")))
+        self.remove_tasks = finish(
+            delete(tasks)
+            .where(dialect.among_given(tasks.c.id, "ids"))
+            .returning(tasks.c.project_id, tasks.c.status)
+        )
         self.remove_attempts = finish(
             delete(executions).where(dialect.among_given(executions.c.task_id, "ids"))
         )

@@ -11,6 +11,7 @@ project and cluster. `folder` is a fresh temporary folder for stores that need o
 from crawlfleet.testing.store_suite.audits import AuditTests
 from crawlfleet.testing.store_suite.claims import ClaimTests
 from crawlfleet.testing.store_suite.commits import CommitTests
+from crawlfleet.testing.store_suite.counts import CountTests
 from crawlfleet.testing.store_suite.glances import GlanceTests
 from crawlfleet.testing.store_suite.histories import HistoryTests
 from crawlfleet.testing.store_suite.keeping import KeepingTests
@@ -47,7 +48,7 @@ class StoreSuite(
     """Every sentence of `crawlfleet.ports.store`, as a test."""
 
 
-class DurableStoreSuite(StoreSuite, DurableStoreTests):
+class DurableStoreSuite(StoreSuite, CountTests, DurableStoreTests):
     """The same for stores that outlive their process.
 
     `make_store` called again with the same folder must give a store over the same rows.

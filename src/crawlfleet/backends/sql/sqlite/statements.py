@@ -118,16 +118,18 @@ def alters(statement: str) -> bool:
 
 
 @cache
-def put(mapping: RowMap[Any], rows: int = 1, *, next_only: bool = False) -> str:
+def put(
+    mapping: RowMap[Any], rows: int = 1, *, next_only: bool = False, in_state: bool = False
+) -> str:
     """Write `rows` rows, whose values follow one another in the order of the mapping's columns.
 
     Whole rows are inserted or replaced, others are there and changed. Whether each of them may be
     written has been decided before; with `next_only` a row is changed only if what is there has
-    the version before. Rows of which only parts change are inserted when they are new, as events
-    are: that fails when they are there.
+    the version before, and with `in_state` the state that is the last value. Rows of which only
+    parts change are inserted when they are new, as events are: that fails when they are there.
     """
     if not mapping.is_whole:
-        return _change(mapping, rows, next_only)
+        return _change(mapping, rows, next_only, in_state)
     if mapping.table in _INSERTED:
         return _insert(mapping, rows)
     return _upsert(mapping, rows)
@@ -136,14 +138,18 @@ def put(mapping: RowMap[Any], rows: int = 1, *, next_only: bool = False) -> str:
 _INSERTED: Final = {EVENT.table, *(mapping.table for mapping in CHANGED)}
 
 
-def _change(mapping: RowMap[Any], rows: int, next_only: bool) -> str:
-    """By an update rather than by conflict: indexes of what stays the same are not touched."""
+def _change(mapping: RowMap[Any], rows: int, next_only: bool, in_state: bool) -> str:
+    """By an update rather than by conflict: indexes of what stays the same are not touched.
+
+    `+status`: no index may be used for that.
+    """
     table, row = mapping.table.name, f"({', '.join('?' * len(mapping.columns))})"
     given = {
         column.name: f"given.column{number}" for number, column in enumerate(mapping.columns, 1)
     }
     id, *changes = (f"{name} = {value}" for name, value in given.items())
     only = f" AND {table}.version = {given['version']} - 1" if next_only else ""
+    only += f" AND +{table}.status = ?" if in_state else ""
     return (
         f"UPDATE {table} SET {', '.join(changes)} "  # noqa: S608
         f"FROM (VALUES {', '.join([row] * rows)}) AS given WHERE {table}.{id}{only}"

@@ -3,12 +3,13 @@
 Everything here runs in the writer's thread. Only this process writes, so the epoch, the last
 event number and the versions of rows that were written lately are kept in memory; the rest, and
 claims, are read for each group. What changes say of tasks and executions is taken to be true: that
-a new one is new, and that one that changes is stored with the version before. When the database
-finds while it writes that this is not so, the group is done once more, and then everything is read.
+a new one is new, that one that changes is stored with the version before, and in which state a task
+was. When the database finds while it writes that this is not so, the group is done once more, and
+then everything is read. So the writer knows how many tasks there are in each state.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -16,11 +17,12 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.backends.present import Present
-from crawlfleet.backends.sql.group import Changes, Group, Named, unfit
+from crawlfleet.backends.present import TASKS, Present
+from crawlfleet.backends.sql.group import Changes, Group, Moves, Named, unfit
 from crawlfleet.backends.sql.operations import Operation, Put
 from crawlfleet.backends.sql.rows import CLAIM, VERSIONED, RowMap
 from crawlfleet.backends.sql.sqlite import statements
+from crawlfleet.backends.sql.sqlite.counts import Counts
 from crawlfleet.backends.sql.sqlite.memory import Memory
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, as_json, bound
 from crawlfleet.backends.sql.sqlite.trouble import explain
@@ -41,7 +43,7 @@ UNFIT: Final = (
 
 
 class _Mistrusted(Exception):
-    """A row that was to be changed is not there with the version before."""
+    """A row that was to be changed is not there with the version and the state before."""
 
 
 _read_versions: Final = msgspec.json.Decoder(dict[str, int]).decode
@@ -56,6 +58,10 @@ class Writer:
         connection.execute(STATEMENTS.start_leadership)
         self._epoch, self._last_seq = self._read_leadership()
         self._memory = Memory()
+        self.counts = Counts()
+        """Of tasks, as they were when the last transaction ended; may be read by any thread."""
+        self._moves = Moves()
+        """What the present transaction does to them."""
 
     def work(self, jobs: Sequence[Job]) -> list[Any]:
         """One outcome for each job; either all of them are durable, or those that raise are not.
@@ -85,10 +91,14 @@ class Writer:
     def _transact(self, jobs: Sequence[Job], *, trusting: bool) -> list[Any]:
         """`trusting` what changes say of tasks and executions."""
         before = self._epoch, self._last_seq
+        self._moves = Moves()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            if not self.counts.known:
+                self.counts.begin(self._connection.execute(STATEMENTS.count_by_project))
             outcomes, group = self._do(jobs, trusting)
-            self._connection.execute("COMMIT")
+            with self.counts.moved(self._moves):
+                self._connection.execute("COMMIT")
         except BaseException:
             self._epoch, self._last_seq = before
             self._memory.forget()
@@ -114,8 +124,11 @@ class Writer:
             group, answers = self._decide([batch for _, batch in batches], trusting)
         for (index, _), answer in zip(batches, answers, strict=True):
             outcomes[index] = answer
+        self._moves.update(group.moves(self._states(group.changed[TASKS])))
+        for mapping, state, rows in group.trusted():
+            self._put(mapping, rows, next_only=not mapping.is_whole, state=state)
         for mapping, rows in group.encoded():
-            self._put(mapping, rows, next_only=trusting and not mapping.is_whole)
+            self._put(mapping, rows)
         self._last_seq = group.last_seq
         return outcomes, group
 
@@ -139,6 +152,8 @@ class Writer:
                 if statements.alters(statement):
                     self._memory.forget()
                 found = self._connection.execute(statement, bound(values)).fetchall()
+                if statement == STATEMENTS.remove_tasks:
+                    self._moves.subtract(found)
                 step = steps.send(found)
         except StopIteration as end:
             return int(end.value)
@@ -166,12 +181,30 @@ class Writer:
                 found = self._run(statements.OPEN_SESSIONS, ids=unknown)
                 present.open_sessions.update((id, True) for (id,) in found)
 
-    def _put(self, mapping: RowMap[Any], rows: list[list[Any]], *, next_only: bool = False) -> None:
-        """With `next_only`, raises `_Mistrusted` unless each row has the version before."""
+    def _states(self, tasks: Collection[str]) -> dict[str, str]:
+        """The states of the tasks with these ids."""
+        if not tasks:
+            return {}
+        return dict(self._run(STATEMENTS.task_states, ids=as_json([*tasks])))
+
+    def _put(
+        self,
+        mapping: RowMap[Any],
+        rows: list[list[Any]],
+        *,
+        next_only: bool = False,
+        state: str | None = None,
+    ) -> None:
+        """With `next_only`, raises `_Mistrusted` unless each row has the version before, and the
+        `state` that is given."""
         start = 0
         for size in statements.chunk_sizes(len(rows)):
             values = list(chain.from_iterable(rows[start : start + size]))
-            statement = statements.put(mapping, size, next_only=next_only)
+            if state is not None:
+                values.append(state)
+            statement = statements.put(
+                mapping, size, next_only=next_only, in_state=state is not None
+            )
             done = self._connection.execute(statement, values)
             if next_only and done.rowcount != size:
                 raise _Mistrusted
