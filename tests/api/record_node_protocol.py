@@ -446,11 +446,27 @@ def record_measured(master: Master) -> list[dict[str, Any]]:
     return to.exchanges
 
 
+def record_connected(master: Master) -> list[dict[str, Any]]:
+    """A node that has a connection for as long as it lives."""
+    to = Recorder(master)
+    registration = Registration(
+        name="connected", resources={"slots": 1.0}, task_types=("none",), protocol=PROTOCOL
+    )
+    to.say("register to stay connected", "join", "/api/v1/nodes:register", registration)
+    node = "/api/v1/nodes/{node_id}"
+    request = LeaseRequest(session_id=to.ids["session_id"], wait_s=0.1, keeps_connection=True)
+    to.say("lease (connected)", "node", f"{node}:lease", request)
+    end = Departure(session_id=to.ids["session_id"])
+    to.say("leave (connected)", "node", f"{node}:unregister", end)
+    return to.exchanges
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for suffix, record_part in {
         "": record,
         "-bundles": record_bundles,
+        "-connected": record_connected,
         "-crawls": record_crawl,
         "-frontier": record_frontier,
         "-inquiries": record_inquiries,

@@ -73,7 +73,7 @@ def process(folder: Path, *command: str, **environment: str) -> Iterator[subproc
 
 @contextlib.contextmanager
 def a_master(
-    folder: Path, cert: str, key: str, *more: str
+    folder: Path, cert: str, key: str, *more: str, **settings: str
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     port = free_port()
     flags = ["--port", str(port), "--tls-cert", cert, "--tls-key", key, *more]
@@ -81,6 +81,7 @@ def a_master(
         "CRAWLFLEET_JOIN_TOKEN": JOIN,
         "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "0.5",
         "CRAWLFLEET_SESSION_TIMEOUT_S": "4",
+        **settings,
     }
     with process(folder, "master", *flags, **environment) as running:
         yield f"https://127.0.0.1:{port}", running
@@ -295,3 +296,36 @@ def test_nobody_beyond_this_machine_is_answered_in_the_clear_by_accident(
     flags = ["--host", "0.0.0.0", "--port", port, "--plain-http"]
     with process(tmp_path / "plain", command, *flags):
         asyncio.run(until_online(f"http://127.0.0.1:{port}", Trust(), nodes=0))
+
+
+@slow
+def test_a_worker_that_dies_is_missed_and_one_whose_idle_connections_are_closed_is_not(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path, "one")
+    cert, key = authority.issue("master")
+    ours = Trust(ca=authority.file)
+
+    async def scene(url: str) -> None:
+        join = ["worker", "--master", url, "--ca", authority.file, "--join", JOIN]
+        with process(tmp_path / "w", *join, "--name", "w") as worker:
+            await until_online(url, ours, nodes=1)
+            async with Client(url, KEY, trust=ours) as client:
+                # Longer than a connection may be idle, and than it takes to beat again.
+                until = asyncio.get_running_loop().time() + 9.0
+                while asyncio.get_running_loop().time() < until:
+                    assert (await client.nodes())[0].status == "online"
+                    await asyncio.sleep(0.2)
+                worker.kill()
+                async with asyncio.timeout(20):
+                    while (await client.nodes())[0].status == "online":
+                        await asyncio.sleep(0.1)
+
+    # Nobody is missed for silence.
+    patient = {
+        "CRAWLFLEET_SESSION_HEARTBEAT_INTERVAL_S": "7",
+        "CRAWLFLEET_SESSION_TIMEOUT_S": "120",
+        "CRAWLFLEET_SESSION_LONG_POLL_S": "0.1",
+    }
+    with a_master(tmp_path / "master", cert, key, **patient) as (url, _):
+        asyncio.run(scene(url))

@@ -77,7 +77,6 @@ async def remove(call: Call) -> Reply:
 
 async def give(call: Call) -> BundleReply:
     node_id = check_id("node", call.path["node_id"])
-    call.control.suspicion.hear(node_id)
     return await call.control.bundles.give(node_id, call.body)
 
 

@@ -104,7 +104,6 @@ async def change_status(call: Call) -> DeviceView:
 
 async def heartbeat(call: Call) -> DeviceHeartbeatReply:
     node, said = device_of(call), call.body
-    call.control.suspicion.hear(node.id)
     reply = await call.control.nodes.heartbeat(
         node.id,
         Heartbeat(

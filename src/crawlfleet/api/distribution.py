@@ -129,7 +129,6 @@ async def change_status(call: Call) -> DistributedTask:
 async def pull(call: Call) -> PulledTasks:
     node = device_named(call, call.query.device_id)
     control = call.control
-    control.suspicion.hear(node.id)
     held = tuple(
         lease.execution.id
         for lease in control.state.session_executions(node.session_id or "")

@@ -40,6 +40,8 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.API)
 CLIENT: Final = "crawlfleet.client"
 """Where the client's address stands in the scope of a request."""
+CONNECTION: Final = "crawlfleet.connection"
+"""Where the connection stands on which it came."""
 MOST_STANDINGS: Final = 10_000
 """Addresses whose wrong keys are remembered; of more, those that were heard longest ago are not."""
 LINES_PER_MINUTE: Final = 20

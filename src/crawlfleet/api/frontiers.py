@@ -10,7 +10,6 @@ from crawlfleet.model.frontier_talk import FrontierCall, FrontierReply
 
 async def ask(call: Call) -> FrontierReply:
     node_id = check_id("node", call.path["node_id"])
-    call.control.suspicion.hear(node_id)
     return await call.control.frontiers.ask(node_id, call.body)
 
 

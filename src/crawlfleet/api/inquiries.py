@@ -20,7 +20,6 @@ class HostQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 async def inquire(call: Call) -> Finding:
     node_id = check_id("node", call.path["node_id"])
-    call.control.suspicion.hear(node_id)
     return await call.control.inquiries.answer(node_id, call.body)
 
 

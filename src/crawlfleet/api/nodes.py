@@ -64,7 +64,6 @@ async def register(call: Call) -> Reply:
 
 
 async def heartbeat(call: Call) -> HeartbeatReply:
-    call.control.suspicion.hear(_id(call))
     reply = await call.control.nodes.heartbeat(_id(call), call.body)
     if call.control.node_tokens.is_due(reply.node_id):
         return msgspec.structs.replace(reply, renew_token=True)
@@ -73,23 +72,24 @@ async def heartbeat(call: Call) -> HeartbeatReply:
 
 async def lease(call: Call) -> LeaseReply:
     """Waits for work, and notices when the node hangs up meanwhile: it may have died."""
-    node_id, request = _id(call), call.body
-    call.control.suspicion.hear(node_id)
+    node_id, request, suspicion = _id(call), call.body, call.control.suspicion
     leasing = asyncio.create_task(call.control.leases.lease(node_id, request))
     gone = asyncio.create_task(call.hung_up())
     try:
         await asyncio.wait([leasing, gone], return_when=asyncio.FIRST_COMPLETED)
-        if leasing.done():
-            return leasing.result()
-        call.control.suspicion.suspect(node_id, request.session_id)
-        raise ClientDisconnect
+        if request.keeps_connection:
+            suspicion.expect(node_id)
+        if not call.connection.is_open:
+            suspicion.suspect(node_id, request.session_id)
+        if not leasing.done():
+            raise ClientDisconnect
+        return leasing.result()
     finally:
         leasing.cancel()
         gone.cancel()
 
 
 async def report(call: Call) -> ReportReply:
-    call.control.suspicion.hear(_id(call))
     return await call.control.leases.report(_id(call), call.body)
 
 

@@ -21,7 +21,7 @@ from starlette.routing import Route as StarletteRoute
 from crawlfleet.api.bodies import JSON, packed, read_body
 from crawlfleet.api.browser import keep_inert
 from crawlfleet.api.decoding import decode_body, decode_query
-from crawlfleet.api.door import CLIENT, Client, Door
+from crawlfleet.api.door import CLIENT, CONNECTION, Client, Door
 from crawlfleet.api.problems import (
     headers_of,
     is_known,
@@ -35,6 +35,7 @@ from crawlfleet.api.selecting import LONGEST_ID, check_id
 from crawlfleet.control.audit import Trail, leaving
 from crawlfleet.control.keys import Principal
 from crawlfleet.control.supervisor import ControlPlane
+from crawlfleet.control.suspicion import Connection
 from crawlfleet.errors import CrawlfleetError, NotFound, Refused
 from crawlfleet.model.audit import AuditEntry
 from crawlfleet.model.key import Role
@@ -97,6 +98,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What the API has measured of itself."""
     hung_up: Callable[[], Coroutine[Any, Any, None]]
     """Waits until the caller is gone; only for handlers that take long."""
+    connection: Connection
     sign_in: Callable[..., AbstractAsyncContextManager[Principal]]
     """Who shows this `key` or `link`: what is changed within the block is in that one's name."""
     is_secure: bool = False
@@ -202,10 +204,17 @@ def _measured(route: Route, requests: Requests, endpoint: Endpoint) -> Endpoint:
 def _endpoint(
     route: Route, control: ControlPlane, requests: Requests, door: Door, max_body_bytes: int
 ) -> Endpoint:
+    # Also if an administrator speaks for a node.
+    is_of_nodes = route.roles == NODES
+
     async def answer(request: Request) -> Response:
         client: Client = request.scope[CLIENT]
+        connection: Connection = request.scope[CONNECTION]
         try:
             caller = await _admitted(request, route, control, door, client)
+            speaker = caller.node_id or (is_of_nodes and request.path_params.get("node_id"))
+            if speaker:
+                control.suspicion.hear(speaker, connection)
             if caller.project_id is not None:
                 await _check_scope(request, route, control, caller)
             body = await _body(request, route, max_body_bytes)
@@ -220,6 +229,7 @@ def _endpoint(
                 headers=request.headers,
                 requests=requests,
                 hung_up=lambda: _hung_up(request),
+                connection=connection,
                 sign_in=partial(_sign_in, request, route, door, client),
                 is_secure=request.scope["scheme"] == "https",
             )

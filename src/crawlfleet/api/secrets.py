@@ -74,7 +74,6 @@ async def remove(call: Call) -> SecretView:
 
 async def give(call: Call) -> Reply:
     node_id = check_id("node", call.path["node_id"])
-    call.control.suspicion.hear(node_id)
     return Reply(body=await call.control.vault.give(node_id, call.body), headers=NOT_KEPT)
 
 

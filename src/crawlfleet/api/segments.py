@@ -10,7 +10,6 @@ from crawlfleet.model.output import SegmentReply, SegmentUpload
 
 async def keep(call: Call) -> SegmentReply:
     node_id = check_id("node", call.path["node_id"])
-    call.control.suspicion.hear(node_id)
     return await call.control.crawls.keep(node_id, call.body)
 
 

@@ -2,19 +2,30 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from crawlfleet.api.door import CONNECTION
+from crawlfleet.control.suspicion import Connection
 
 MAX_HEADER_BYTES: Final = 256 * 1024
 BODY_BYTES_UNCOUNTED: Final = 1 << 40
 
 
-class BoundedHeaders(HttpToolsProtocol):
-    """Refuses a request whose headers do not end: nobody has shown a key by then."""
+class Served(HttpToolsProtocol):
+    """A connection. Its requests know it, and it says when it is lost.
+
+    Refuses a request whose headers do not end: nobody has shown a key by then.
+    """
 
     _unfinished_bytes = 0
+    _is_closed_here = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._connection = Connection()
 
     def data_received(self, data: bytes) -> None:
         self._unfinished_bytes += len(data)
@@ -25,11 +36,27 @@ class BoundedHeaders(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         # The body is counted, and bounded, where it is read.
         self._unfinished_bytes = -BODY_BYTES_UNCOUNTED
+        self.scope[CONNECTION] = self._connection  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._unfinished_bytes = 0
         super().on_message_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._is_closed_here = True
+        super().timeout_keep_alive_handler()
+
+    def shutdown(self) -> None:
+        self._is_closed_here = True
+        super().shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        # Not by how it ends: over TLS both sides may end it with the same error.
+        answered = self.cycle is not None and self.cycle.response_complete
+        is_last = answered and not self.cycle.keep_alive
+        self._connection.lose(by_peer=not (self._is_closed_here or is_last))
 
 
 class Server(uvicorn.Server):

@@ -117,7 +117,7 @@ async def serve_master(
     import uvicorn
 
     from crawlfleet.api.app import create_app
-    from crawlfleet.api.serving import BoundedHeaders, Server
+    from crawlfleet.api.serving import Served, Server
     from crawlfleet.dashboard import Dashboard
 
     check_exposure(settings.server)
@@ -141,7 +141,7 @@ async def serve_master(
                 server_header=False,
                 # In an answer it says what requests may be packed with (RFC 7694).
                 headers=[("Accept-Encoding", ", ".join(ENCODINGS))],
-                http=BoundedHeaders,
+                http=Served,
                 ws="none",
                 lifespan="off",
                 timeout_graceful_shutdown=STOP_DEADLINE_S,

@@ -17,6 +17,7 @@ from crawlfleet.control.leases import TRIES, UNMEASURED, Leases
 from crawlfleet.control.secrets import hash_secret, make_secret
 from crawlfleet.control.shared_commit import SharedCommit
 from crawlfleet.control.state import FleetState
+from crawlfleet.control.suspicion import Suspicion
 from crawlfleet.control.terms import Terms, news, renewed
 from crawlfleet.control.versions import accept, expect_version, has_changed
 from crawlfleet.core.delivery import stop_order
@@ -67,6 +68,7 @@ class Nodes:
         *,
         state: FleetState,
         leases: Leases,
+        suspicion: Suspicion,
         history: NodeHistory,
         health: NodeHealth,
         system: System,
@@ -75,6 +77,7 @@ class Nodes:
     ) -> None:
         self._state = state
         self._leases = leases
+        self._suspicion = suspicion
         self._history = history
         self._health = health
         self._probe_loopback = probe_loopback
@@ -213,6 +216,7 @@ class Nodes:
             # What somebody else has just changed about the node stands: the next beat judges it.
             changes = [Change(sessions=(moved,)), *([judged] if judged else [])]
             if (await self._beats.commit(changes))[0] is None:
+                self._suspicion.renewed(moved)
                 return True
             await self._state.catch_up()
         # It moves on all the time: somebody takes in its heartbeats.

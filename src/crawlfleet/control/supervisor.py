@@ -146,9 +146,11 @@ class ControlPlane(Authenticating):
         )
         self.audit = AuditLog(store=store)
         probe_loopback = probes_loopback(settings)
+        self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self.nodes = Nodes(
             state=state,
             leases=self.leases,
+            suspicion=self.suspicion,
             history=self.history,
             health=NodeHealth(state=state, settings=settings.health),
             system=system,
@@ -268,7 +270,6 @@ class ControlPlane(Authenticating):
             terms=terms,
             recalls=Recalls(state=state, system=system, settings=settings.health),
         )
-        self.suspicion = Suspicion(state=state, leases=self.leases, settings=settings.session)
         self._broadcast = Broadcast()
         self._gathering = Gathering(
             store=store, state=state, system=system, measuring=self.quality.measuring

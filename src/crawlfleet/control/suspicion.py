@@ -1,14 +1,22 @@
 """Nodes whose connection broke: unless they are heard again soon, their work goes elsewhere.
 
-A node always waits for work on an open connection, and a process that dies closes it, however it
-dies. So there is no need to wait until its session times out. Fencing makes this safe: a node that
-was only cut off for a moment too long registers anew, and its old reports are refused.
+A process that dies closes its connections, however it dies. So there is no need to wait until its
+session times out. A node is suspected when it hangs up while it waits for work, and when it has no
+connection left shortly after it did, if it says that it keeps one for as long as it lives: it may
+die between two polls. What it sent before it died may be handled later, so a request is a sign of
+life only for as long as its connection is open, and a heartbeat only if it is not lost meanwhile.
+
+Fencing makes this safe: a node that was only cut off for a moment too long registers anew, and its
+old reports are refused. Connections that the master closes tell nothing, and neither do those of
+nodes that promise nothing: scripts, and clients that open one for each request.
 
 It may also have turned to another master. Then it beats there at once, which moves its session in
 the store, and that is looked at before anything is ended.
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from crawlfleet.control.leases import Leases
 from crawlfleet.control.state import FleetState
@@ -19,6 +27,34 @@ from crawlfleet.model.settings import SessionSettings
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.RECOVER)
+POLLS_AGAIN_S: Final = 5.0
+"""A node that does not poll for longer has a reason, or polls another master: that its connections
+are gone then tells nothing."""
+
+
+class Connection:
+    """A connection on which nodes may speak; the server says when it is lost."""
+
+    __slots__ = ("is_open", "node_id", "on_lost")
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.node_id = ""
+        """Who spoke last: behind a proxy several nodes share one."""
+        self.on_lost: Callable[[Connection, bool], None] | None = None
+
+    def lose(self, *, by_peer: bool) -> None:
+        """It is closed, by the other side or by ours."""
+        self.is_open = False
+        if self.on_lost is not None:
+            self.on_lost(self, by_peer)
+
+
+class _Suspect(NamedTuple):
+    session: Session
+    """As it was then."""
+    until: float
+    """When it is too late to be heard."""
 
 
 class Suspicion:
@@ -28,46 +64,95 @@ class Suspicion:
         self._state = state
         self._leases = leases
         self._grace_s = settings.reconnect_s
-        self._suspects: dict[str, tuple[Session, float]] = {}
-        """By node: its session as it was then, and until when it may be heard."""
+        self._suspects: dict[str, _Suspect] = {}
+        """By node, as all of these."""
+        self._connections: dict[str, set[Connection]] = {}
+        """Those that are open."""
+        self._polls_by: dict[str, float] = {}
+        """Until when a node is expected that keeps a connection for as long as it lives."""
         self._grown = asyncio.Event()
 
     def suspect(self, node_id: str, session_id: str) -> None:
-        """The node hung up while it waited for an answer."""
+        """The node hung up."""
         session = self._state.sessions.get(session_id)
-        if session is not None:
-            until = asyncio.get_running_loop().time() + self._grace_s
-            self._suspects[node_id] = (session, until)
-            self._grown.set()
+        if session is None:
+            self._polls_by.pop(node_id, None)
+            return
+        until = asyncio.get_running_loop().time() + self._grace_s
+        self._suspects[node_id] = _Suspect(session, until)
+        self._grown.set()
 
-    def hear(self, node_id: str) -> None:
-        """The node is there."""
-        self._suspects.pop(node_id, None)
+    def hear(self, node_id: str, connection: Connection) -> None:
+        """The node speaks; it is there if the connection still is."""
+        if connection.node_id != node_id:
+            self._meet(node_id, connection)
+        if node_id in self._suspects and connection.is_open:
+            del self._suspects[node_id]
+
+    def expect(self, node_id: str) -> None:
+        """The node has polled, and keeps a connection for as long as it lives: it polls again."""
+        self._polls_by[node_id] = asyncio.get_running_loop().time() + POLLS_AGAIN_S
+
+    def renewed(self, session: Session) -> None:
+        """A heartbeat that came here has moved the session: if the node is suspected, that was
+        under way when it hung up. Only one that moved it once more was sent later."""
+        suspect = self._suspects.get(session.node_id)
+        if suspect is None or suspect.session.id != session.id:
+            return
+        if suspect.session.version + 1 == session.version:
+            self._suspects[session.node_id] = suspect._replace(session=session)
 
     async def run(self) -> None:
         """For ever: end the sessions of those who do not come back."""
         loop = asyncio.get_running_loop()
         while True:
-            next_at = min((until for _, until in self._suspects.values()), default=None)
+            next_at = min((suspect.until for suspect in self._suspects.values()), default=None)
             try:
                 async with asyncio.timeout_at(next_at):
                     await self._grown.wait()
                 self._grown.clear()
             except TimeoutError:
-                for node_id, (session, until) in [*self._suspects.items()]:
-                    if until <= loop.time():
-                        self.hear(node_id)
-                        await self._end(session)
+                for node_id, suspect in [*self._suspects.items()]:
+                    if suspect.until <= loop.time():
+                        await self._end(node_id, suspect.session.id)
 
-    async def _end(self, session: Session) -> None:
+    async def _end(self, node_id: str, session_id: str) -> None:
         cause = f"its connection broke, and it was not heard for {self._grace_s:g} s"
         try:
-            await self._state.renewal.sessions([session.id])
-            present = self._state.sessions.get(session.id)
-            if present is None or present.version != session.version:
+            await self._state.renewal.sessions([session_id])
+            suspect = self._suspects.pop(node_id, None)
+            present = self._state.sessions.get(session_id)
+            if suspect is None or present is None or present.version != suspect.session.version:
                 return
-            log.warning("its connection broke, and it was not heard", node_id=session.node_id)
-            await self._leases.end_session(session.id, cause=cause, trigger=NodeTrigger.SILENT)
+            self._polls_by.pop(node_id, None)
+            log.warning("its connection broke, and it was not heard", node_id=node_id)
+            await self._leases.end_session(session_id, cause=cause, trigger=NodeTrigger.SILENT)
         except StoreUnavailable as error:
             # Then its silence will tell.
+            self._suspects.pop(node_id, None)
             log.warning("store unavailable", error=str(error))
+
+    def _meet(self, node_id: str, connection: Connection) -> None:
+        if connection.is_open:
+            self._part(connection)
+            connection.node_id = node_id
+            connection.on_lost = self._lost
+            self._connections.setdefault(node_id, set()).add(connection)
+
+    def _part(self, connection: Connection) -> bool:
+        """Whether its node has no other."""
+        others = self._connections.get(connection.node_id, set())
+        others.discard(connection)
+        if not others:
+            self._connections.pop(connection.node_id, None)
+        return not others
+
+    def _lost(self, connection: Connection, by_peer: bool) -> None:
+        node_id = connection.node_id
+        if not self._part(connection) or node_id not in self._polls_by:
+            return
+        if by_peer and asyncio.get_running_loop().time() < self._polls_by[node_id]:
+            node = self._state.nodes.get(node_id)
+            self.suspect(node_id, (node.session_id if node else None) or "")
+        elif node_id not in self._suspects:
+            del self._polls_by[node_id]

@@ -126,6 +126,9 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     wait_s: float = 0.0
     backlog: int = 0
     """How many executions beyond its slots may lie ready at the node."""
+    keeps_connection: bool = False
+    """Whether the node polls all the time, and has a connection to the master for as long as its
+    process lives: once it has none, it is taken for dead."""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -229,6 +229,7 @@ class WorkSession:
                 held=tuple(self._work.held),
                 wait_s=self._long_poll_s,
                 backlog=self._pace.backlog(asyncio.get_running_loop().time()),
+                keeps_connection=True,
             )
             try:
                 lease = await self._link.lease(self._node_id, request)
