@@ -7,6 +7,7 @@ answered, and what waits at a master is one transaction. Reads have connections 
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from crawlfleet.backends.sql import operations
 from crawlfleet.backends.sql.group import unfit
 from crawlfleet.backends.sql.postgres.archive import PostgresArchive
 from crawlfleet.backends.sql.postgres.connections import Connection, Readers, Server, let_go
+from crawlfleet.backends.sql.postgres.counting import SNAPSHOT, ByProject, Counting
 from crawlfleet.backends.sql.postgres.preparation import prepare
 from crawlfleet.backends.sql.postgres.presence import Presence
 from crawlfleet.backends.sql.postgres.statements import STATEMENTS, Statement
@@ -32,6 +34,7 @@ from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.statements import Rows, Values
 from crawlfleet.backends.sql.store import Choose, SqlStore, decode
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import Lead
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -57,6 +60,7 @@ class PostgresStore(SqlStore[Statement]):
         self._presence: Presence | None = None
         self._name = secrets.token_hex(4)
         """By which a master tells its own commits from those of others."""
+        self._counting: Counting | None = None
 
     async def open(self) -> None:
         if self._writer is None:
@@ -64,12 +68,14 @@ class PostgresStore(SqlStore[Statement]):
             self._readers = Readers(self._server)
             await self._readers.open()
             self._writer = Writer(self._server, self._name)
+            count = super().count_tasks_by_project
+            self._counting = Counting(snapshot=self._snapshot, count=count)
             await self._writer.ask(operations.start())
         await self.commit([default_rows(self._now())])
 
     async def close(self) -> None:
         writer, readers, presence = self._writer, self._readers, self._presence
-        self._writer = self._readers = self._presence = None
+        self._writer = self._readers = self._presence = self._counting = None
         if presence is not None:
             await presence.close()
         if readers is not None:
@@ -91,6 +97,28 @@ class PostgresStore(SqlStore[Statement]):
     async def changes(self) -> AsyncIterator[int]:
         async for newest in self._attend().changes():
             yield newest
+
+    async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
+        found = await self._counted()
+        if project_id is not None:
+            return {**found.get(project_id, {})}
+        counts: Counter[TaskStatus] = Counter()
+        for each in found.values():
+            counts.update(each)
+        return dict(counts)
+
+    async def count_tasks_by_project(self) -> dict[str, dict[TaskStatus, int]]:
+        found = await self._counted()
+        return {project_id: {**counts} for project_id, counts in found.items()}
+
+    async def _counted(self) -> ByProject:
+        if self._counting is None:
+            raise self._closed()
+        return await self._counting.by_project()
+
+    async def _snapshot(self) -> str:
+        ((snapshot,),) = await self._fetch(Statement(SNAPSHOT, ()), {})
+        return str(snapshot)
 
     def _attend(self) -> Presence:
         """Be present from the first time that somebody asks for what it takes."""
