@@ -65,9 +65,23 @@ class HeldWork:
         self.held[id] = assignment
         self._ready[id] = assignment
 
-    def _run(self, assignment: Assignment, *, ahead: bool) -> None:
+    def _run(self, assignment: Assignment, ahead: bool) -> None:
         id = assignment.execution_id
-        self.running[id] = self._loop.create_task(self._execute(assignment, ahead), name=id)
+        self.running[id] = self._loop.create_task(self._work(assignment, ahead), name=id)
+
+    async def _work(self, assignment: Assignment, ahead: bool) -> None:
+        """Execute it, and in its place what follows: a task of the loop for each would cost more
+        than the rest of a short execution."""
+        task = asyncio.current_task(self._loop)
+        assert task is not None, "it runs in one"
+        while True:
+            await self._execute(assignment, ahead)
+            if self._one_waits or task.cancelling():
+                return  # what was handed back is begun in order, when all of it is here
+            if (following := self._following()) is None:
+                return
+            assignment, ahead = following
+            self.running[assignment.execution_id] = task
 
     def _run_soon(self) -> None:
         """Once for all that ends at the same time."""
@@ -78,19 +92,22 @@ class HeldWork:
     def run_next(self) -> None:
         """Fill the slots, and send some ahead where the pool can hold them."""
         self._is_next_due = False
-        while self._ready and len(self.running) < self._slots:
-            self._one_waits = False
-            self._run(self._next(), ahead=False)
-        if self._ready and self._may_send_ahead():
-            most = self._slots + self._pool.ahead
-            while self._ready and len(self.running) < most:
-                self._run(self._next(), ahead=True)
+        while (following := self._following()) is not None:
+            self._run(*following)
         if self._ready:
             self._give_back_later()
 
-    def _next(self) -> Assignment:
+    def _following(self) -> tuple[Assignment, bool] | None:
+        """What may begin now, if anything; and whether it is sent ahead."""
+        if not self._ready:
+            return None
+        is_ahead = len(self.running) >= self._slots
+        if not is_ahead:
+            self._one_waits = False
+        elif not self._may_send_ahead() or (len(self.running) >= self._slots + self._pool.ahead):
+            return None
         _, assignment = self._ready.popitem(last=False)
-        return assignment
+        return assignment, is_ahead
 
     def _may_send_ahead(self) -> bool:
         """Not when the cluster's settings allow this node fewer slots than the pool has."""
