@@ -10,7 +10,8 @@ import pytest
 
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, Progress
-from crawlfleet.model.messages import Note, NoteBatch, NoteReply
+from crawlfleet.model.messages import Assignment, Note, NoteBatch, NoteReply
+from crawlfleet.model.task import JSON_NULL
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
 from crawlfleet.worker import notes
 from crawlfleet.worker.notes import Heard, Notes
@@ -58,7 +59,14 @@ class Scene:
         )
 
     def hear(self, execution_id: str = "e1") -> Heard:
-        return self.notes.observe(execution_id, lambda: None)
+        about = Assignment(
+            execution_id=execution_id,
+            task_id="t",
+            token=1,
+            task_type="work",
+            parameters=JSON_NULL,
+        )
+        return self.notes.observe(about, lambda _: None)
 
 
 def played(act: Callable[[Scene], Any], **options: Any) -> Scene:

@@ -49,6 +49,28 @@ def test_a_message_is_one_line_that_begins_with_its_type() -> None:
     assert msgspec.json.decode(decoded.parameters) == {"a": "b\n"}
 
 
+@pytest.mark.parametrize("parameters", [b'{"a":1}', b'{\n  "a": 1\n}'])
+def test_several_messages_are_as_many_lines(parameters: bytes) -> None:
+    orders = [
+        pipe.Start(
+            execution_id=f"exec-{number}",
+            task_id="task-1",
+            attempt=1,
+            task_type="work",
+            parameters=msgspec.Raw(parameters),
+        )
+        for number in range(3)
+    ]
+    assert pipe.encode_all(orders) == b"".join(pipe.encode(order) for order in orders)
+
+
+def test_one_that_is_too_long_among_others_is_seen() -> None:
+    reader = pipe.Lines(limit=10)
+    assert reader.feed(b"0123456789\n0123456789\n") == [b"0123456789"] * 2
+    with pytest.raises(pipe.LineTooLong):
+        reader.feed(b"short\n01234567890\nshort\n")
+
+
 def test_a_log_line_without_a_level_is_understood() -> None:
     line = b'{"type":"log","execution_id":"e","message":"m"}'
 

@@ -23,6 +23,7 @@ from crawlfleet.model.messages import (
     ReportKind,
     ReportOutcome,
     ReportReply,
+    StopOrder,
 )
 from crawlfleet.model.resources import Usage
 from crawlfleet.ports.execution import Attempt, NotBegun
@@ -294,5 +295,40 @@ def test_a_full_backlog_is_given_back_when_work_turns_long_and_no_more_is_asked_
         # Of the poll under way it says nothing; the next one asks for nothing beyond the slots.
         assert link.backlogs[2] > 0
         assert {*link.backlogs[3:]} == {0}
+
+    run_simulated(scene())
+
+
+class StoppingLink(OneLease):
+    """Wants one of its executions stopped, after a while."""
+
+    def __init__(self, assignments: list[Assignment], unwanted: Assignment) -> None:
+        super().__init__(assignments)
+        self._stop = StopOrder(
+            execution_id=unwanted.execution_id, task_id=unwanted.task_id, token=unwanted.token
+        )
+
+    async def lease(self, node_id: str, request: Any) -> LeaseReply:
+        if self._assignments:
+            return await super().lease(node_id, request)
+        await asyncio.sleep(0.5)
+        is_held = self._stop.execution_id in request.held
+        return LeaseReply(stop=(self._stop,) if is_held else ())
+
+
+def test_what_is_stopped_between_others_costs_none_of_them() -> None:
+    async def scene() -> None:
+        start = asyncio.get_running_loop().time()
+        first, unwanted, *others = (
+            make_assignment(kind, {}) for kind in ("short", "long", "short", "short")
+        )
+        link = StoppingLink([first, unwanted, *others], unwanted)
+        await work(link, until=start + 5.0, pool=Performer())
+        ends = [(e.execution_id, e.kind) for e in link.reports if e.kind is not ReportKind.STARTED]
+        assert ends == [
+            (first.execution_id, ReportKind.SUCCEEDED),
+            (unwanted.execution_id, ReportKind.STOPPED),
+            *((other.execution_id, ReportKind.SUCCEEDED) for other in others),
+        ]
 
     run_simulated(scene())

@@ -13,7 +13,8 @@ from crawlfleet.worker.turns import OverTime, Turn, Turns
 
 def with_sent(*ids: str, limit_s: float | None = None) -> tuple[Turns, list[Turn]]:
     talks = Turns(Output(), on_end=lambda _: None, refuse=lambda _: None)
-    sent = [Turn(id, Watch(), limit_s) for id in ids]
+    loop = asyncio.get_running_loop()
+    sent = [Turn(id, Watch(), limit_s, loop) for id in ids]
     for each in sent:
         talks.add(each)
     return talks, sent

@@ -49,7 +49,7 @@ _LEVELS: Final = {
     "CRITICAL": "error",
 }
 _registered: dict[str, Callable[..., Any]] = {}
-_signature = lru_cache(maxsize=1024)(inspect.signature)
+_is_async = lru_cache(maxsize=1024)(inspect.iscoroutinefunction)
 
 
 class FunctionRefused(CrawlfleetError):
@@ -112,6 +112,9 @@ class _Forward(logging.Handler):
             self.handleError(record)
 
 
+_forward: Final = _Forward()
+
+
 class PythonParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     function: Annotated[str, msgspec.Meta(examples=["shop.prices:refresh"])]
     """`package.module:function`, or the name that `@task` gave it. The node must allow it."""
@@ -143,7 +146,7 @@ class Python:
             self._functions[name] = self._imported(name) if ":" in name else self._named(name)
         function = self._functions[name]
         _check_arguments(name, function, parameters)
-        if inspect.iscoroutinefunction(function):
+        if _is_async(function):
             value = await function(*parameters.args, **parameters.kwargs)
             if _telling:
                 # What it said last is on its way: let it go before the result.
@@ -225,9 +228,9 @@ def _tell(say: Callable[[Context], Coroutine[Any, Any, None]]) -> None:
 
 
 def _forward_logging() -> None:
-    root = logging.getLogger()
-    if not any(isinstance(handler, _Forward) for handler in root.handlers):
-        root.addHandler(_Forward())
+    root = logging.root
+    if _forward not in root.handlers:
+        root.addHandler(_forward)
         if root.level == logging.WARNING:  # as Python leaves it; what else was set stays
             root.setLevel(logging.INFO)
 
@@ -247,16 +250,24 @@ def _import(module: str) -> Any:
 
 
 def _check_arguments(name: str, function: Callable[..., Any], parameters: PythonParameters) -> None:
-    try:
-        signature = _signature(function)
-    except ValueError:  # some functions written in C have none
-        return
-    try:
-        signature.bind(*parameters.args, **parameters.kwargs)
-    except TypeError as error:
+    if misfit := _misfit(function, len(parameters.args), tuple(parameters.kwargs)):
         raise FunctionRefused(
-            f"the arguments do not fit {name}{signature}: {error}; correct `args` and `kwargs`"
-        ) from None
+            f"the arguments do not fit {name}{misfit}; correct `args` and `kwargs`"
+        )
+
+
+@lru_cache(maxsize=1024)
+def _misfit(function: Callable[..., Any], positional: int, named: tuple[str, ...]) -> str:
+    """Why so many arguments, and those with these names, do not fit; empty when they do."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some functions written in C have none
+        return ""
+    try:
+        signature.bind(*range(positional), **dict.fromkeys(named))
+    except TypeError as error:
+        return f"{signature}: {error}"
+    return ""
 
 
 async def _in_thread(

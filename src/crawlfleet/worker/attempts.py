@@ -33,9 +33,9 @@ def attempt_of(
 ) -> Attempt:
     """What an ending says, with what the process used; raises `NotBegun` when nothing was done."""
     match reply:
-        case pipe.Result(data=data) if (size := memoryview(data).nbytes) > pipe.MAX_RESULT_BYTES:
-            return failed(ErrorClass.ERROR, pipe.too_large(size))
         case pipe.Result(data=data, metrics=metrics):
+            if (size := memoryview(data).nbytes) > pipe.MAX_RESULT_BYTES:
+                return failed(ErrorClass.ERROR, pipe.too_large(size))
             return Attempt(data=data, metrics={**metrics, **figures, "elapsed_s": elapsed_s})
         case pipe.Error(error_class=error_class, message=message, details=details):
             return failed(error_class, message, details)

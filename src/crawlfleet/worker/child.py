@@ -7,7 +7,6 @@ log: it cannot break the protocol.
 """
 
 import asyncio
-import io
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -31,40 +31,13 @@ from crawlfleet.ports.ledger import Ledger
 from crawlfleet.worker import leash, pipe
 from crawlfleet.worker.inquiring import Inquirer, ServedLedger, ServedLocks
 from crawlfleet.worker.locking import HeldLock
+from crawlfleet.worker.printing import Printing
 from crawlfleet.worker.waiting import Replies, Waiting
 
 CHUNK_BYTES: Final = 1 << 16
 EXIT_PROTOCOL: Final = 76
 PROGRESS_INTERVAL_S: Final = 0.1
 """People cannot read faster, and a loop that reports each step must not flood the pipe."""
-
-
-PRINTED_AT_ONCE: Final = 1 << 16
-
-
-class Printing(io.RawIOBase):
-    """What user code prints, sent as output of the execution that runs."""
-
-    def __init__(self, host: "Host", replies: Replies) -> None:
-        self._host = host
-        self._replies = replies
-        self._pid = os.getpid()
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        """Where programs print that user code starts."""
-        return 2
-
-    def write(self, data: Any) -> int:
-        printed, id = bytes(data), self._host.latest_id
-        if id is None or os.getpid() != self._pid:  # a fork must not speak in between
-            return os.write(2, printed)
-        for start in range(0, len(printed), PRINTED_AT_ONCE):
-            text = printed[start : start + PRINTED_AT_ONCE].decode(errors="replace")
-            self._replies.send(pipe.Output(execution_id=id, text=text))
-        return len(printed)
 
 
 class ChildContext:
@@ -86,10 +59,15 @@ class ChildContext:
         self._kept: dict[tuple[Stream, int], asyncio.Future[pipe.Kept]] = {}
         self._asked: dict[int, asyncio.Future[pipe.Told]] = {}
         self._questions = 0
-        self.inquirer = Inquirer(start.execution_id, replies, takes)
-        self.ledger: Ledger | None = None
-        if self.inquirer.is_heard:
-            self.ledger = ServedLedger(self.inquirer)
+        self._takes = takes
+
+    @cached_property
+    def inquirer(self) -> Inquirer:
+        return Inquirer(self._execution_id, self._replies, self._takes)
+
+    @cached_property
+    def ledger(self) -> Ledger | None:
+        return ServedLedger(self.inquirer) if self.inquirer.is_heard else None
 
     async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         self._replies.send(
@@ -221,7 +199,8 @@ class Host:
         self._replies = replies
         self._settings = WorkerSettings()
         self._takes: tuple[str, ...] = ()
-        self._executors: dict[str, Executor] = {}
+        self._executors: dict[str, tuple[Executor, msgspec.json.Decoder[Any]]] = {}
+        """With what reads their parameters."""
         self._running: tuple[str, asyncio.Task[None]] | None = None
         self._context: ChildContext | None = None
         self._errands: set[asyncio.Task[None]] = set()
@@ -234,7 +213,8 @@ class Host:
 
     async def serve(self) -> None:
         """Runs until the pool closes the pipe, which ends the whole process."""
-        asyncio.get_running_loop().add_reader(self._orders_fd, self._read)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._orders_fd, self._read)
         await asyncio.Event().wait()
 
     def _read(self) -> None:
@@ -287,7 +267,7 @@ class Host:
             case pipe.Found() if self._concerns(order.execution_id) and self._context:
                 self._context.inquirer.hear(order)
             case pipe.Obey() if self._concerns(order.execution_id) and self._context:
-                errand = asyncio.get_running_loop().create_task(self._context.carry_out(order))
+                errand = self._loop.create_task(self._context.carry_out(order))
                 self._errands.add(errand)
                 errand.add_done_callback(self._errands.discard)
 
@@ -297,7 +277,7 @@ class Host:
     def _begin(self, start: pipe.Start) -> None:
         self._cancelled = self._entered = False
         self._context = ChildContext(start, self._replies, takes=self._takes)
-        task = asyncio.get_running_loop().create_task(self._execute(start))
+        task = self._loop.create_task(self._execute(start))
         self._running = start.execution_id, task
 
     async def _execute(self, start: pipe.Start) -> None:
@@ -329,12 +309,13 @@ class Host:
             self._replies.send(ending)
 
     async def _result(self, start: pipe.Start) -> pipe.Reply:
-        executor = self._executors.get(start.task_type)
-        if executor is None:
+        prepared = self._executors.get(start.task_type)
+        if prepared is None:
             self._replies.flush()  # importing it may take a while
-            executor = self._executor(start.task_type)
+            prepared = self._prepare(start.task_type)
+        executor, decoder = prepared
         try:
-            parameters = msgspec.json.decode(start.parameters, type=executor.Parameters)
+            parameters = decoder.decode(start.parameters)
         except msgspec.ValidationError as error:
             return pipe.Error(
                 execution_id=start.execution_id,
@@ -361,7 +342,7 @@ class Host:
             return pipe.Error(execution_id=start.execution_id, message=pipe.too_large(len(data)))
         return pipe.Result(execution_id=start.execution_id, data=msgspec.Raw(data), metrics=metrics)
 
-    def _executor(self, task_type: str) -> Executor:
+    def _prepare(self, task_type: str) -> tuple[Executor, msgspec.json.Decoder[Any]]:
         part = plugins.load_one(plugins.EXECUTORS, task_type)
         make = getattr(part, "from_settings", None)
         executor: Executor = make(self._settings) if make else part()
@@ -370,8 +351,9 @@ class Host:
                 f"the executor {task_type!r} ({part!r}) is not one: it needs a struct"
                 " `Parameters` and a method `async def run(self, parameters, context)`"
             )
-        self._executors[task_type] = executor
-        return executor
+        prepared = executor, msgspec.json.Decoder(executor.Parameters)
+        self._executors[task_type] = prepared
+        return prepared
 
 
 def leave() -> None:
@@ -414,12 +396,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | None) else _clean(value)
 
 
-def _stream(printing: Printing, *, errors: str) -> io.TextIOWrapper:
-    return io.TextIOWrapper(
-        io.BufferedWriter(printing), encoding="utf-8", errors=errors, line_buffering=True
-    )
-
-
 def main() -> None:
     leash.tie(int(sys.argv[1]))
     orders_fd, replies_fd = os.dup(0), os.dup(1)
@@ -429,9 +405,9 @@ def main() -> None:
     os.dup2(2, 1)
     replies = Replies(replies_fd)
     host = Host(orders_fd, replies)
-    printing = Printing(host, replies)
-    sys.stdout = _stream(printing, errors="strict")
-    sys.stderr = _stream(printing, errors="backslashreplace")
+    printing = Printing(lambda: host.latest_id, replies)
+    sys.stdout = printing.text(errors="strict")
+    sys.stderr = printing.text(errors="backslashreplace")
     serving = host.serve()
     try:
         import uvloop

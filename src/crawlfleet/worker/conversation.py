@@ -8,7 +8,7 @@ of a frontier is treated in the same way.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -31,7 +31,7 @@ TELL_EVERY_S: Final = 60.0
 
 
 class Conversation:
-    """With the executions of one session."""
+    """With the executions of one session. Implements `crawlfleet.worker.notes.Errands`."""
 
     def __init__(self, notes: Notes, *, link: ControlLink, pool: ExecutorPool) -> None:
         self._notes = notes
@@ -40,17 +40,9 @@ class Conversation:
         self._ears: dict[str, Heard] = {}
         self._under_way: dict[str, set[asyncio.Task[None]]] = {}
 
-    def listen(self, to: Assignment, begin: Callable[[], None]) -> Heard:
+    def listen(self, to: Assignment, begin: Callable[[Assignment], None]) -> Heard:
         """Who hears an execution; `begin` is called when its work begins."""
-        heard = self._ears[to.execution_id] = self._notes.observe(
-            to.execution_id,
-            begin,
-            partial(self._ship, to),
-            partial(self._inquire, to),
-            partial(self._consult, to),
-            partial(self._fetch, to),
-            partial(self._confide, to),
-        )
+        heard = self._ears[to.execution_id] = self._notes.observe(to, begin, self)
         return heard
 
     def end(self, execution_id: str) -> None:
@@ -67,9 +59,8 @@ class Conversation:
                 why = f"{order.execution_id} takes no orders"
                 heard.answer(OrderAnswer(number=order.number, error=why))
 
-    def _ship(
-        self, about: Assignment, heard: Heard, stream: Stream, segment: Segment, data: bytes
-    ) -> None:
+    def ship(self, heard: Heard, stream: Stream, segment: Segment, data: bytes) -> None:
+        about = heard.about
         upload = SegmentUpload(
             session_id=self._notes.session_id,
             execution_id=about.execution_id,
@@ -80,7 +71,8 @@ class Conversation:
         )
         self._send(about.execution_id, self._deliver(upload, heard))
 
-    def _inquire(self, about: Assignment, heard: Heard, number: int, data: bytes) -> None:
+    def inquire(self, heard: Heard, number: int, data: bytes) -> None:
+        about = heard.about
         call = FrontierCall(
             session_id=self._notes.session_id,
             execution_id=about.execution_id,
@@ -89,8 +81,8 @@ class Conversation:
         )
         self._send(about.execution_id, self._ask(call, heard, number))
 
-    async def _fetch(self, about: Assignment, heard: Heard) -> bytes:
-        """The code of an execution; raises `NoCode`."""
+    async def fetch(self, heard: Heard) -> bytes:
+        about = heard.about
         call = BundleCall(
             session_id=self._notes.session_id,
             execution_id=about.execution_id,
@@ -105,8 +97,8 @@ class Conversation:
         reply = await self._link.bundle(self._notes.node_id, call)
         return _Answer(data=reply.archive, refusal=reply.refusal)
 
-    async def _confide(self, about: Assignment, heard: Heard) -> dict[str, str]:
-        """The secrets of an execution; raises `NoSecrets`."""
+    async def confide(self, heard: Heard) -> Mapping[str, str]:
+        about = heard.about
         call = SecretCall(
             session_id=self._notes.session_id,
             execution_id=about.execution_id,
@@ -124,7 +116,8 @@ class Conversation:
             raise NoSecrets(answer.refusal or "the master gave others than were declared")
         return given
 
-    def _consult(self, about: Assignment, number: int, inquiry: Inquiry) -> None:
+    def consult(self, heard: Heard, number: int, inquiry: Inquiry) -> None:
+        about = heard.about
         call = InquiryCall(
             session_id=self._notes.session_id,
             execution_id=about.execution_id,

@@ -6,6 +6,7 @@ to say goes into the reports.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -39,15 +40,16 @@ class HeldWork:
         self._offered_slots = self._slots = slots
         self.held: dict[str, Assignment] = {}
         """Executions that are running here, or whose end the master has not confirmed."""
-        self._ready: dict[str, Assignment] = {}
+        self._ready: OrderedDict[str, Assignment] = OrderedDict()
         """Held, in order, until a slot is free."""
         self.running: dict[str, asyncio.Task[None]] = {}
         """Those that the pool has; more than there are slots when it can be sent some ahead."""
         self._is_next_due = False
         self._one_waits = False
         """For a slot: nothing overtakes it by being sent ahead."""
-        self._seen: dict[str, None] = {}
+        self._seen: OrderedDict[str, None] = OrderedDict()
         self._giving_back: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
 
     def limit(self, slots: int | None) -> None:
         """Use so many slots at most from now on; all of them when `None`."""
@@ -63,28 +65,49 @@ class HeldWork:
         self.held[id] = assignment
         self._ready[id] = assignment
 
-    def _run(self, assignment: Assignment, *, ahead: bool) -> None:
+    def _run(self, assignment: Assignment, ahead: bool) -> None:
         id = assignment.execution_id
-        self.running[id] = asyncio.create_task(self._execute(assignment, ahead), name=id)
+        self.running[id] = self._loop.create_task(self._work(assignment, ahead), name=id)
+
+    async def _work(self, assignment: Assignment, ahead: bool) -> None:
+        """Execute it, and in its place what follows: a task of the loop for each would cost more
+        than the rest of a short execution."""
+        task = asyncio.current_task(self._loop)
+        assert task is not None, "it runs in one"
+        while True:
+            await self._execute(assignment, ahead)
+            if self._one_waits or task.cancelling():
+                return  # what was handed back is begun in order, when all of it is here
+            if (following := self._following()) is None:
+                return
+            assignment, ahead = following
+            self.running[assignment.execution_id] = task
 
     def _run_soon(self) -> None:
         """Once for all that ends at the same time."""
         if not self._is_next_due:
             self._is_next_due = True
-            asyncio.get_running_loop().call_soon(self.run_next)
+            self._loop.call_soon(self.run_next)
 
     def run_next(self) -> None:
         """Fill the slots, and send some ahead where the pool can hold them."""
         self._is_next_due = False
-        while self._ready and len(self.running) < self._slots:
-            self._one_waits = False
-            self._run(self._ready.pop(next(iter(self._ready))), ahead=False)
-        if self._ready and self._may_send_ahead():
-            most = self._slots + self._pool.ahead
-            while self._ready and len(self.running) < most:
-                self._run(self._ready.pop(next(iter(self._ready))), ahead=True)
+        while (following := self._following()) is not None:
+            self._run(*following)
         if self._ready:
             self._give_back_later()
+
+    def _following(self) -> tuple[Assignment, bool] | None:
+        """What may begin now, if anything; and whether it is sent ahead."""
+        if not self._ready:
+            return None
+        is_ahead = len(self.running) >= self._slots
+        if not is_ahead:
+            self._one_waits = False
+        elif not self._may_send_ahead() or (len(self.running) >= self._slots + self._pool.ahead):
+            return None
+        _, assignment = self._ready.popitem(last=False)
+        return assignment, is_ahead
 
     def _may_send_ahead(self) -> bool:
         """Not when the cluster's settings allow this node fewer slots than the pool has."""
@@ -93,9 +116,8 @@ class HeldWork:
     def _give_back_later(self) -> None:
         """Look again soon: what is not begun by then should go where it can be."""
         if self._giving_back is None:
-            loop = asyncio.get_running_loop()
             newest = next(reversed(self._ready))
-            self._giving_back = loop.call_later(READY_AT_MOST_S, self._give_back, newest)
+            self._giving_back = self._loop.call_later(READY_AT_MOST_S, self._give_back, newest)
 
     def _give_back(self, newest: str) -> None:
         self._giving_back = None
@@ -111,14 +133,15 @@ class HeldWork:
         """Known from now on: a late copy of its assignment must not start it again."""
         self._seen[execution_id] = None
         if len(self._seen) > REMEMBERED:
-            del self._seen[next(iter(self._seen))]
+            self._seen.popitem(last=False)
 
     async def _execute(self, assignment: Assignment, ahead: bool) -> None:
-        heard = self._talk.listen(assignment, lambda: self._reports.say_started(assignment))
+        heard = self._talk.listen(assignment, self._reports.say_started)
         try:
             attempt = await self._pool.run(assignment, heard, ahead=ahead)
         except NotBegun:
-            self._ready = {assignment.execution_id: assignment} | self._ready
+            self._ready[assignment.execution_id] = assignment
+            self._ready.move_to_end(assignment.execution_id, last=False)
             self._one_waits = True
         except asyncio.CancelledError:
             self._reports.say(assignment, ReportKind.STOPPED)

@@ -6,8 +6,8 @@ then the middle of a log gives way. An execution that says nothing costs no mess
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -15,18 +15,13 @@ from crawlfleet.core.logs import Notebook
 from crawlfleet.errors import MasterUnreachable, Refused
 from crawlfleet.model.inquiry import Inquiry
 from crawlfleet.model.log import LogLevel, Progress
-from crawlfleet.model.messages import Note, NoteBatch, OrderAnswer
+from crawlfleet.model.messages import Assignment, Note, NoteBatch, OrderAnswer
 from crawlfleet.model.output import Segment, Stream
 from crawlfleet.ports.execution import ControlLink, NoCode, NoSecrets
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.WORKER)
-Ship = Callable[["Heard", Stream, Segment, bytes], None]
-Inquire = Callable[["Heard", int, bytes], None]
-Consult = Callable[[int, Inquiry], None]
-Fetch = Callable[["Heard"], Awaitable[bytes]]
-Confide = Callable[["Heard"], Awaitable[Mapping[str, str]]]
 LOG_BYTES: Final = 1_000_000
 GATHER_S: Final = 0.1
 """Lines that come within it travel together, and it lies between one batch and the next."""
@@ -42,17 +37,38 @@ LONGEST_PAUSE_S: Final = 10.0
 LAST_WORDS_S: Final = 1.0
 
 
+class Errands(Protocol):
+    """Does for executions what needs an answer of the master."""
+
+    def ship(self, heard: "Heard", stream: Stream, segment: Segment, data: bytes) -> None:
+        """Takes its output on."""
+        ...
+
+    def inquire(self, heard: "Heard", number: int, data: bytes) -> None:
+        """Asks its frontier."""
+        ...
+
+    def consult(self, heard: "Heard", number: int, inquiry: Inquiry) -> None:
+        """Asks the fleet."""
+        ...
+
+    async def fetch(self, heard: "Heard") -> bytes:
+        """Brings the code of its bundle; raises `NoCode`."""
+        ...
+
+    async def confide(self, heard: "Heard") -> Mapping[str, str]:
+        """Brings its secrets; raises `NoSecrets`."""
+        ...
+
+
 class Heard:
     """The `Observer` of one execution."""
 
     __slots__ = (
         "_begin",
-        "_confide",
-        "_consult",
-        "_fetch",
-        "_inquire",
+        "_errands",
         "_notes",
-        "_ship",
+        "about",
         "answers",
         "book",
         "closed",
@@ -64,15 +80,12 @@ class Heard:
     def __init__(
         self,
         notes: "Notes",
-        execution_id: str,
-        begin: Callable[[], None],
-        ship: Ship | None,
-        inquire: Inquire | None,
-        consult: Consult | None,
-        fetch: Fetch | None,
-        confide: Confide | None,
+        about: Assignment,
+        begin: Callable[[Assignment], None],
+        errands: Errands | None,
     ) -> None:
-        self.execution_id = execution_id
+        self.about = about
+        self.execution_id = about.execution_id
         self.book: Notebook | None = None
         self.newest: Progress | None = None
         self.last_figures: dict[str, Any] | None = None
@@ -82,14 +95,10 @@ class Heard:
         """Nobody will read more of its log."""
         self._notes = notes
         self._begin = begin
-        self._ship = ship
-        self._inquire = inquire
-        self._consult = consult
-        self._fetch = fetch
-        self._confide = confide
+        self._errands = errands
 
     def started(self) -> None:
-        self._begin()
+        self._begin(self.about)
 
     def progress(self, done: float, total: float | None) -> None:
         self.newest = Progress(done=done, total=total, at=self._notes.now())
@@ -113,32 +122,32 @@ class Heard:
         self._notes.put(self)
 
     def segment(self, stream: Stream, segment: Segment, data: bytes) -> bool:
-        if self._ship is None:
+        if self._errands is None:
             return False
-        self._ship(self, stream, segment, data)
+        self._errands.ship(self, stream, segment, data)
         return True
 
     def asks(self, number: int, data: bytes) -> bool:
-        if self._inquire is None:
+        if self._errands is None:
             return False
-        self._inquire(self, number, data)
+        self._errands.inquire(self, number, data)
         return True
 
     def inquire(self, number: int, inquiry: Inquiry) -> bool:
-        if self._consult is None:
+        if self._errands is None:
             return False
-        self._consult(number, inquiry)
+        self._errands.consult(self, number, inquiry)
         return True
 
     async def code(self) -> bytes:
-        if self._fetch is None:
+        if self._errands is None:
             raise NoCode("nobody has code here")
-        return await self._fetch(self)
+        return await self._errands.fetch(self)
 
     async def secrets(self) -> Mapping[str, str]:
-        if self._confide is None:
+        if self._errands is None:
             raise NoSecrets("nobody has secrets here")
-        return await self._confide(self)
+        return await self._errands.confide(self)
 
     def metrics(self) -> dict[str, float]:
         """How far it got, to be kept with its end."""
@@ -177,18 +186,12 @@ class Notes:
 
     def observe(
         self,
-        execution_id: str,
-        begin: Callable[[], None],
-        ship: Ship | None = None,
-        inquire: Inquire | None = None,
-        consult: Consult | None = None,
-        fetch: Fetch | None = None,
-        confide: Confide | None = None,
+        about: Assignment,
+        begin: Callable[[Assignment], None],
+        errands: Errands | None = None,
     ) -> Heard:
-        """Who hears an execution; `begin` is called when its work begins, `ship` takes its
-        output on, `inquire` what it asks of its frontier, and `consult` what of the fleet; `fetch`
-        brings the code of its bundle, and `confide` its secrets."""
-        return Heard(self, execution_id, begin, ship, inquire, consult, fetch, confide)
+        """Who hears an execution; `begin` is called when its work begins."""
+        return Heard(self, about, begin, errands)
 
     def put(
         self, heard: Heard, *, size: int = 0, progress: bool = False, figures: bool = False

@@ -5,6 +5,7 @@ ignores fields that it does not know; a new kind of message needs a new protocol
 `docs/reference/executor-protocol.md` is the same for people who write programs that speak it.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -267,6 +268,14 @@ def encode(message: Order | Reply) -> bytes:
     return _encoder.encode(message).replace(b"\n", b" ") + b"\n"
 
 
+def encode_all(messages: Sequence[Order | Reply]) -> bytes:
+    """The messages as lines."""
+    lines = _encoder.encode_lines(messages)
+    if lines.count(b"\n") == len(messages):
+        return lines
+    return b"".join(map(encode, messages))  # some raw JSON has line breaks
+
+
 def too_large(size: int) -> str:
     """The complaint about a result of so many bytes."""
     return (
@@ -306,18 +315,22 @@ class Lines:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes, without their ends. Raises `LineTooLong`."""
-        *ended, rest = data.split(b"\n")
-        lines = []
-        for end in ended:
-            self._take(end)
-            lines.append(b"".join(self._parts))
+        *lines, rest = data.split(b"\n")
+        if lines:
+            self._take(lines[0])
+            lines[0] = b"".join(self._parts)
             self._parts, self._size = [], 0
+            if len(data) > self._limit and any(len(line) > self._limit for line in lines):
+                raise self._too_long()
         self._take(rest)
         return lines
 
     def _take(self, part: bytes) -> None:
         self._size += len(part)
         if self._size > self._limit:
-            raise LineTooLong(f"a line of more than {self._limit:,} bytes")
+            raise self._too_long()
         if part:
             self._parts.append(part)
+
+    def _too_long(self) -> LineTooLong:
+        return LineTooLong(f"a line of more than {self._limit:,} bytes")

@@ -88,11 +88,12 @@ class Child(asyncio.SubprocessProtocol):
         self.is_private = False
         """Whether it is for one execution alone, as one is that was told secrets."""
         self._log = telemetry.logger(telemetry.Component.WORKER)
-        self._ready: asyncio.Future[pipe.Ready] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[pipe.Ready] = self._loop.create_future()
         self._output = Output()
         self._talks = Turns(self._output, on_end=self._note_end, refuse=self._refuse)
         self._lines = pipe.Lines(pipe.MAX_REPLY_BYTES)
-        self._unsent: list[bytes] = []
+        self._unsent: list[pipe.Order] = []
         self._exited = asyncio.Event()
         self._silent = asyncio.Event()
         self._queue = 0
@@ -211,7 +212,7 @@ class Child(asyncio.SubprocessProtocol):
     def begin(self, start: pipe.Start, observer: Observer, limit_s: float | None) -> Turn:
         """Send it; its end is heard in the turn. When that is cancelled, `halt` it."""
         self.executions += 1
-        talk = Turn(start.execution_id, observer, limit_s)
+        talk = Turn(start.execution_id, observer, limit_s, self._loop)
         if self.departed:
             talk.fail(Departed("the executor process is gone"))
             return talk
@@ -308,14 +309,14 @@ class Child(asyncio.SubprocessProtocol):
     def _send(self, order: pipe.Order) -> None:
         """With all that is sent in this turn of the loop: one write, and one look of the child."""
         if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._write)
-        self._unsent.append(pipe.encode(order))
+            self._loop.call_soon(self._write)
+        self._unsent.append(order)
 
     def _write(self) -> None:
-        orders, self._unsent = b"".join(self._unsent), []
+        orders, self._unsent = self._unsent, []
         stdin = self._transport.get_pipe_transport(0)
         if stdin and not stdin.is_closing():
-            cast("asyncio.WriteTransport", stdin).write(orders)
+            cast("asyncio.WriteTransport", stdin).write(pipe.encode_all(orders))
 
     def _refuse(self, piece: pipe.Segment | pipe.Query | pipe.Ask) -> None:
         if isinstance(piece, pipe.Query):
@@ -350,7 +351,7 @@ class Child(asyncio.SubprocessProtocol):
             self._usual_s += NEWEST_SHARE * (took_s - self._usual_s)
         self.ahead = min(self._queue, max(int(AHEAD_S / self._usual_s) - 1, 0))
         if self._output.has_open_line:
-            asyncio.get_running_loop().call_soon(self._output.end_line)
+            self._loop.call_soon(self._output.end_line)
 
     # Called by the event loop.
 
@@ -389,7 +390,7 @@ class Child(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._exited.set()
         # A descendant may hold the pipe open, so that its end never comes.
-        asyncio.get_running_loop().call_later(LAST_WORDS_S, self._depart, Departed())
+        self._loop.call_later(LAST_WORDS_S, self._depart, Departed())
 
     def _take(self, reply: pipe.AnyReply) -> None:
         if isinstance(reply, pipe.Ready) and not self._ready.done():

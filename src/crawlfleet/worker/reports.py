@@ -7,7 +7,7 @@ end of this process costs work that is done. As long as it answers, nothing is w
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from crawlfleet.errors import MasterUnreachable
 from crawlfleet.model.messages import (
@@ -35,6 +35,24 @@ ENDS: Final = frozenset({ReportKind.SUCCEEDED, ReportKind.FAILED})
 """What would have to be done again if it got lost; all else the end of the session says too."""
 
 
+class _Start(NamedTuple):
+    """An execution that has begun."""
+
+    about: Assignment
+    at: float
+    begun_at: float
+    """The same by the loop's clock."""
+
+    def report(self) -> Report:
+        return Report(
+            execution_id=self.about.execution_id,
+            task_id=self.about.task_id,
+            token=self.about.token,
+            kind=ReportKind.STARTED,
+            at=self.at,
+        )
+
+
 class Reports:
     """The reports of one session, in order."""
 
@@ -56,8 +74,9 @@ class Reports:
         """Or sent, and not answered."""
         self._later: list[Report] = []
         """What the master wants to hear again: nothing else waits for it."""
-        self._begun: dict[str, tuple[Report, float]] = {}
-        """Starts that were not sent yet, and when they were: a quick end takes them along."""
+        self._begun: dict[str, _Start] = {}
+        """Starts that were not sent yet: a quick end takes them along."""
+        self._loop = asyncio.get_running_loop()
         self._something = asyncio.Event()
         self._unanswered = asyncio.Event()
         self._kept: set[str] = set()
@@ -76,8 +95,8 @@ class Reports:
     ) -> None:
         """What became of an execution."""
         attempt = attempt or Attempt()
-        _, begun_at = self._begun.pop(about.execution_id, (None, None))
-        ran_s = None if begun_at is None else asyncio.get_running_loop().time() - begun_at
+        start = self._begun.pop(about.execution_id, None)
+        ran_s = None if start is None else self._loop.time() - start.begun_at
         self._unsent.append(
             Report(
                 execution_id=about.execution_id,
@@ -95,17 +114,10 @@ class Reports:
 
     def say_started(self, about: Assignment) -> None:
         """Soon, not at once: work that is done by then needs one report instead of two."""
-        loop = asyncio.get_running_loop()
-        report = Report(
-            execution_id=about.execution_id,
-            task_id=about.task_id,
-            token=about.token,
-            kind=ReportKind.STARTED,
-            at=self._system.now(),
-        )
         if not self._begun:
-            loop.call_later(START_TOLD_WITHIN_S, self._something.set)
-        self._begun[about.execution_id] = (report, loop.time())
+            self._loop.call_later(START_TOLD_WITHIN_S, self._something.set)
+        start = _Start(about, self._system.now(), self._loop.time())
+        self._begun[about.execution_id] = start
 
     async def news(self) -> None:
         """Wait until there is something new to send."""
@@ -118,11 +130,11 @@ class Reports:
 
         Raises `MasterUnreachable` or `Refused`, and everything waits on.
         """
-        self._unsent += [report for report, _ in self._begun.values()]
+        self._unsent += [start.report() for start in self._begun.values()]
         self._begun.clear()
         sent = portion(self._unsent)
         batch = ReportBatch(session_id=self._session_id, reports=sent, knows_later=True)
-        alarm = asyncio.get_running_loop().call_later(MOMENT_S, self._unanswered.set)
+        alarm = self._loop.call_later(MOMENT_S, self._unanswered.set)
         try:
             reply = await self._link.report(self._node_id, batch)
         except MasterUnreachable:
@@ -136,7 +148,7 @@ class Reports:
         answered = [each for each in told if each[1] is not ReportOutcome.LATER]
         if len(answered) < len(told):
             self._later += [report for report, outcome in told if outcome is ReportOutcome.LATER]
-            asyncio.get_running_loop().call_later(ASK_AGAIN_S, self._say_again)
+            self._loop.call_later(ASK_AGAIN_S, self._say_again)
             # That may take long, and the end of this process must not cost what is done.
             await self.keep()
         if self._kept:

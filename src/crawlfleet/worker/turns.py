@@ -28,6 +28,7 @@ class Turn:
     __slots__ = (
         "_limit",
         "_limit_s",
+        "_loop",
         "asked",
         "ended",
         "ending",
@@ -39,7 +40,13 @@ class Turn:
         "turn_at",
     )
 
-    def __init__(self, execution_id: str, observer: Observer, limit_s: float | None) -> None:
+    def __init__(
+        self,
+        execution_id: str,
+        observer: Observer,
+        limit_s: float | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self.id = execution_id
         self.observer = observer
         self.has_begun = False
@@ -50,22 +57,22 @@ class Turn:
         self.turn_at = 0.0
         """When it became the first, by the loop's clock: its time runs from then on."""
         self.took_s = 0.0
-        self.ended: asyncio.Future[pipe.Ending] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[pipe.Ending] = loop.create_future()
         """How it ended; or `OverTime`, or what became of the process."""
+        self._loop = loop
         self._limit_s = limit_s
         self._limit: asyncio.TimerHandle | None = None
 
     def take_turn(self) -> None:
         """It is the first now."""
-        loop = asyncio.get_running_loop()
-        self.turn_at = loop.time()
+        self.turn_at = self._loop.time()
         if self._limit_s is not None:
-            self._limit = loop.call_later(self._limit_s, self.fail, OverTime())
+            self._limit = self._loop.call_later(self._limit_s, self.fail, OverTime())
 
     def end(self, ending: pipe.Ending) -> None:
         self.ending = ending
         if self.has_begun:
-            self.took_s = asyncio.get_running_loop().time() - self.turn_at
+            self.took_s = self._loop.time() - self.turn_at
         self._disarm()
         if not self.ended.done():
             self.ended.set_result(ending)
@@ -79,7 +86,7 @@ class Turn:
     def listen_again(self) -> None:
         """Wait for the end anew, after whoever waited was cancelled or told of the limit."""
         self._disarm()
-        self.ended = asyncio.get_running_loop().create_future()
+        self.ended = self._loop.create_future()
 
     def _disarm(self) -> None:
         if self._limit is not None:
@@ -167,14 +174,13 @@ class Turns:
         return first
 
     def _end(self, turn: Turn, ending: pipe.Ending) -> None:
-        before = self.first
+        was_first = turn is self.first
         del self._open[turn.id]
         if turn.is_told_to_stop and not isinstance(ending, pipe.Stopped):
             self._crossed.add(turn.id)
         turn.end(ending)
         self._on_end(turn)
-        first = self.first
-        if first is not None and first is not before:
+        if was_first and (first := self.first) is not None:
             first.take_turn()
 
     def _take_note(self, note: pipe.Aside) -> None:
