@@ -166,13 +166,14 @@ async def measure_postgres_floor(server: PostgresServer, steps: list[Step]) -> N
     for step in steps:
         mappings, arrays = [], []
         for field, mapping in kinds.items():
-            rows = [mapping.encode(row) for change in step for row in getattr(change, field)]
+            structs = [row for change in step for row in getattr(change, field)]
+            values = mapping.encode(structs)
             if field == "events":
-                for row in rows:
-                    seq = row[0] = seq + 1
-            if rows:
+                values[:: len(mapping.columns)] = range(seq + 1, seq + len(structs) + 1)
+                seq += len(structs)
+            if structs:
                 mappings.append(mapping)
-                arrays += statements.by_column(rows)
+                arrays += statements.by_column(mapping, values)
         work.append((statements.put(tuple(mappings)), arrays))
     meter = Meter("floor: asyncpg, rows ready", sum(map(len, steps[::3])), server)
     for statement, arrays in work:
@@ -202,7 +203,7 @@ def measure_sqlite_floor(path: Path, steps: list[Step]) -> None:
         work = []
         for field, (insert, update, mapping) in plan.items():
             structs = [row for change in step for row in getattr(change, field)]
-            encoded = [mapping.encode(row) for row in structs]
+            encoded = [mapping.encode([row]) for row in structs]
             if field == "events":
                 work.append((insert, [[None, *row[1:]] for row in encoded]))
             elif structs and structs[0].version == 1:

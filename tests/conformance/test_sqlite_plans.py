@@ -4,9 +4,11 @@ import sqlite3
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from crawlfleet.backends.sql.rows import CHANGED, EVENT, RowMap
 from crawlfleet.backends.sql.schema import sessions, tasks
 from crawlfleet.backends.sql.sqlite import statements
 from crawlfleet.backends.sql.sqlite.preparation import prepare
@@ -180,3 +182,15 @@ def test_each_read_uses_its_index(
     connection: sqlite3.Connection, statement: str, index: str
 ) -> None:
     assert index in plan(connection, statement)
+
+
+@pytest.mark.parametrize("mapping", [*CHANGED, EVENT], ids=lambda mapping: mapping.table.name)
+def test_an_insert_makes_no_table_of_its_own(
+    connection: sqlite3.Connection, mapping: RowMap[Any]
+) -> None:
+    """Such as one of the values that an index is limited to, for each row."""
+    values = [1] * (2 * len(mapping.columns) + 1)
+    steps = connection.execute(f"EXPLAIN {statements.put(mapping, 2)}", values)
+    operations = {row[1] for row in steps}
+    assert "MakeRecord" in operations
+    assert "OpenEphemeral" not in operations

@@ -270,20 +270,27 @@ def test_any_value_survives_the_way_through_a_row(
         for mapping, row in ((TASK, task), (NODE, node), (EVENT, event)):
             names = ", ".join(column.name for column in mapping.table.columns)
             connection.execute(f"CREATE TABLE t ({names})")
-            encoded = mapping.encode(row)
+            encoded = mapping.encode([row])
             connection.execute(f"INSERT INTO t VALUES ({', '.join('?' * len(encoded))})", encoded)
             assert mapping.decode(connection.execute("SELECT * FROM t").fetchone()) == row
             connection.execute("DROP TABLE t")
 
 
 def test_empty_values_cost_no_text_in_the_row() -> None:
-    row = dict(zip(tasks.columns.keys(), TASK.encode(make_task()), strict=True))
+    row = dict(zip(tasks.columns.keys(), TASK.encode([make_task()]), strict=True))
     for name in ("min_resources", "capabilities", "content_features", "options", "error"):
         assert row[name] is None
 
 
-def test_chunks_add_up_and_are_few() -> None:
-    for count in range(1000):
-        sizes = list(statements.chunk_sizes(count))
-        assert sum(sizes) == count
-        assert len(sizes) <= count // statements.LARGEST_CHUNK + 7
+def test_chunks_hold_all_rows_in_few_statements_of_few_sizes() -> None:
+    width = len(EVENT.columns)
+    sizes = set()
+    for count in range(1100):
+        values = [*range(count * width)]
+        chunks = list(statements.chunks(EVENT, values))
+        assert [value for _, rows, bound in chunks for value in bound[: rows * width]] == values
+        assert all(bound[-1] == rows <= size for size, rows, bound in chunks)
+        assert all(len(bound) == size * width + 1 for size, _, bound in chunks)
+        assert len(chunks) == -(-count // statements.LARGEST_CHUNK)
+        sizes.update(size for size, _, _ in chunks)
+    assert sizes == {1 << power for power in range(9)}

@@ -188,33 +188,32 @@ class Group:
             moves[task.project_id, states[task.id]] -= 1
         return moves
 
-    def trusted(self) -> Iterator[tuple[RowMap[Any], str | None, list[list[Any]]]]:
-        """The rows to write that it is trusted in, with the state that tasks must have now."""
+    def trusted(self) -> Iterator[tuple[RowMap[Any], str | None, list[Any]]]:
+        """The values to write that it is trusted in, with the state that tasks must have now."""
         for (mapping, before, _), tasks in self._trusted_tasks.items():
-            yield mapping, str(before) or None, mapping.encode_all(tasks)
+            yield mapping, str(before) or None, mapping.encode(tasks)
         for mapping, executions in self._trusted_executions.items():
-            yield mapping, None, mapping.encode_all(executions)
+            yield mapping, None, mapping.encode(executions)
 
-    def encoded(self) -> Iterator[tuple[RowMap[Any], list[list[Any]]]]:
-        """All other rows to write, table by table; tables without a row are left out."""
+    def encoded(self) -> Iterator[tuple[RowMap[Any], list[Any]]]:
+        """All other values to write, table by table; tables without a row are left out."""
         for kind in sorted(self.made.keys() | self.changed.keys()):
             mapping = VERSIONED[kind]
             if made := self.made.get(kind):
-                yield mapping, mapping.encode_all(made.values())
+                yield mapping, mapping.encode(made.values())
             if changed := self.changed.get(kind):
                 mapping = CHANGED.get(mapping, mapping)
-                yield mapping, mapping.encode_all(changed.values())
+                yield mapping, mapping.encode(changed.values())
         if self._claims:
-            yield CLAIM, CLAIM.encode_all(self._claims.values())
+            yield CLAIM, CLAIM.encode(self._claims.values())
         if self._events:
-            rows = EVENT.encode_all(self._events)
-            for seq, row in enumerate(rows, self._first_seq + 1):
-                row[0] = seq
-            yield EVENT, rows
+            values = EVENT.encode(self._events)
+            values[:: len(EVENT.columns)] = range(self._first_seq + 1, self.last_seq + 1)
+            yield EVENT, values
         if entries := self._audit.entries():
-            yield AUDIT, AUDIT.encode_all(entries)
+            yield AUDIT, AUDIT.encode(entries)
         if used := self._usage.rows():
-            yield USAGE, USAGE.encode_all(used)
+            yield USAGE, USAGE.encode(used)
 
 
 def _states_before(events: Sequence[Event]) -> dict[str, str | None]:

@@ -117,7 +117,7 @@ def _span(node_id: str, resolution: Resolution, since: float, until: float) -> V
 
 def _append_logs(parts: Sequence[LogPart]) -> Operation[Any]:
     def steps(statements: Statements[T]) -> Steps[T]:
-        rows: dict[tuple[str, int], list[Any]] = {}
+        rows: dict[tuple[str, int], StoredLine] = {}
         for part in parts:
             if part.left_out is not None:
                 first, last = part.left_out.first, part.left_out.last
@@ -126,9 +126,9 @@ def _append_logs(parts: Sequence[LogPart]) -> Operation[Any]:
                 values = {"execution_id": part.execution_id, "first": first, "last": last}
                 yield statements.forget_lines, values
             for line in part.lines:
-                rows[part.execution_id, line.seq] = LINE.encode(_stored(part.execution_id, line))
+                rows[part.execution_id, line.seq] = _stored(part.execution_id, line)
         if rows:
-            yield Put(LINE, [*rows.values()])
+            yield Put(LINE, LINE.encode(rows.values()))
         return len(rows)
 
     return steps
@@ -161,9 +161,9 @@ def _put_samples(samples: Sequence[NodeSample], instead: Values | None = None) -
     def steps(statements: Statements[T]) -> Steps[T]:
         if instead is not None:
             yield statements.remove_samples, instead
-        rows = {(each.node_id, each.resolution, each.at): SAMPLE.encode(each) for each in samples}
+        rows = {(each.node_id, each.resolution, each.at): each for each in samples}
         if rows:
-            yield Put(SAMPLE, [*rows.values()])
+            yield Put(SAMPLE, SAMPLE.encode(rows.values()))
         return len(rows)
 
     return steps

@@ -19,7 +19,8 @@ class Put(NamedTuple):
     """Rows to insert or replace, many at a time; each key at most once."""
 
     mapping: RowMap[Any]
-    rows: list[list[Any]]
+    values: list[Any]
+    """Row after row."""
 
 
 Steps = Generator[tuple[T, Values] | Put, Rows, int]

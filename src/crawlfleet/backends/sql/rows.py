@@ -3,10 +3,12 @@
 A field is stored as it is, as the value of its enumeration, as raw JSON text, or as JSON that is
 null for the field's default. Fields without a column go into `options`. The plan is made once for
 each struct; then a row costs one C call to fetch all fields, and a small call per special field.
+Many rows are one list of values, as a driver takes them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import chain
 from operator import attrgetter
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, get_args, get_origin
@@ -158,21 +160,20 @@ class RowMap(Generic[S]):
             self._readers.append((name, msgspec.json.Decoder(kind).decode))
         return name
 
-    def encode(self, struct: S) -> list[Any]:
-        """The values of the row, in the order of the table's columns."""
-        return self.encode_all((struct,))[0]
+    def encode(self, structs: Collection[S]) -> list[Any]:
+        """The values of a row for each struct, in the order of `columns`, row after row.
 
-    def encode_all(self, structs: Collection[S]) -> list[list[Any]]:
-        """A row for each struct: many at once, since the way to each costs as much as the work."""
-        rows = [*map(list, map(self._values, structs))]
+        Many at once and without a list for each: the way to a row costs as much as the work.
+        """
+        values = [*chain.from_iterable(map(self._values, structs))]
+        width = len(self.columns)
         for index, write in self._writers:
-            for row in rows:
-                if (value := row[index]) is not None:
-                    row[index] = write(value)
+            values[index::width] = [
+                None if value is None else write(value) for value in values[index::width]
+            ]
         if self._options:
-            for row, struct in zip(rows, structs, strict=True):
-                row[self._options_at] = self._options.write(struct)
-        return rows
+            values[self._options_at :: width] = map(self._options.write, structs)
+        return values
 
     def decode(self, row: Sequence[Any]) -> S:
         """The struct of a row; what is null takes the field's default."""

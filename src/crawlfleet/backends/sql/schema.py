@@ -17,6 +17,7 @@ from sqlalchemy import BigInteger, Column, Double, Index, Integer, Table
 from crawlfleet.backends.sql.columns import SEQUENCE as SEQUENCE
 from crawlfleet.backends.sql.columns import TEXT as TEXT
 from crawlfleet.backends.sql.columns import among as among
+from crawlfleet.backends.sql.columns import either
 from crawlfleet.backends.sql.columns import id_column as _id
 from crawlfleet.backends.sql.columns import json_column as _json
 from crawlfleet.backends.sql.columns import metadata as metadata
@@ -250,7 +251,7 @@ executions: Final = Table(
     _number("version"),
 )
 Index("ix_executions_task", executions.c.task_id, executions.c.token)
-HOLDING: Final = among(executions.c.status, LIVE_EXECUTION)
+HOLDING: Final = either(executions.c.status, LIVE_EXECUTION)
 _partial_index("ix_executions_live", executions.c.id, where=HOLDING)
 
 execution_logs: Final = Table(

@@ -19,7 +19,7 @@ from crawlfleet.backends.sql.schema import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD: Final = "0017"
+HEAD: Final = "0018"
 SCRIPTS: Final = Path(__file__).parent
 
 

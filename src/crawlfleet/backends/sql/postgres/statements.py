@@ -230,13 +230,15 @@ def _quoted(column: Column[Any]) -> str:
     return f'"{column.name}"'
 
 
-def by_column(rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
-    """Rows turned into the arrays of `put`.
+def by_column(mapping: RowMap[Any], values: list[Any]) -> list[Sequence[Any]]:
+    """The values of rows turned into the arrays of `put`.
 
     An array of nulls is left empty, since `unnest` fills up what is short: half of the columns of
     a task are null, and each value costs its encoding.
     """
+    width = len(mapping.columns)
+    columns = (values[index::width] for index in range(width))
     return [
         () if column[0] is None and column.count(None) == len(column) else column
-        for column in zip(*rows, strict=True)
+        for column in columns
     ]

@@ -203,7 +203,7 @@ class Writer:
                 outcomes[index] = group.take(batch)
             written = list(group.encoded())
             if written:
-                arrays = [array for _, rows in written for array in statements.by_column(rows)]
+                arrays = [array for each in written for array in statements.by_column(*each)]
                 mappings = tuple(mapping for mapping, _ in written)
                 await connection.execute(statements.put(mappings), *arrays)
             last_seq = group.last_seq if group.last_seq > before else None
@@ -226,7 +226,7 @@ async def operate(connection: Connection, operation: Operation[Statement]) -> in
         step = next(steps)
         while True:
             if isinstance(step, Put):
-                arrays = statements.by_column(step.rows)
+                arrays = statements.by_column(*step)
                 await connection.execute(statements.put((step.mapping,)), *arrays)
                 step = steps.send(())
                 continue

@@ -4,7 +4,7 @@ Lists are passed as JSON. Rows are written many at a time by one statement, and 
 as one JSON object: the driver gives up the interpreter lock for each step of a statement and must
 win it back, so that on a busy machine the number of steps, not of rows, decides how long a
 transaction takes. (128 rows while another thread computes: 234 ms one by one, 20 ms in one
-statement.)
+statement.) So a statement has room for more rows than it is given, and is told how many there are.
 """
 
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ from crawlfleet.backends.sql.statements import Core, Statements, Values
 NAMED: Final = sqlite.dialect(paramstyle="named")
 POSITIONAL: Final = sqlite.dialect(paramstyle="qmark")
 
-LARGEST_CHUNK: Final = 128
-"""Rows in one statement at most: 128 tasks are 4,096 values; more per statement gains nothing."""
+LARGEST_CHUNK: Final = 256
+"""Rows in one statement at most. A prepared statement keeps the values that it was given last."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_list: Final = msgspec.json.Decoder(list[str]).decode
@@ -98,12 +98,21 @@ DIALECT: Final = _Sqlite()
 STATEMENTS: Final = Statements(DIALECT)
 
 
-def chunk_sizes(count: int) -> Iterator[int]:
-    """Powers of two that add up to `count`, so that few different statements serve every count."""
-    while count:
-        size = min(LARGEST_CHUNK, 1 << (count.bit_length() - 1))
-        yield size
-        count -= size
+def chunks(mapping: RowMap[Any], values: list[Any]) -> Iterator[tuple[int, int, list[Any]]]:
+    """For each statement that writes `values`: for how many rows it is, and how many it is given,
+    with what is bound to it.
+
+    A statement is for a power of two, so that few different ones serve every count. Its other rows
+    are filled with zeros, which are not written, and cost the driver less than nulls.
+    """
+    width = len(mapping.columns)
+    for start in range(0, len(values), LARGEST_CHUNK * width):
+        chunk = values[start : start + LARGEST_CHUNK * width]
+        rows = len(chunk) // width
+        size = 1 << (rows - 1).bit_length()
+        chunk += [0] * ((size - rows) * width)
+        chunk.append(rows)
+        yield size, rows, chunk
 
 
 @cache
@@ -121,7 +130,8 @@ def alters(statement: str) -> bool:
 def put(
     mapping: RowMap[Any], rows: int = 1, *, next_only: bool = False, in_state: bool = False
 ) -> str:
-    """Write `rows` rows, whose values follow one another in the order of the mapping's columns.
+    """Write up to `rows` rows. Their values follow one another in the order of the mapping's
+    columns; after them comes how many are written.
 
     Whole rows are inserted or replaced, others are there and changed. Whether each of them may be
     written has been decided before; with `next_only` a row is changed only if what is there has
@@ -143,7 +153,7 @@ def _change(mapping: RowMap[Any], rows: int, next_only: bool, in_state: bool) ->
 
     `+status`: no index may be used for that.
     """
-    table, row = mapping.table.name, f"({', '.join('?' * len(mapping.columns))})"
+    table = mapping.table.name
     given = {
         column.name: f"given.column{number}" for number, column in enumerate(mapping.columns, 1)
     }
@@ -152,8 +162,13 @@ def _change(mapping: RowMap[Any], rows: int, next_only: bool, in_state: bool) ->
     only += f" AND +{table}.status = ?" if in_state else ""
     return (
         f"UPDATE {table} SET {', '.join(changes)} "  # noqa: S608
-        f"FROM (VALUES {', '.join([row] * rows)}) AS given WHERE {table}.{id}{only}"
+        f"FROM ({_given_rows(mapping, rows)}) AS given WHERE {table}.{id}{only}"
     )
+
+
+def _given_rows(mapping: RowMap[Any], rows: int) -> str:
+    row = f"({', '.join('?' * len(mapping.columns))})"
+    return f"SELECT * FROM (VALUES {', '.join([row] * rows)}) LIMIT ?"  # noqa: S608
 
 
 def _upsert(mapping: RowMap[Any], rows: int) -> str:
@@ -187,12 +202,12 @@ def _insert(mapping: RowMap[Any], rows: int) -> str:
 
 
 def _of_rows(statement: sqlite.Insert, mapping: RowMap[Any], rows: int) -> str:
-    row = f"({', '.join('?' * len(mapping.columns))})"
+    row = f"VALUES ({', '.join('?' * len(mapping.columns))})"
     names = [column.key for column in mapping.columns]
     whole = str(statement.compile(dialect=POSITIONAL, column_keys=names))
     head, found, tail = whole.partition(row)
     assert found, f"no row of values in the statement for {mapping.table.name}"
-    return head + ", ".join([row] * rows) + tail
+    return head + _given_rows(mapping, rows) + tail
 
 
 @cache

@@ -11,7 +11,6 @@ then everything is read. So the writer knows how many tasks there are in each st
 import sqlite3
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,10 +124,10 @@ class Writer:
         for (index, _), answer in zip(batches, answers, strict=True):
             outcomes[index] = answer
         self._moves.update(group.moves(self._states(group.changed[TASKS])))
-        for mapping, state, rows in group.trusted():
-            self._put(mapping, rows, next_only=not mapping.is_whole, state=state)
-        for mapping, rows in group.encoded():
-            self._put(mapping, rows)
+        for mapping, state, values in group.trusted():
+            self._put(mapping, values, next_only=not mapping.is_whole, state=state)
+        for mapping, values in group.encoded():
+            self._put(mapping, values)
         self._last_seq = group.last_seq
         return outcomes, group
 
@@ -190,22 +189,19 @@ class Writer:
     def _put(
         self,
         mapping: RowMap[Any],
-        rows: list[list[Any]],
+        values: list[Any],
         *,
         next_only: bool = False,
         state: str | None = None,
     ) -> None:
         """With `next_only`, raises `_Mistrusted` unless each row has the version before, and the
         `state` that is given."""
-        start = 0
-        for size in statements.chunk_sizes(len(rows)):
-            values = list(chain.from_iterable(rows[start : start + size]))
+        for size, rows, chunk in statements.chunks(mapping, values):
             if state is not None:
-                values.append(state)
+                chunk.append(state)
             statement = statements.put(
                 mapping, size, next_only=next_only, in_state=state is not None
             )
-            done = self._connection.execute(statement, values)
-            if next_only and done.rowcount != size:
+            done = self._connection.execute(statement, chunk)
+            if next_only and done.rowcount != rows:
                 raise _Mistrusted
-            start += size
