@@ -244,6 +244,13 @@ def tried(text: str, values: Scope) -> tuple[Any, BadExpression | None]:
         return None, problem
 
 
+@pytest.mark.parametrize("text", ["a()", "default()", "default(1)", "len()", "chunk([1])"])
+def test_calls_that_fit_no_function_are_refused_where_they_are_computed_too(text: str) -> None:
+    _, complaint = tried(text, scope())
+    assert complaint is not None
+    assert complaint.remedy
+
+
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(st.text(alphabet="steps.fch[]()*+-'\"=<>andornti 019,{}$", max_size=60))
 def test_no_text_breaks_anything(text: str) -> None:

@@ -14,11 +14,12 @@ import msgspec
 from crawlfleet.core.graph import syntax
 from crawlfleet.core.graph.functions import (
     DEFAULT,
-    FUNCTIONS,
     WORDS,
     bounded,
+    check_default,
     described,
     equal,
+    function_called,
     kind_of,
 )
 from crawlfleet.core.graph.syntax import BadExpression, Node
@@ -154,12 +155,13 @@ def _each(values: Any, rest: Node, scope: Scope) -> list[Any]:
 def _call(node: syntax.Call, scope: Scope, here: Any) -> Any:
     name, arguments = node.name, node.arguments
     if name == DEFAULT:
+        check_default(len(arguments))
         try:
             value = _value(arguments[0], scope, here)
         except Missing:
             value = None
         return _value(arguments[1], scope, here) if value is None else value
-    function = FUNCTIONS[name]
+    function = function_called(name, len(arguments))
     values = [_value(argument, scope, here) for argument in arguments]
     for value, kind in zip(values, function.takes, strict=True):
         if kind is not Kind.ANY and kind_of(value) is not kind:

@@ -1,5 +1,6 @@
 """The functions of the language of conditions and values: one table, with what each takes."""
 
+import difflib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -245,3 +246,29 @@ FUNCTIONS: Final[dict[str, Function]] = {
 }
 DEFAULT: Final = "default"
 """`default(value, instead)`: the second where the first is null or is not there."""
+
+
+def check_default(given: int) -> None:
+    """Raises `BadExpression` unless it is given both."""
+    _demand_count(DEFAULT, 2, given)
+
+
+def function_called(name: str, given: int) -> Function:
+    """The one with this name, if it takes so many values; else raises `BadExpression`."""
+    function = FUNCTIONS.get(name)
+    if function is None:
+        known = [*FUNCTIONS, DEFAULT]
+        near = difflib.get_close_matches(name, known, n=1)
+        raise BadExpression(
+            f"knows no function {name!r}",
+            f"did you mean {near[0]}()?" if near else f"there are {', '.join(sorted(known))}",
+        )
+    _demand_count(name, len(function.takes), given)
+    return function
+
+
+def _demand_count(name: str, wanted: int, given: int) -> None:
+    if wanted != given:
+        raise BadExpression(
+            f"gives {given} values to {name}()", f"it takes {wanted}, parted by commas"
+        )

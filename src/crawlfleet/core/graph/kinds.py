@@ -4,12 +4,17 @@ What is wrong whatever the results will be is found here, when the document is h
 functions, wrong numbers of arguments, a text where a number must be, a state that there is not.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from crawlfleet.core.graph import syntax
-from crawlfleet.core.graph.functions import DEFAULT, FUNCTIONS, WORDS, kind_of
+from crawlfleet.core.graph.functions import (
+    DEFAULT,
+    WORDS,
+    check_default,
+    function_called,
+    kind_of,
+)
 from crawlfleet.core.graph.syntax import BadExpression, Node
 from crawlfleet.model.workflow import SETTLED, Kind
 
@@ -163,17 +168,9 @@ def _of_parameter(name: str, around: Surroundings) -> Kind:
 def _of_call(name: str, arguments: tuple[Node, ...], around: Surroundings) -> Kind:
     kinds = [kind_at(argument, around) for argument in arguments]
     if name == DEFAULT:
-        _demand_count(name, 2, len(kinds))
+        check_default(len(kinds))
         return kinds[1] if kinds[0] in (kinds[1], Kind.ANY) else Kind.ANY
-    function = FUNCTIONS.get(name)
-    if function is None:
-        known = [*FUNCTIONS, DEFAULT]
-        near = difflib.get_close_matches(name, known, n=1)
-        raise BadExpression(
-            f"knows no function {name!r}",
-            f"did you mean {near[0]}()?" if near else f"there are {', '.join(sorted(known))}",
-        )
-    _demand_count(name, len(function.takes), len(kinds))
+    function = function_called(name, len(kinds))
     for kind, wanted in zip(kinds, function.takes, strict=True):
         if wanted is not Kind.ANY:
             _demand(kind, wanted, f"gives to {name}()", WORDS[wanted])
@@ -221,10 +218,3 @@ def _check_state(one: Node, other: Node) -> None:
 def _demand(kind: Kind, wanted: Kind, does: str, remedy: str) -> None:
     if kind not in (wanted, Kind.ANY):
         raise BadExpression(f"{does} {WORDS[kind]}", f"use {remedy}")
-
-
-def _demand_count(name: str, wanted: int, given: int) -> None:
-    if wanted != given:
-        raise BadExpression(
-            f"gives {given} values to {name}()", f"it takes {wanted}, parted by commas"
-        )
