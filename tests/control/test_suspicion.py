@@ -245,3 +245,54 @@ def test_nothing_is_remembered_of_nodes_that_are_gone() -> None:
             )
 
     run_simulated(scene())
+
+
+def test_a_node_that_waits_elsewhere_again_did_not_die_with_its_old_poll() -> None:
+    async def scene() -> None:
+        async with stage(MemoryStore()) as on:
+            node = await on.node()
+            suspicion = on.control.suspicion
+            old, new = Connection(), Connection()
+            suspicion.hear(node.id, old)
+            suspicion.begin_poll(node.id, old)
+            old.lose(by_peer=True)
+            # The new poll is heard before the handler of the old one sees that it is over.
+            suspicion.hear(node.id, new)
+            suspicion.begin_poll(node.id, new)
+            suspicion.hang_up(node.id, node.session_id, old)
+            suspicion.end_poll(node.id, old)
+            await asyncio.sleep(2.0)
+            assert on.control.nodes.get(node.id).status is NodeStatus.ONLINE
+
+            new.lose(by_peer=True)
+            suspicion.hang_up(node.id, node.session_id, new)
+            suspicion.end_poll(node.id, new)
+            await asyncio.sleep(2.0)
+            assert on.control.nodes.get(node.id).status is NodeStatus.UNRESPONSIVE
+
+    run_simulated(scene())
+
+
+def test_a_node_that_hangs_up_again_while_its_end_is_considered_has_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene() -> None:
+        async with stage(MemoryStore()) as on:
+            node = await on.node()
+            suspicion, renewal = on.control.suspicion, on.control.state.renewal
+            renew = renewal.sessions
+
+            async def slow(ids: Any) -> None:
+                monkeypatch.setattr(renewal, "sessions", renew)
+                suspicion.hear(node.id, Connection())
+                suspicion.suspect(node.id, node.session_id)
+                await renew(ids)
+
+            monkeypatch.setattr(renewal, "sessions", slow)
+            suspicion.suspect(node.id, node.session_id)
+            await asyncio.sleep(2.0)
+            assert on.control.nodes.get(node.id).status is NodeStatus.ONLINE
+            await asyncio.sleep(2.0)
+            assert on.control.nodes.get(node.id).status is NodeStatus.UNRESPONSIVE
+
+    run_simulated(scene())

@@ -20,8 +20,15 @@ from crawlfleet.worker.waiting import Replies
 
 USER_CODE = """
 import asyncio, os
+from contextvars import ContextVar
+
+mark = ContextVar("mark", default="nothing")
 
 async def number(given): return given
+
+async def leave(given): mark.set(given)
+
+async def find(): return mark.get()
 
 async def end_when_ordered(fd, orders):
     # The loop finds the orders in the very turn in which this ends.
@@ -65,15 +72,15 @@ class Process:
         """All in one write, so that they are read in one go."""
         os.write(self.orders_fd, lines(*orders))
 
+    async def replies(self, count: int) -> list[Any]:
+        """The next ones."""
+        async with asyncio.timeout(5):
+            return [pipe.decode_reply(await self._replies.readline()) for _ in range(count)]
+
     async def said(self, count: int) -> list[str]:
         """The next replies, as `type id`."""
-        replies: list[str] = []
-        async with asyncio.timeout(5):
-            while len(replies) < count:
-                reply = pipe.decode_reply(await self._replies.readline())
-                assert not isinstance(reply, pipe.Ready)
-                replies.append(f"{type(reply).__name__.lower()} {reply.execution_id}")
-        return replies
+        replies = await self.replies(count)
+        return [f"{type(reply).__name__.lower()} {reply.execution_id}" for reply in replies]
 
 
 def with_process(scene: Callable[[Process], Awaitable[None]]) -> None:
@@ -129,6 +136,15 @@ def test_a_result_is_sent_though_the_one_behind_it_is_cancelled_before_its_first
         assert await process.said(3) == ["started a", "result a", "stopped b"]
         process.order(start("c", "number", 3))
         assert await process.said(2) == ["started c", "result c"]
+
+    with_process(scene)
+
+
+def test_what_an_execution_leaves_in_its_context_is_not_found_by_the_next() -> None:
+    async def scene(process: Process) -> None:
+        process.order(start("a", "leave", "something"), start("b", "find"))
+        *_, found = await process.replies(4)
+        assert (found.execution_id, msgspec.json.decode(found.data)) == ("b", "nothing")
 
     with_process(scene)
 

@@ -73,6 +73,7 @@ async def heartbeat(call: Call) -> HeartbeatReply:
 async def lease(call: Call) -> LeaseReply:
     """Waits for work, and notices when the node hangs up meanwhile: it may have died."""
     node_id, request, suspicion = _id(call), call.body, call.control.suspicion
+    suspicion.begin_poll(node_id, call.connection)
     leasing = asyncio.create_task(call.control.leases.lease(node_id, request))
     gone = asyncio.create_task(call.hung_up())
     try:
@@ -80,11 +81,12 @@ async def lease(call: Call) -> LeaseReply:
         if request.keeps_connection:
             suspicion.expect(node_id)
         if not call.connection.is_open:
-            suspicion.suspect(node_id, request.session_id)
+            suspicion.hang_up(node_id, request.session_id, call.connection)
         if not leasing.done():
             raise ClientDisconnect
         return leasing.result()
     finally:
+        suspicion.end_poll(node_id, call.connection)
         leasing.cancel()
         gone.cancel()
 

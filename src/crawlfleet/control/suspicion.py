@@ -70,10 +70,27 @@ class Suspicion:
         """Those that are open."""
         self._polls_by: dict[str, float] = {}
         """Until when a node is expected that keeps a connection for as long as it lives."""
+        self._polls: dict[str, Connection] = {}
+        """Where it waits for work; the newest, if it polled again before the old one was over."""
         self._grown = asyncio.Event()
 
+    def begin_poll(self, node_id: str, connection: Connection) -> None:
+        """The node waits for work from now on."""
+        self._polls[node_id] = connection
+
+    def end_poll(self, node_id: str, connection: Connection) -> None:
+        """It does not wait there any more."""
+        if self._polls.get(node_id) is connection:
+            del self._polls[node_id]
+
+    def hang_up(self, node_id: str, session_id: str, connection: Connection) -> None:
+        """The node closed the connection on which it waited; unless it waits on another, it may
+        have died."""
+        if self._polls.get(node_id) is connection:
+            self.suspect(node_id, session_id)
+
     def suspect(self, node_id: str, session_id: str) -> None:
-        """The node hung up."""
+        """The node may have died."""
         session = self._state.sessions.get(session_id)
         if session is None:
             self._polls_by.pop(node_id, None)
@@ -104,7 +121,6 @@ class Suspicion:
 
     async def run(self) -> None:
         """For ever: end the sessions of those who do not come back."""
-        loop = asyncio.get_running_loop()
         while True:
             next_at = min((suspect.until for suspect in self._suspects.values()), default=None)
             try:
@@ -112,25 +128,39 @@ class Suspicion:
                     await self._grown.wait()
                 self._grown.clear()
             except TimeoutError:
-                for node_id, suspect in [*self._suspects.items()]:
-                    if suspect.until <= loop.time():
-                        await self._end(node_id, suspect.session.id)
+                for suspect in [*self._suspects.values()]:
+                    if self._is_due(suspect.session):
+                        await self._end(suspect.session)
 
-    async def _end(self, node_id: str, session_id: str) -> None:
+    def _is_due(self, session: Session) -> bool:
+        """Whether it was not heard in time, also if it was suspected anew meanwhile."""
+        suspect = self._suspects.get(session.node_id)
+        if suspect is None or suspect.session.id != session.id:
+            return False
+        return suspect.until <= asyncio.get_running_loop().time()
+
+    async def _end(self, session: Session) -> None:
         cause = f"its connection broke, and it was not heard for {self._grace_s:g} s"
         try:
-            await self._state.renewal.sessions([session_id])
-            suspect = self._suspects.pop(node_id, None)
-            present = self._state.sessions.get(session_id)
-            if suspect is None or present is None or present.version != suspect.session.version:
+            await self._state.renewal.sessions([session.id])
+            if not self._is_due(session):
                 return
-            self._polls_by.pop(node_id, None)
-            log.warning("its connection broke, and it was not heard", node_id=node_id)
-            await self._leases.end_session(session_id, cause=cause, trigger=NodeTrigger.SILENT)
+            suspect = self._forget(session.node_id)
+            present = self._state.sessions.get(session.id)
+            if present is None or present.version != suspect.session.version:
+                return
+            log.warning("its connection broke, and it was not heard", node_id=session.node_id)
+            await self._leases.end_session(session.id, cause=cause, trigger=NodeTrigger.SILENT)
         except StoreUnavailable as error:
             # Then its silence will tell.
-            self._suspects.pop(node_id, None)
+            if self._is_due(session):
+                self._forget(session.node_id)
             log.warning("store unavailable", error=str(error))
+
+    def _forget(self, node_id: str) -> _Suspect:
+        if node_id not in self._connections:
+            self._polls_by.pop(node_id, None)
+        return self._suspects.pop(node_id)
 
     def _meet(self, node_id: str, connection: Connection) -> None:
         if connection.is_open:

@@ -7,6 +7,7 @@ log: it cannot break the protocol.
 """
 
 import asyncio
+import contextvars
 import os
 import signal
 import socket
@@ -214,6 +215,8 @@ class Host:
     async def serve(self) -> None:
         """Runs until the pool closes the pipe, which ends the whole process."""
         self._loop = asyncio.get_running_loop()
+        self._surroundings = contextvars.copy_context()
+        """Of each execution: what one sets in it is not seen by the next."""
         self._loop.add_reader(self._orders_fd, self._read)
         await asyncio.Event().wait()
 
@@ -277,7 +280,8 @@ class Host:
     def _begin(self, start: pipe.Start) -> None:
         self._cancelled = self._entered = False
         self._context = ChildContext(start, self._replies, takes=self._takes)
-        task = self._loop.create_task(self._execute(start))
+        around = self._surroundings.copy()
+        task = self._loop.create_task(self._execute(start), context=around)
         self._running = start.execution_id, task
 
     async def _execute(self, start: pipe.Start) -> None:

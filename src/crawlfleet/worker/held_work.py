@@ -8,6 +8,7 @@ to say goes into the reports.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -67,7 +68,16 @@ class HeldWork:
 
     def _run(self, assignment: Assignment, ahead: bool) -> None:
         id = assignment.execution_id
-        self.running[id] = self._loop.create_task(self._work(assignment, ahead), name=id)
+        task = self._loop.create_task(self._work(assignment, ahead), name=id)
+        task.add_done_callback(partial(self._stopped_early, assignment))
+        self.running[id] = task
+
+    def _stopped_early(self, assignment: Assignment, task: asyncio.Task[None]) -> None:
+        """A task that is stopped before its first step does not even begin to clean up."""
+        if self.running.get(assignment.execution_id) is task:
+            del self.running[assignment.execution_id]
+            self._reports.say(assignment, ReportKind.STOPPED)
+            self._run_soon()
 
     async def _work(self, assignment: Assignment, ahead: bool) -> None:
         """Execute it, and in its place what follows: a task of the loop for each would cost more
