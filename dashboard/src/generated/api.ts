@@ -5246,6 +5246,12 @@ export interface components {
             backlog?: number;
             /** @default [] */
             held?: string[];
+            /**
+             * @description Whether the node polls all the time, and has a connection to the master for as long as its
+             *     process lives: once it has none, it is taken for dead.
+             * @default false
+             */
+            keeps_connection?: boolean;
             session_id: string;
             /** @default 0 */
             wait_s?: number;
