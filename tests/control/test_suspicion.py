@@ -1,6 +1,7 @@
 """A node that hangs up is given a little time to come back."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -213,7 +214,7 @@ def test_one_that_is_heard_while_another_is_ended_keeps_its_work() -> None:
                 suspicion.hear(alive.id, Connection())
                 await ending(*arguments, **options)
 
-            on.control.leases.end_session = end_session  # type: ignore[method-assign]
+            suspicion._leases = SimpleNamespace(end_session=end_session)  # type: ignore[assignment]
             for node in (dead, alive):
                 suspicion.suspect(node.id, node.session_id)
             await asyncio.sleep(2.0)
