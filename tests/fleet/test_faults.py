@@ -238,6 +238,12 @@ def test_five_hundred_nodes_that_register_at_once_are_all_taken(tmp_path: Path) 
         with crowds(fleet, 1) as crowd:
             crowd.add(500)
             asyncio.run(fleet.until_ready(nodes=500, within_s=120))
+            # One that has no answer yet does not know which node it is.
+            answered, deadline = 0, time.monotonic() + 60
+            while answered < 500 and time.monotonic() < deadline:
+                time.sleep(0.1)
+                answered += len(crowd.figures()["times"].get("register", ()))
+            assert answered == 500
             for _ in range(ROUNDS // 2):
                 fleet.kill("master")
                 # Longer than their sessions, so that all of them must register.
