@@ -8,7 +8,7 @@ import pytest
 
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control.suspicion import POLLS_AGAIN_S, Connection
-from crawlfleet.model.messages import ReportKind, ReportOutcome
+from crawlfleet.model.messages import LeaseRequest, ReportKind, ReportOutcome
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.testing.simulation.clock import run_simulated
@@ -253,6 +253,7 @@ def test_a_node_that_waits_elsewhere_again_did_not_die_with_its_old_poll() -> No
         async with stage(MemoryStore()) as on:
             node = await on.node()
             suspicion = on.control.suspicion
+            poll = LeaseRequest(session_id=node.session_id)
             old, new = Connection(), Connection()
             suspicion.hear(node.id, old)
             suspicion.begin_poll(node.id, old)
@@ -260,13 +261,13 @@ def test_a_node_that_waits_elsewhere_again_did_not_die_with_its_old_poll() -> No
             # The new poll is heard before the handler of the old one sees that it is over.
             suspicion.hear(node.id, new)
             suspicion.begin_poll(node.id, new)
-            suspicion.hang_up(node.id, node.session_id, old)
+            suspicion.polled(node.id, poll, old)
             suspicion.end_poll(node.id, old)
             await asyncio.sleep(2.0)
             assert on.control.nodes.get(node.id).status is NodeStatus.ONLINE
 
             new.lose(by_peer=True)
-            suspicion.hang_up(node.id, node.session_id, new)
+            suspicion.polled(node.id, poll, new)
             suspicion.end_poll(node.id, new)
             await asyncio.sleep(2.0)
             assert on.control.nodes.get(node.id).status is NodeStatus.UNRESPONSIVE

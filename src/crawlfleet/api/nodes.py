@@ -78,10 +78,7 @@ async def lease(call: Call) -> LeaseReply:
     gone = asyncio.create_task(call.hung_up())
     try:
         await asyncio.wait([leasing, gone], return_when=asyncio.FIRST_COMPLETED)
-        if request.keeps_connection:
-            suspicion.expect(node_id)
-        if not call.connection.is_open:
-            suspicion.hang_up(node_id, request.session_id, call.connection)
+        suspicion.polled(node_id, request, call.connection)
         if not leasing.done():
             raise ClientDisconnect
         return leasing.result()

@@ -22,6 +22,7 @@ from crawlfleet.control.leases import Leases
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.lifecycle import NodeTrigger
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.model.messages import LeaseRequest
 from crawlfleet.model.node import Session
 from crawlfleet.model.settings import SessionSettings
 from crawlfleet.telemetry import Component, logger
@@ -83,11 +84,13 @@ class Suspicion:
         if self._polls.get(node_id) is connection:
             del self._polls[node_id]
 
-    def hang_up(self, node_id: str, session_id: str, connection: Connection) -> None:
-        """The node closed the connection on which it waited; unless it waits on another, it may
+    def polled(self, node_id: str, poll: LeaseRequest, connection: Connection) -> None:
+        """It has its answer, or closed the connection: unless it waits on another by now, it may
         have died."""
-        if self._polls.get(node_id) is connection:
-            self.suspect(node_id, session_id)
+        if poll.keeps_connection:
+            self.expect(node_id)
+        if not connection.is_open and self._polls.get(node_id) is connection:
+            self.suspect(node_id, poll.session_id)
 
     def suspect(self, node_id: str, session_id: str) -> None:
         """The node may have died."""
