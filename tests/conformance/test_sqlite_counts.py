@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,9 @@ from crawlfleet.ports.store import Change
 from crawlfleet.testing.store_suite.counts import counted_by_hand
 from crawlfleet.testing.store_suite.harness import must
 from crawlfleet.testing.store_suite.samples import make_event, make_task
+from tests.conformance.sqlite_scenes import run
 
 pytestmark = pytest.mark.slow
-
-
-def run(folder: Path, scenario: Callable[[SqliteStore], Awaitable[None]]) -> None:
-    async def main() -> None:
-        store = SqliteStore(path=folder / "store.db")
-        await store.open()
-        try:
-            await scenario(store)
-        finally:
-            await store.close()
-
-    asyncio.run(main())
 
 
 class Failing:

@@ -4,7 +4,6 @@ import asyncio
 import math
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -23,6 +22,7 @@ from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import Change, Store
 from crawlfleet.testing.store_suite import DurableStoreSuite
 from crawlfleet.testing.store_suite.samples import make_event, make_node, make_task
+from tests.conformance.sqlite_scenes import run
 from tests.sampling import SOAK, examples
 
 pytestmark = pytest.mark.slow
@@ -31,18 +31,6 @@ pytestmark = pytest.mark.slow
 class TestSqliteStore(DurableStoreSuite):
     def make_store(self, folder: Path) -> Store:
         return SqliteStore(path=folder / "store.db")
-
-
-def run(folder: Path, scenario: Callable[[SqliteStore], Awaitable[None]]) -> None:
-    async def main() -> None:
-        store = SqliteStore(path=folder / "store.db")
-        await store.open()
-        try:
-            await scenario(store)
-        finally:
-            await store.close()
-
-    asyncio.run(main())
 
 
 def test_commits_that_wait_together_share_one_transaction(
