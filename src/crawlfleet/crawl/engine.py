@@ -1,12 +1,12 @@
 """The crawl itself: lease hosts, visit their URLs at their pace, hand in what came of it.
 
 One process, one event loop. A host that is leased has as many visitors as it may be asked by at
-once; each takes the next URL of the host, waits for the host's clock, fetches, reads, goes on.
-Every second, or sooner where somebody waits for it, everything that happened is handed in as one
-step, and new work is leased. What was leased and not handed in when the process dies is visited
-again by the next one: what was visited since the last step (those of `HAND_IN_EVERY_S` and of the
-step that was being written, never more than `MOST_HELD_PAGES` and one for each visitor), and what
-was in flight (at most `neighbourhood.IN_FLIGHT`).
+once; each takes the next URL of the host, waits for the host's clock, fetches, reads, goes on. A
+few times a second everything that happened is handed in as one step, and new work is leased. What
+was leased and not handed in when the process dies is visited again by the next one: what was
+visited since the last step (those of `HAND_IN_EVERY_S` and of the step that was being written,
+never more than `MOST_HELD_PAGES` and one for each visitor), and what was in flight (at most
+`neighbourhood.IN_FLIGHT`).
 """
 
 import asyncio
@@ -37,12 +37,9 @@ if TYPE_CHECKING:
 
 log = logger(Component.WORKER)
 
-HAND_IN_EVERY_S: Final = 1.0
-"""While there is plenty to do: a step costs as much as a few pages, and so does the next lease."""
-HAND_IN_SOON_S: Final = 0.25
-"""While there is not: what was found may be what this process, or another one, visits next."""
-HAND_IN_PAGES: Final = 800
-MOST_HELD_PAGES: Final = 2 * HAND_IN_PAGES
+HAND_IN_EVERY_S: Final = 0.25
+HAND_IN_PAGES: Final = 400
+MOST_HELD_PAGES: Final = 4 * HAND_IN_PAGES
 """Visited and not handed in; then visitors wait, so that a slow disk costs no memory."""
 HOSTS: Final = 512
 PORTION: Final = 32
@@ -113,8 +110,6 @@ class Engine:
         self._hungry = asyncio.Event()
         self._soon: asyncio.TimerHandle | None = None
         self._to_hand_in = asyncio.Event()
-        self._others_wait = False
-        """Whether others who work for the crawl had less to do than this process."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
         self._stopping = False
@@ -172,7 +167,6 @@ class Engine:
             self._widen(leased)
             for lease in leased.leases:
                 self._take(lease)
-            self._others_wait = leased.surplus > 0
             for host in fullest(self._hosts.values(), leased.surplus):
                 self._release(host)
             for name in held:
@@ -388,23 +382,15 @@ class Engine:
             self._to_hand_in.set()
 
     async def _hand_in_regularly(self) -> None:
-        pause_s = HAND_IN_SOON_S
         while not self._stopping:
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
+                async with asyncio.timeout(HAND_IN_EVERY_S):
                     await self._to_hand_in.wait()
             if self._failed is not None:
                 raise self._failed
             self._to_hand_in.clear()
-            pause_s = min(2 * pause_s, HAND_IN_EVERY_S) if self._has_plenty() else HAND_IN_SOON_S
             if await self._hand_in():
                 self._hungry.set()
-
-    def _has_plenty(self) -> bool:
-        """Whether nobody waits for what was found: as much is queued as was visited since the last
-        step, and others have their share."""
-        queued = sum(len(host.queue) for host in self._hosts.values())
-        return queued >= max(self._held, 1) and not self._others_wait
 
     async def _hand_in(self) -> bool:
         """Hand in what happened; whether anything had."""
