@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import msgspec
 import psutil
 
-from bench.peers import ROOT
 from bench.tasks.processes import Conversation, Program, free_port
 from bench.tasks.setup import VENV, redis_server
 from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
@@ -394,6 +393,6 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def _path() -> str:
-    """Where our workers find the functions; the checkout's own crawlfleet comes before others."""
+    """Where our workers find the functions; crawlfleet itself is that of the running Python."""
     given = os.environ.get("PYTHONPATH", "")
-    return os.pathsep.join(filter(None, (str(PROGRAMS), str(ROOT / "src"), given)))
+    return os.pathsep.join(filter(None, (str(PROGRAMS), given)))
