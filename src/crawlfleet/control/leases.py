@@ -52,7 +52,7 @@ UNMEASURED: Final[dict[str, Any]] = {
 MAX_RESULT_BYTES: Final = 1_000_000
 MAX_MESSAGE: Final = 2_000
 MAX_DETAILS: Final = 10_000
-MOST_BACKLOG: Final = 1024
+MOST_BACKLOG: Final = 2048
 LONGEST_POLL_S: Final = 60.0
 """Longer, and somebody between here and the node would take the connection for dead."""
 
@@ -85,7 +85,7 @@ class Leases:
         await self.know_session(node_id, request.session_id)
         if self._session(node_id, request.session_id) is not None:
             # Once: while it waits, the node may find that this is too much.
-            self._state.allow_backlog(node_id, min(max(request.backlog, 0), MOST_BACKLOG))
+            self._state.backlogs.allow(node_id, min(max(request.backlog, 0), MOST_BACKLOG))
         while True:
             session = self._session(node_id, request.session_id)
             if session is None:
@@ -144,7 +144,7 @@ class Leases:
             plan = self._decide(node_id, batch, undecided, judged)
             for place in undecided:
                 outcomes[place] = plan.told.get(place, ReportOutcome.STALE)
-            refusals = await self._state.commit(plan.changes)
+            refusals = await self._state.commit(plan.changes, room_at=node_id)
             undecided = []
             for group, refusal in zip(plan.places, refusals, strict=True):
                 if refusal is None:
@@ -174,7 +174,7 @@ class Leases:
         if self._session(node_id, batch.session_id) is not None and any(
             report.kind is ReportKind.RELEASED for report in batch.reports
         ):
-            self._state.allow_backlog(node_id, 0)
+            self._state.backlogs.allow(node_id, 0)
 
     async def _know_leases(self, batch: ReportBatch) -> None:
         """Look up the leases that reports name and that are not known here (any more)."""

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.audit import current_trail
+from crawlfleet.control.backlogs import Backlogs
 from crawlfleet.control.bookings import Bookings
 from crawlfleet.control.fresh import FreshEvents
 from crawlfleet.control.gate import Gate
@@ -79,10 +80,10 @@ class FleetState:
             self.gate, wake_dispatch=signals.dispatch.set, wake_timers=signals.timers.set
         )
         self.queue, self.delays = self.unplaced.queue, self.unplaced.delays
+        self.backlogs = Backlogs(self.fleet, wake_dispatch=signals.dispatch.set)
         self.tenancy = Tenancy()
         self._bookings = Bookings(self.tenancy, self.gate.budgets)
         self.nodes: dict[str, Node] = {}
-        self._backlog: dict[str, int] = {}
         self.clusters: dict[str, Cluster] = {}
         self.sessions: dict[str, Session] = {}
         self.keyring = Keyring()
@@ -149,9 +150,12 @@ class FleetState:
             if self.signals.doubt.is_set():
                 await asyncio.sleep(RELOAD_PAUSE_S)
 
-    async def commit(self, changes: Sequence[Change]) -> list[Refusal | None]:
+    async def commit(
+        self, changes: Sequence[Change], *, room_at: str | None = None
+    ) -> list[Refusal | None]:
         """Make the changes that fit, each whole, in one transaction; apply those to the copy.
 
+        What ends with them at the node `room_at` makes room in its backlog at once.
         Where somebody else was faster the copy is brought up to date, so that the caller can
         decide anew.
         Raises `StoreUnavailable` when the outcome is unknown, and until that has been cleared up.
@@ -166,7 +170,7 @@ class FleetState:
             changes = trail.sign(changes, self._system)
         # Shielded as one piece: a caller that goes away between commit and copy would leave
         # the store changed and the copy not.
-        commit = asyncio.create_task(self._commit_and_apply(changes))
+        commit = asyncio.create_task(self._commit_and_apply(changes, room_at))
         self._under_way[commit] = None
         commit.add_done_callback(lambda done: self._under_way.pop(done, None))
         refusals = await asyncio.shield(commit)
@@ -191,17 +195,20 @@ class FleetState:
         self.signals.doubt.set()
         return StoreUnavailable(f"{why}; the state is being read again, try again soon")
 
-    async def _commit_and_apply(self, changes: Sequence[Change]) -> list[Refusal | None]:
+    async def _commit_and_apply(
+        self, changes: Sequence[Change], room_at: str | None
+    ) -> list[Refusal | None]:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            committed = await self._store.commit(changes)
-            took_s = loop.time() - begun
-            pairs = zip(changes, committed.refusals, strict=True)
-            made = [change for change, refusal in pairs if refusal is None]
-            for change in made:
-                self._take(change)
-            self._bookings.settle()
+            with self.backlogs.ending(room_at, changes) if room_at else contextlib.nullcontext():
+                committed = await self._store.commit(changes)
+                took_s = loop.time() - begun
+                pairs = zip(changes, committed.refusals, strict=True)
+                made = [change for change, refusal in pairs if refusal is None]
+                for change in made:
+                    self._take(change)
+                self._bookings.settle()
         except InvalidRequest:
             raise
         except BaseException:
@@ -251,13 +258,6 @@ class FleetState:
         """The live executions of a session."""
         for execution_id in tuple(self._by_session.get(session_id, ())):
             yield self.leases[execution_id]
-
-    def allow_backlog(self, node_id: str, executions: int) -> None:
-        """Let so many executions lie ready at a node beyond its slots; not kept in the store."""
-        if self._backlog.get(node_id, 0) != executions:
-            self._backlog[node_id] = executions
-            self._put_in_fleet(self.nodes[node_id])
-            self.signals.dispatch.set()
 
     def lease_of(self, task: Task) -> Lease | None:
         """The lease under which a task is being attempted."""
@@ -384,7 +384,7 @@ class FleetState:
         slots = node.resources.slots if most is None else min(node.resources.slots, most)
         resources = msgspec.structs.replace(node.resources, slots=slots)
         self.fleet.put(msgspec.structs.replace(node, resources=resources))
-        self.fleet.allow_ahead(node.id, self._backlog.get(node.id, 0) if slots else 0)
+        self.backlogs.renew(node.id)
 
     def _put_session(self, session: Session) -> None:
         if not is_newer(session, self.sessions.get(session.id)):

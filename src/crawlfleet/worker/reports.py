@@ -22,7 +22,7 @@ from crawlfleet.model.task import JSON_NULL
 from crawlfleet.ports.execution import Attempt, ControlLink, ReportKeeper
 from crawlfleet.ports.system import System
 
-REPORTS_AT_ONCE: Final = 500
+REPORTS_AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 2_000_000
 """Of results in one message: well below what the least generous master takes."""
 START_TOLD_WITHIN_S: Final = 0.1
