@@ -1,10 +1,12 @@
 """What the known site consists of: a graph that follows from a few numbers.
 
 Page `n` links to its ten children in a tree, so that every page can be reached, and to others that
-follow from a hash, so that there are shorter ways, longer ways and circles.
+follow from a hash, so that there are shorter ways, longer ways and circles. Its links lead to any
+host, or mostly stay on their own, as those of most sites do.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -30,6 +32,9 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     hosts: int = 24
     first_host: int = 1
     links: int = 20
+    local: float = 0.0
+    """The share of links that stay on their host, where each host has a tree of its own; the others
+    lead to pages the more often the lower their number. With none, all links lead to any page."""
     page_bytes: int = 19_000
     seed: int = 1
     port: int = 0
@@ -62,13 +67,32 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def targets(self, page: int) -> list[int]:
         """The pages to which a page links, in order."""
-        children = range(page * FAN_OUT + 1, min(page * FAN_OUT + FAN_OUT, self.pages - 1) + 1)
-        found = dict.fromkeys(children)
+        found = dict.fromkeys(self._children(page))
         number = 0
         while len(found) < self.links and number < 3 * self.links:
-            found[self.chance("link", page, number) % self.pages] = None
+            chance = self.chance("link", page, number)
+            found[self._neighbour(page, chance) if self.local else chance % self.pages] = None
             number += 1
         return [*found]
+
+    def _children(self, page: int) -> Iterable[int]:
+        if not self.local:
+            return _children(page, self.pages)
+        host, place = page % self.hosts, page // self.hosts
+        on_host = (n * self.hosts + host for n in _children(place, self._size(host)))
+        return (*on_host, *(range(1, min(self.hosts, self.pages)) if page == 0 else ()))
+
+    def _neighbour(self, page: int, chance: int) -> int:
+        """Where a link of a page leads by chance."""
+        chance, share = divmod(chance, 1_000)
+        if share < self.local * 1_000:
+            host = page % self.hosts
+            return chance % self._size(host) * self.hosts + host
+        return int(self.pages ** (chance % 1_000_000 / 1_000_000)) - 1
+
+    def _size(self, host: int) -> int:
+        """How many pages a host has."""
+        return (self.pages - 1 - host) // self.hosts + 1
 
     def products(self, page: int) -> list[Product]:
         """The items of a page."""
@@ -150,3 +174,9 @@ class SiteSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.is_moved(target):
             path = path.replace("/p/", "/m/")
         return path if self.host(target) == mine else self.host(target) + path
+
+
+def _children(place: int, pages: int) -> range:
+    """The children of a page in a tree of so many."""
+    first = place * FAN_OUT + 1
+    return range(first, min(first + FAN_OUT, pages))
