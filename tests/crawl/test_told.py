@@ -1,10 +1,11 @@
 """What the keeper of a frontier is told of links, and what not."""
 
 import asyncio
-
-import pytest
+from collections.abc import Sequence
 
 from crawlfleet.backends.frontier.memory import MemoryFrontier
+from crawlfleet.crawl.desk import Handed
+from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.placed import PlacedFrontier
 from crawlfleet.crawl.told import ToldLinks, may_leave_out
 from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, Visit
@@ -24,6 +25,14 @@ class Listening(MemoryFrontier):
         return [*await super().commit(worker, commit)]
 
 
+class Lean(PlacedFrontier):
+    """Is handed in to as by an office."""
+
+    async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
+        hosts = self.lean(worker, [*commit.hosts])
+        return await super().commit(worker, Commit(hosts=hosts, receipts=commit.receipts))
+
+
 async def nobody(data: bytes) -> bytes:
     raise AssertionError("nobody is asked")
 
@@ -31,7 +40,7 @@ async def nobody(data: bytes) -> bytes:
 def test_a_link_is_told_once_unless_a_page_is_nearer_or_the_step_was_refused() -> None:
     async def main() -> None:
         kept = Listening()
-        frontier = PlacedFrontier(kept, "epoch", nobody, is_lean=True)
+        frontier = Lean(kept, "epoch", nobody, is_lean=True)
         await frontier.open()
         await frontier.add([*links("ab"), *links("s", B)], NOW)
         given = await lease(frontier, urls=1)
@@ -54,16 +63,35 @@ def test_a_link_is_told_once_unless_a_page_is_nearer_or_the_step_was_refused() -
     asyncio.run(main())
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ToldLinks, "MOST", 3)
-    told = ToldLinks()
+def test_an_office_tells_only_what_is_new() -> None:
+    async def main() -> None:
+        kept = Listening()
+        frontier = PlacedFrontier(kept, "epoch", nobody, is_lean=True)
+        office = Office(frontier, {}, member=Member("exec", "task", lean=frontier.lean))
+        await office.open()
+        await frontier.add(links("ab"), NOW)
+        desk = office.desk(ME)
+        (leased,) = (await desk.lease(hosts=1, urls=2, held={}, now=NOW)).leases
+        for path in "ab":
+            done = [visit(path, links=links("xy"))]
+            part = HostCommit(host=A, token=leased.token, visits=done)
+            assert not await desk.hand_in(Handed(at=NOW, hosts=[part]))
+        assert kept.heard == [["x", "y"], []]
+        assert (await frontier.counts()).known == 4
+        await office.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    told = ToldLinks(most=3)
 
     def page(number: int, paths: str) -> Commit:
         done = Visit(number, visit("a").outcome, 200, NOW, links(paths))
         return Commit(hosts=[HostCommit(host=A, token=1, visits=[done])])
 
     def left(paths: str) -> int:
-        return len(told.lean(page(1, paths), lambda _: {1: 0}).hosts[0].visits[0].links)
+        return len(told.lean(page(1, paths).hosts, lambda _: {1: 0})[0].visits[0].links)
 
     told.note(page(1, "abc"), lambda _: {1: 0})
     assert left("abcd") == 1

@@ -17,7 +17,7 @@ from crawlfleet.crawl.desk import Figures, Handed, Leased
 from crawlfleet.crawl.portions import portions
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl import ERRORS
-from crawlfleet.model.frontier import Commit
+from crawlfleet.model.frontier import Commit, HostCommit
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import PageRecord, Sink
 
@@ -49,8 +49,10 @@ class Member(NamedTuple):
     task_id: str
     is_shard: bool = False
     """Whether there may be others at the same time; what it tells of itself is its own part."""
-    surplus: Callable[[], int] = lambda: 0
+    take_surplus: Callable[[], int] = lambda: 0
     """How many hosts to give back, so that the others have their share."""
+    lean: Callable[[str, list[HostCommit]], list[HostCommit]] = lambda _, hosts: hosts
+    """What a worker is to commit, without what the frontier need not be told."""
     most_step_bytes: int | None = None
     """What the frontier takes at once, where that has a limit."""
 
@@ -74,7 +76,7 @@ class Office:
         """With a `member`, others may work on the same frontier: receipts and notes are kept under
         the id of the execution, and what is true of the whole crawl is told by all of them."""
         self._member = member or Member("", "")
-        self.surplus = self._member.surplus
+        self.surplus = self._member.take_surplus
         self._mark = self._member.execution_id
         self._frontier = frontier
         self._round = round
@@ -160,6 +162,8 @@ class Office:
     async def _carry_out(self, worker: str, handed: Handed) -> Sequence[str]:
         # A visitor may come back after the lease of its host was lost: its page is somebody else's.
         handed.leave_out(())
+        # First: most of it is never looked at again.
+        handed.hosts = self._member.lean(worker, handed.hosts)
         if handed.seeds:
             await self._frontier.add(handed.seeds, handed.at)
         lost: list[str] = []

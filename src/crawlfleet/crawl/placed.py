@@ -25,6 +25,7 @@ from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.frontier import (
     Commit,
     FrontierCounts,
+    HostCommit,
     HostFigures,
     HostLease,
     Link,
@@ -150,9 +151,11 @@ class PlacedFrontier:
             self._leased.take(leases)
         return leases
 
+    def lean(self, worker: str, hosts: list[HostCommit]) -> list[HostCommit]:
+        """What is to be committed, without the links that the frontier was told of."""
+        return hosts if self._links is None else self._links.lean(hosts, self._leased.of)
+
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
-        if self._links is not None:
-            commit = self._links.lean(commit, self._leased.of)
         refused = await self._watched(self._frontier.commit(worker, commit))
         self._counts = None
         if self._links is not None:

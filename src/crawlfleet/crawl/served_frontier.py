@@ -144,15 +144,18 @@ class ServedFrontier:
             await self._answer(step, list[str])
         return given
 
+    def lean(self, worker: str, hosts: list[HostCommit]) -> list[HostCommit]:
+        """What is to be committed, without the links that the master was told of."""
+        if self._told is None:
+            return hosts
+        return self._told.lean(hosts, partial(_depths, self._held.get(worker, {})))
+
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
         mine = self._held.setdefault(worker, {})
-        depths = partial(_depths, mine)
-        if self._told is not None:
-            commit = self._told.lean(commit, depths)
         step = said.Step(worker=worker, number=self._next(), commit=commit)
         refused: list[str] = await self._answer(step, list[str])
         if self._told is not None and not refused:
-            self._told.note(commit, depths)
+            self._told.note(commit, partial(_depths, mine))
         for part in commit.hosts if not refused else ():
             _settle(mine, part)
         for name in refused:

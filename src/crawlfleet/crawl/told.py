@@ -4,12 +4,15 @@ Most links of a page were met before: menus, neighbours, the way back. Telling t
 again changes nothing where depth does not matter, and makes nine tenths of what a crawl has to say.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from crawlfleet.model.frontier import Commit, FrontierRules, HostCommit, HostLease, Visit
+
+MOST: Final = 100_000
+"""Links that are remembered."""
 
 Depths = Callable[[str], Mapping[int, int]]
 """By host: how deep the URLs lie that are leased."""
@@ -20,15 +23,14 @@ _new: Final = tuple.__new__  # a quarter of the cost of `_replace`, for each pag
 class ToldLinks:
     """Bounded: what is forgotten is told again."""
 
-    MOST: Final = 100_000
-
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._depths: dict[int, int] = {}
         """By link: how deep the nearest page lies that told of it."""
 
-    def lean(self, commit: Commit, depths: Depths) -> Commit:
-        """The commit without links that were told of by a page as near as theirs, or nearer."""
-        return replace(commit, hosts=[self._lean(part, depths(part.host)) for part in commit.hosts])
+    def lean(self, hosts: Sequence[HostCommit], depths: Depths) -> list[HostCommit]:
+        """The same without links that were told of by a page as near as theirs, or nearer."""
+        return [self._lean(part, depths(part.host)) for part in hosts]
 
     def note(self, commit: Commit, depths: Depths) -> None:
         """This was committed."""
@@ -42,7 +44,7 @@ class ToldLinks:
                 for link in visit.links:
                     if known.get(link[0], FAR) > depth:
                         known[link[0]] = depth
-        if len(known) > self.MOST:
+        if len(known) > self._most:
             self._depths = {}
 
     def clear(self) -> None:

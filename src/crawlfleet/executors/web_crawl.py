@@ -290,12 +290,10 @@ def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlC
 
 
 def _member(keeper: CrawlContext, frontier: Frontier) -> Member:
+    abilities = ("take_surplus", "lean", "most_step_bytes")
+    found = {name: getattr(frontier, name) for name in abilities if hasattr(frontier, name)}
     return Member(
-        keeper.execution_id,
-        keeper.task_id,
-        is_shard=keeper.parent_id is not None,
-        surplus=getattr(frontier, "take_surplus", lambda: 0),
-        most_step_bytes=getattr(frontier, "most_step_bytes", None),
+        keeper.execution_id, keeper.task_id, is_shard=keeper.parent_id is not None, **found
     )
 
 
