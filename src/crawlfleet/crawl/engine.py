@@ -389,8 +389,13 @@ class Engine:
             if self._failed is not None:
                 raise self._failed
             self._to_hand_in.clear()
-            if await self._hand_in():
+            if await self._hand_in() and self._wants_more():
                 self._hungry.set()
+
+    def _wants_more(self) -> bool:
+        """Whether what was found may be the next work here. Else it is early enough to ask when
+        somebody needs it, or now and then for new hosts."""
+        return not self._hosts or any(host.wanted for host in self._hosts.values())
 
     async def _hand_in(self) -> bool:
         """Hand in what happened; whether anything had."""
