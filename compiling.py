@@ -76,8 +76,9 @@ def _compiled(root: Path, modules: list[str], into: Path) -> dict[str, str]:
     command = [sys.executable, __file__, str(root), str(out), *modules]
     done = subprocess.run(command, cwd=into, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
-        *_, last = (done.stderr.strip() or done.stdout.strip() or "no word").splitlines()
-        raise CannotCompile(f"{last} (all of it: {' '.join(command[:4])} …)")
+        lines = (done.stderr.strip() or done.stdout.strip() or "no word").splitlines()
+        why = next((line for line in lines if ": error: " in line), lines[-1])
+        raise CannotCompile(f"{why} (all of it: {' '.join(command[:4])} …)")
     return {str(each): each.relative_to(out).as_posix() for each in out.rglob("*.so")}
 
 

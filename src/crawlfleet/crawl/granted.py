@@ -72,10 +72,11 @@ async def ledger_of(context: Context) -> Ledger | None:
             await ledger.ask(LedgerAsk())
             break
         except LedgerUnavailable as error:
-            await context.log("the crawl waits for the ledger", level="warning", why=str(error))
-            await asyncio.sleep(TROUBLE_S)
+            why = str(error)
         except Refused:
             return None
+        await context.log("the crawl waits for the ledger", level="warning", why=why)
+        await asyncio.sleep(TROUBLE_S)
     return ledger
 
 
@@ -134,7 +135,8 @@ class Granted:
         if self._is_needed:
             host.room = clock.concurrency
         granted = msgspec.structs.replace(request, may_go=partial(self._may_go, host))
-        while True:
+        fetched: Fetched | None = None
+        while fetched is None:
             # Every page goes through here, and hardly any has to wait.
             if not self._enter_at_once(host):
                 await self._enter(host, clock)
@@ -142,13 +144,14 @@ class Granted:
                 if not self._slots.take():
                     await self._slots.wait()
                 try:
-                    return await (send or self._fetcher.fetch)(granted)
+                    fetched = await (send or self._fetcher.fetch)(granted)
                 finally:
                     self._slots.give()
             except NotSent:
-                continue
+                pass  # the window was over by then
             finally:
                 host.leave()
+        return fetched
 
     def pause(self, name: str, seconds: float, why: str) -> None:
         """A host is to be left alone, by everybody."""
@@ -254,19 +257,21 @@ class Granted:
         message = self._message(hosts, [key.back(asked_at) for key in keys])
         for key in keys:
             key.end()
+        told: LedgerTold | None = None
         try:
             told = await self._ledger.ask(message)
         except LedgerUnavailable as error:
             self._complain(str(error))
-            for key in keys:
-                key.owes = True
-            await asyncio.sleep(TROUBLE_S)
-            return
         except Refused as error:
             log.warning("hosts are visited without a ledger", why=str(error))
             self._is_off = True
             for key in self._keys.values():
                 key.wake()
+            return
+        if told is None:
+            for key in keys:
+                key.owes = True
+            await asyncio.sleep(TROUBLE_S)
             return
         del self._pauses[: len(pauses)]
         self._take(told, asked_at, asked_wall)
