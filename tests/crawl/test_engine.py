@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def test_more_is_not_asked_for_after_each_step_while_there_is_enough(tmp_path: P
         desk = PlayedDesk(urls=400)
         await visited(tmp_path, desk, 2.1)
         assert len(desk.told_at) >= 8
-        gaps = [later - sooner for sooner, later in zip(desk.asked_at, desk.asked_at[1:])]
+        gaps = [later - sooner for sooner, later in pairwise(desk.asked_at)]
         assert 3 <= len(gaps) <= 5, "now and then, for new hosts"
         assert min(gaps) >= IDLE_ASK_S - 0.001
 
