@@ -70,7 +70,7 @@ OURS: Final = Contender(
     " (SQLite, `synchronous=FULL`)",
     counted="master, agents of the nodes, executors",
     work=_at_master,
-    pages=60_000,
+    pages=40_000,
 )
 CONTENDERS: Final = (
     OURS,
@@ -80,7 +80,7 @@ CONTENDERS: Final = (
         settings="the same with `frontier: redis` (`appendonly yes`, `appendfsync always`)",
         counted="master, agents of the nodes, executors, Redis",
         work=_on_redis,
-        pages=60_000,
+        pages=40_000,
     ),
     Contender(
         name="scrapy-redis",

@@ -40,7 +40,7 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alone(msgspec.Struct, frozen=True, kw_only=True):
-    """So many `crawlfleet crawl` at once, each with a site of its own."""
+    """So many crawls at once, each with a site and a fleet of its own."""
 
     processes: int
     pages: int
@@ -66,6 +66,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     host: list[Spread] = []
     cpu: list[Spread] = []
     alone: list[Alone] = []
+    anywhere: list[Spread] = []
+    """As `cpu`, where links lead anywhere."""
     killed: list[Killed] = []
     missing: dict[str, str] = {}
     """What was not measured, and why."""

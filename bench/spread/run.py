@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from rich.console import Console
 
 from bench import peers, sheets
 from bench.crawl.floor import fetch_all
-from bench.crawl.turn import Place, WrongWork, served
+from bench.crawl.turn import Place, WrongWork
 from bench.machine import add_wait, await_quiet, machine
 from bench.spread import tables
 from bench.spread.alone import crawl_alone
@@ -41,6 +42,8 @@ AT_ONCE: Final = 2
 """Requests to one of them."""
 HOST_PAGES: Final = 300
 CPU_AT_ONCE: Final = 16
+STAYING: Final = 0.85
+"""The share of links that stay on their host, as most do on most sites."""
 KILLED: Final = SiteSpec(
     pages=3_000, hosts=16, page_bytes=4_000, latency_ms=MOST_MS, least_latency_ms=LEAST_MS
 )
@@ -59,6 +62,8 @@ class Bench:
         self._rounds = rounds
         self._quick = quick
         self._share = QUICK_SHARE if quick else 1.0
+        self._counts = (1, 2) if quick else (1, 2, 4)
+        """Processes where CPU is measured."""
         self._console = console
         self.missing: dict[str, str] = {}
 
@@ -90,45 +95,58 @@ class Bench:
             for (each, number), turns in found.items()
         ]
 
-    def cpu(self, stack: ExitStack) -> tuple[list[Spread], list[Alone]]:
-        """The same site for however many processes; the cost of a page is what counts."""
-        counts = (1, 2) if self._quick else (1, 2, 4)
-        sizes = sorted({int(each.pages * self._share) for each in self._contenders})
-        places = {pages: self._served(pages, stack) for pages in sizes}
-        own = [self._served(int(ALONE_PAGES * self._share), stack) for _ in range(max(counts))]
+    def cpu(self) -> tuple[list[Spread], list[Alone]]:
+        """The same site for however many processes; the cost of a page is what counts. Beside it as
+        many crawls at once, each with a site and a fleet of its own."""
+        rates: dict[int, list[float]] = defaultdict(list)
+        pages = int(ALONE_PAGES * self._share)
+        with ExitStack() as stack:
+            sites = [self._served(pages, STAYING, stack) for _ in range(max(self._counts))]
+
+            def measure_alone(processes: int, number: int) -> None:
+                rates[processes] += self._alone(sites[:processes], number)
+
+            spreads = self._working(self._contenders, STAYING, measure_alone)
+        return spreads, [
+            Alone(processes=processes, pages=pages, per_cpu_s=statistics.median(found))
+            for processes, found in rates.items()
+            if found
+        ]
+
+    def anywhere(self) -> list[Spread]:
+        """The same with links that lead anywhere: each process meets those of the whole site."""
+        return self._working(self._ours, 0.0)
+
+    def _working(
+        self,
+        contenders: Sequence[Contender],
+        staying: float,
+        measure_beside: Callable[[int, int], None] = lambda processes, number: None,
+    ) -> list[Spread]:
         found: dict[tuple[Contender, int], list[Turn]] = defaultdict(list)
-        alone: dict[int, list[float]] = defaultdict(list)
-        for number in range(self._rounds):
-            for processes in counts:
-                alone[processes] += self._alone(own[:processes], number)
-            for each in self._contenders:
-                site = places[int(each.pages * self._share)].site
-                for processes in counts:
+        sizes = sorted({int(each.pages * self._share) for each in contenders})
+        with ExitStack() as stack:
+            sites = {pages: self._served(pages, staying, stack) for pages in sizes}
+            for number, processes in product(range(self._rounds), self._counts):
+                measure_beside(processes, number)
+                for each in contenders:
+                    site = sites[int(each.pages * self._share)]
                     turn = self._turn(each, site, processes, CPU_AT_ONCE, number)
                     if turn is not None:
                         found[each, processes].append(turn)
-        spreads = [
-            spread_of(each.name, each.title, number, turns)
-            for (each, number), turns in found.items()
-        ]
-        return spreads, [
-            Alone(
-                processes=processes,
-                pages=own[0].spec.pages,
-                per_cpu_s=statistics.median(rates),
-            )
-            for processes, rates in alone.items()
-            if rates
+        order = [each.name for each in contenders]
+        found_in_order = sorted(found.items(), key=lambda pair: order.index(pair[0][0].name))
+        return [
+            spread_of(each.name, each.title, processes, turns)
+            for (each, processes), turns in found_in_order
         ]
 
-    def _served(self, pages: int, stack: ExitStack) -> Place:
-        place = stack.enter_context(served(pages))
-        # Not on the server's core alone: processes are as many as they are.
-        os.sched_setaffinity(place.site.pid, os.sched_getaffinity(0))
+    def _served(self, pages: int, staying: float, stack: ExitStack) -> ServedSite:
+        site = stack.enter_context(ServedSite(SiteSpec(pages=pages, local=staying)))
         # A site is elsewhere: here it must not interrupt those who are measured at each request.
-        os.sched_setscheduler(place.site.pid, os.SCHED_BATCH, os.sched_param(0))
-        fetch_all(place)
-        return place
+        os.sched_setscheduler(site.pid, os.SCHED_BATCH, os.sched_param(0))
+        fetch_all(Place(site))
+        return site
 
     def kill(self) -> list[Killed]:
         """Two processes, one of which is killed in the middle, and another started."""
@@ -154,15 +172,16 @@ class Bench:
             for each, turns in found.items()
         ]
 
-    def _alone(self, places: Sequence[Place], number: int) -> list[float]:
-        """Pages a CPU-second of crawls that have no fleet around them; nothing if one fails."""
+    def _alone(self, sites: Sequence[ServedSite], number: int) -> list[float]:
+        """Pages a CPU-second of crawls that share nothing; none if one fails."""
         with _folder() as folder:
             try:
-                rate = crawl_alone(places, folder)
-            except WrongWork as error:
-                self.missing[f"{len(places)} `crawlfleet crawl`"] = str(error)
+                turns = crawl_alone(sites, folder, concurrency=CPU_AT_ONCE)
+            except (WrongWork, RuntimeError, OSError, TimeoutError) as error:
+                self.missing[f"{len(sites)} crawls that share nothing"] = str(error)
                 return []
-        self._say(f"round {number + 1}: {len(places)} that share nothing: {rate:,.0f} a CPU-second")
+        rate = len(turns) / sum(1 / turn.per_cpu_s for turn in turns)
+        self._say(f"round {number + 1}: {len(sites)} that share nothing: {rate:,.0f} a CPU-second")
         return [rate]
 
     def _turn(
@@ -264,11 +283,12 @@ def main(arguments: list[str] | None = None) -> Report:
     bench = Bench(contenders, rounds=rounds, quick=options.quick, console=console)
     facts = machine(await_quiet(options.wait, console))
     begun = time.monotonic()
-    with ExitStack() as stack:
-        latency = bench.latency() if "latency" in options.only else []
-        host = bench.host() if "host" in options.only else []
-        cpu, alone = bench.cpu(stack) if "cpu" in options.only else ([], [])
-        killed = bench.kill() if "kill" in options.only else []
+    latency = bench.latency() if "latency" in options.only else []
+    host = bench.host() if "host" in options.only else []
+    measures_cpu = "cpu" in options.only
+    cpu, alone = bench.cpu() if measures_cpu else ([], [])
+    anywhere = bench.anywhere() if measures_cpu else []
+    killed = bench.kill() if "kill" in options.only else []
     report = Report(
         machine=facts,
         versions=versions,
@@ -284,6 +304,7 @@ def main(arguments: list[str] | None = None) -> Report:
         host=host,
         cpu=cpu,
         alone=alone,
+        anywhere=anywhere,
         killed=killed,
         missing=missing | bench.missing,
     )

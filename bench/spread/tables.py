@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.sheets import Sheet
-from bench.spread.figures import Report, Spread
+from bench.spread.figures import Alone, Report, Spread
 
 
 def sheets(report: Report) -> list[Sheet]:
@@ -17,6 +17,8 @@ def sheets(report: Report) -> list[Sheet]:
             made.append(_waiting(spreads, f"{title}, medians of {report.rounds}"))
     if report.cpu:
         made += [_cpu(report), _costs(report)]
+    if report.anywhere:
+        made.append(_anywhere(report))
     if report.killed:
         made.append(_killed(report))
     return made
@@ -56,14 +58,13 @@ def _waiting(spreads: Sequence[Spread], title: str) -> Sheet:
 def _cpu(report: Report) -> Sheet:
     rows = [
         [
-            "`crawlfleet crawl`, each with a site of its own",
+            "as many crawls that share nothing",
             str(each.processes),
             f"{each.pages:,} each",
             f"{each.per_cpu_s:,.0f}",
             "",
             f"{each.per_cpu_s / report.alone[0].per_cpu_s:.2f}",
-            "",
-            "",
+            *("", "", ""),
         ]
         for each in report.alone
     ]
@@ -78,13 +79,35 @@ def _cpu(report: Report) -> Sheet:
                 f"{each.per_cpu_s:,.0f}",
                 f"{low:,.0f} to {high:,.0f}",
                 "" if one is None else f"{each.per_cpu_s / one.per_cpu_s:.2f}",
+                _of_alone(each, one, report.alone),
                 _ratio(each, report.cpu),
                 f"{each.per_s:,.0f}",
             ]
         )
     head = ("crawler", "processes", "pages", "pages a CPU-second", "worst to best")
-    head += ("of one process", "ours / theirs", "pages a second")
+    head += ("of one process", "beside those that share nothing", "ours / theirs")
+    head += ("pages a second",)
     return Sheet(f"one site, all CPU of all processes, medians of {report.rounds}", head, rows)
+
+
+def _of_alone(each: Spread, one: Spread | None, alone: Sequence[Alone]) -> str:
+    """What is kept of the rate of one process, beside what as many keep that share nothing."""
+    rates = {those.processes: those.per_cpu_s for those in alone}
+    if one is None or each.processes not in rates or 1 not in rates:
+        return ""
+    kept = each.per_cpu_s / one.per_cpu_s
+    return f"{kept / (rates[each.processes] / rates[1]):.2f}"
+
+
+def _anywhere(report: Report) -> Sheet:
+    rows = []
+    for each in report.anywhere:
+        one = single(each, report.anywhere)
+        share = "" if one is None else f"{each.per_cpu_s / one.per_cpu_s:.2f}"
+        rate = f"{each.per_cpu_s:,.0f}"
+        rows.append([each.title, str(each.processes), f"{each.pages:,}", rate, share])
+    head = ("crawler", "processes", "pages", "pages a CPU-second", "of one process")
+    return Sheet("the same where links lead to any host", head, rows)
 
 
 def _ratio(each: Spread, among: Sequence[Spread]) -> str:
