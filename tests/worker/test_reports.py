@@ -5,6 +5,8 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from crawlfleet.model.messages import (
     Assignment,
     Report,
@@ -13,9 +15,15 @@ from crawlfleet.model.messages import (
     ReportOutcome,
     ReportReply,
 )
-from crawlfleet.model.task import JSON_NULL
+from crawlfleet.model.task import JSON_NULL, ErrorClass, TaskError
 from crawlfleet.testing.simulation.clock import SimulatedSystem, run_simulated
-from crawlfleet.worker.reports import ASK_AGAIN_S, Reports
+from crawlfleet.worker.reports import (
+    ASK_AGAIN_S,
+    BYTES_AT_ONCE,
+    REPORTS_AT_ONCE,
+    Reports,
+    portion,
+)
 
 RECORDED, LATER = ReportOutcome.RECORDED, ReportOutcome.LATER
 
@@ -101,3 +109,22 @@ def test_what_has_to_be_said_again_is_kept_and_holds_up_nothing_else() -> None:
         assert not reports.mentions("slow")
 
     run_simulated(scene())
+
+
+def test_long_errors_are_divided_as_results_are() -> None:
+    error = TaskError(error_class=ErrorClass.ERROR, message="失败" * 1_000, details="详" * 8_000)
+    reports = [
+        Report(
+            execution_id=str(number),
+            task_id=str(number),
+            token=1,
+            kind=ReportKind.FAILED,
+            at=0.0,
+            error=error,
+        )
+        for number in range(REPORTS_AT_ONCE)
+    ]
+    sent = portion(reports)
+    assert 1 < len(sent) < len(reports)
+    assert len(msgspec.json.encode(sent)) < 1.1 * BYTES_AT_ONCE
+    assert portion(reports[:1]) == tuple(reports[:1])

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+import msgspec
+
 from crawlfleet.errors import MasterUnreachable
 from crawlfleet.model.messages import (
     Assignment,
@@ -24,13 +26,14 @@ from crawlfleet.ports.system import System
 
 REPORTS_AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 2_000_000
-"""Of results in one message: well below what the least generous master takes."""
+"""Of results and errors in one message: well below what the least generous master takes."""
 START_TOLD_WITHIN_S: Final = 0.1
 """Nobody looks so closely, and a fleet's short tasks cost its master one message, not two."""
 MOMENT_S: Final = 1.0
 """A master that takes longer may be away. What ends within it is written together."""
 ASK_AGAIN_S: Final = 1.0
 """After which something is said again that the master could not decide on yet."""
+_encode: Final = msgspec.json.Encoder().encode
 ENDS: Final = frozenset({ReportKind.SUCCEEDED, ReportKind.FAILED})
 """What would have to be done again if it got lost; all else the end of the session says too."""
 
@@ -200,6 +203,8 @@ def _fitting(reports: list[Report]) -> Iterator[Report]:
     size = 0
     for number, report in enumerate(reports):
         size += len(memoryview(report.data))
+        if report.error is not None:
+            size += len(_encode(report.error))
         if number and size > BYTES_AT_ONCE:
             return
         yield report
