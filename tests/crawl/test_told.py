@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from crawlfleet.backends.frontier.memory import MemoryFrontier
 from crawlfleet.crawl.desk import Handed
 from crawlfleet.crawl.office import Member, Office
@@ -26,11 +28,10 @@ class Listening(MemoryFrontier):
 
 
 class Lean(PlacedFrontier):
-    """Is handed in to as by an office."""
-
     async def commit(self, worker: str, commit: Commit) -> Sequence[str]:
+        """As an office does."""
         hosts = self.lean(worker, [*commit.hosts])
-        return await super().commit(worker, Commit(hosts=hosts, receipts=commit.receipts))
+        return await super().commit(worker, msgspec.structs.replace(commit, hosts=hosts))
 
 
 async def nobody(data: bytes) -> bytes:

@@ -167,7 +167,9 @@ class Office:
         if handed.seeds:
             await self._frontier.add(handed.seeds, handed.at)
         lost: list[str] = []
-        for part in self._parts(handed):
+        for number, part in enumerate(self._parts(handed)):
+            if number:
+                part.hosts = self._member.lean(worker, part.hosts)  # what the last one told of
             if lost:
                 part.leave_out(lost)
             while refused := await self._step(worker, part):

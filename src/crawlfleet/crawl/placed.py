@@ -122,6 +122,11 @@ class PlacedFrontier:
     def partition_of(self, host: str) -> int:
         return self._frontier.partition_of(host)
 
+    @property
+    def most_step_bytes(self) -> None:
+        """There is no limit to what is committed at once."""
+        return None
+
     def take_surplus(self) -> int:
         """How many hosts to give back, so that others have their share; says so once."""
         surplus: int = getattr(self._frontier, "take_surplus", lambda: 0)()

@@ -290,10 +290,13 @@ def _keeper(parameters: CrawlParameters, watched: CrawlContext | None) -> CrawlC
 
 
 def _member(keeper: CrawlContext, frontier: Frontier) -> Member:
-    abilities = ("take_surplus", "lean", "most_step_bytes")
-    found = {name: getattr(frontier, name) for name in abilities if hasattr(frontier, name)}
-    return Member(
-        keeper.execution_id, keeper.task_id, is_shard=keeper.parent_id is not None, **found
+    member = Member(keeper.execution_id, keeper.task_id, is_shard=keeper.parent_id is not None)
+    if not isinstance(frontier, ServedFrontier | PlacedFrontier):
+        return member
+    return member._replace(
+        take_surplus=frontier.take_surplus,
+        lean=frontier.lean,
+        most_step_bytes=frontier.most_step_bytes,
     )
 
 
