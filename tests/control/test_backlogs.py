@@ -8,7 +8,6 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.messages import Assignment, ReportKind, ReportOutcome
-from crawlfleet.model.task import LIVE_EXECUTION
 from crawlfleet.ports.store import Change, Committed
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
@@ -18,13 +17,13 @@ READY = 4
 
 
 class SlowStore(MemoryStore):
-    """Takes its time to record ends, and fails to when it is told to."""
+    """Takes its time to record what becomes of executions, and fails to when it is told to."""
 
     fails = False
 
     async def commit(self, changes: Sequence[Change]) -> Committed:
         executions = [each for change in changes for each in change.executions]
-        if any(each.status not in LIVE_EXECUTION for each in executions):
+        if any(each.version > 1 for each in executions):
             await asyncio.sleep(RECORDING_S)
             if self.fails:
                 raise StoreUnavailable("the disk is away")
@@ -66,7 +65,10 @@ def test_what_has_only_begun_makes_no_room() -> None:
     async def scene() -> None:
         async with stage(SlowStore()) as on:
             node, first = await busy(on, READY)
-            await node.report(first, ReportKind.STARTED)
+            report = asyncio.create_task(node.report(first, ReportKind.STARTED))
+            await asyncio.sleep(RECORDING_S / 2)
+            assert await held(on) == 1 + READY
+            await report
             await asyncio.sleep(1)
             assert await held(on) == 1 + READY
 

@@ -32,6 +32,7 @@ from crawlfleet.testing.simulation.schedules import ScheduleInvariants
 from crawlfleet.testing.simulation.tenants import TenantInvariants
 from crawlfleet.testing.simulation.usage import UsageInvariants
 from crawlfleet.testing.simulation.workflows import WorkflowInvariants
+from crawlfleet.worker.reports import REPORTS_AT_ONCE
 
 OWNING: Final = frozenset({ExecutionStatus.ASSIGNED, ExecutionStatus.RUNNING})
 _TASK_MOVES: Final = {(source, target) for (source, _), target in TASK_TRANSITIONS.items()}
@@ -170,8 +171,9 @@ class Invariants:
             f"{execution.task_id} has {len(owners)} live leases at once: {sorted(owners)}",
         )
         node = self.nodes[execution.node_id]
-        # What lies ready beyond the slots is bounded too, and holds its other resources.
-        room = add(node.resources, Resources(slots=MOST_BACKLOG))
+        # What lies ready beyond the slots is bounded too, and holds its other resources; while
+        # ends are being recorded, as many more may.
+        room = add(node.resources, Resources(slots=MOST_BACKLOG + REPORTS_AT_ONCE))
         given = self.reserved(node.id)
         _demand(
             fits(given, room), f"{node.id} was given {given}, more than it has: {node.resources}"
