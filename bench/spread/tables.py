@@ -1,9 +1,13 @@
 """The figures as tables."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from bench.sheets import Sheet
 from bench.spread.figures import Alone, Report, Spread
+
+OURS: Final = frozenset({"master", "redis"})
+"""Contenders that are the program of those that share nothing."""
 
 
 def sheets(report: Report) -> list[Sheet]:
@@ -93,7 +97,7 @@ def _cpu(report: Report) -> Sheet:
 def _of_alone(each: Spread, one: Spread | None, alone: Sequence[Alone]) -> str:
     """What is kept of the rate of one process, beside what as many keep that share nothing."""
     rates = {those.processes: those.per_cpu_s for those in alone}
-    if one is None or each.processes not in rates or 1 not in rates:
+    if one is None or each.name not in OURS or not {1, each.processes} <= rates.keys():
         return ""
     kept = each.per_cpu_s / one.per_cpu_s
     return f"{kept / (rates[each.processes] / rates[1]):.2f}"
