@@ -221,11 +221,13 @@ def dedup_keys_are_not_claimed(patch: pytest.MonkeyPatch) -> None:
 def submissions_are_acknowledged_unwritten(patch: pytest.MonkeyPatch) -> None:
     commit = FleetState.commit
 
-    async def forgetful(self: FleetState, changes: list[Change]) -> list[Refusal | None]:
+    async def forgetful(
+        self: FleetState, changes: list[Change], *, room_at: str | None = None
+    ) -> list[Refusal | None]:
         new = [each for each in changes if each.tasks and each.tasks[0].version == 1]
         if len(new) == 1 == len(changes):
             return [None]
-        return await commit(self, changes)
+        return await commit(self, changes, room_at=room_at)
 
     patch.setattr(FleetState, "commit", forgetful)
 
