@@ -12,7 +12,7 @@ PAGE: Final = ROOT / "docs" / "reference" / "benchmarks.md"
 OURS_BEGINS: Final = "crawlfleet"
 
 WIDTH: Final = 760
-LABELS: Final = 210
+LABELS: Final = 230
 VALUES: Final = 70
 BAR: Final = 20
 GAP: Final = 8

@@ -121,7 +121,7 @@ def _has_rounds(report: Report) -> bool:
 def _ratio(ours: Measured | None, each: Measured, of: Callable[[Measured], float]) -> str:
     if ours is None or each.title.startswith(OURS) or not ours.drain_per_s or not of(each):
         return ""
-    return f" ({of(ours) / of(each):.2g}×)"
+    return f" ({of(ours) / of(each):.3g}×)"
 
 
 def _servers(cost: dict[str, float]) -> dict[str, float]:
