@@ -134,6 +134,33 @@ def test_key_without_a_delay_is_shared_by_its_permits() -> None:
     assert window(ask(book, "a", 110.2, FAST)).permits == 4
 
 
+def test_who_is_gone_leaves_its_share_to_the_others() -> None:
+    book: Book = {}
+    window(ask(book, "a", 100.0, FAST))
+    ask(book, "a", 101.0, returns=(Return(key="host:a", started_ago_s=0.1),))
+    still_there = book.copy()
+    assert window(ask(still_there, "b", 101.1, FAST)).permits == 4
+    assert window(ask(book, "b", 101.1, FAST, living=lambda name: name != "a")).permits == 8
+
+
+def test_who_is_gone_is_careful_until_its_delay_is_over() -> None:
+    gone = {"living": lambda name: name != "a"}
+    book: Book = {}
+    window(ask(book, "a", 100.0, Terms("host:a", 5.0, 1)))
+    ask(book, "a", 102.0, returns=(Return(key="host:a", started_ago_s=1.0),))
+    granted = window(ask(book, "b", 102.5, POLITE, **gone))
+    assert granted.start_in_s == pytest.approx(3.5)
+    assert granted.delay_s == 1.0
+
+
+def test_window_of_who_is_gone_keeps_its_delay_and_its_permits() -> None:
+    gone = {"living": lambda name: name != "a"}
+    book: Book = {}
+    window(ask(book, "a", 100.0, Terms("host:a", 0.0, 4, most=2)))
+    assert window(ask(book, "b", 101.0, FAST, **gone)).permits == 2
+    assert window(ask(book, "b", 140.0, FAST, **gone)).permits == 8
+
+
 def test_those_who_share_a_host_take_what_they_have_use_for() -> None:
     book: Book = {}
     some = Terms("host:a", 0.0, 8, most=3)

@@ -181,7 +181,8 @@ def _grant(
 
 
 def _tidied(entry: Entry, user: User, now: float, living: Living) -> Entry:
-    """Without what is over, and with the one who asks among the users."""
+    """Without what is over, and with the one who asks among the users. Who is gone counts for as
+    long as its window, and its delay once more: after that the others have all of the key."""
     users = [each for each in entry.users if each.until > now and each.name != user.name]
     entry = msgspec.structs.replace(entry, users=(*users, user))
     kept = []
@@ -197,7 +198,11 @@ def _tidied(entry: Entry, user: User, now: float, living: Living) -> Entry:
     queue = tuple(turn for turn in entry.queue if turn.asked_at > now - QUEUED_S)
     # A delay that grew since counts from the last start, too.
     next_at = max(entry.next_at, entry.last_at + entry.delay_s)
-    return msgspec.structs.replace(entry, holds=tuple(kept), queue=queue, next_at=next_at)
+    involved = {hold.name for hold in kept} | {turn.name for turn in queue}
+    users = [each for each in users if each.name in involved or living(each.name)]
+    return msgspec.structs.replace(
+        entry, users=(*users, user), holds=tuple(kept), queue=queue, next_at=next_at
+    )
 
 
 def _offer(entry: Entry, name: str, host: str, now: float, most: int) -> _Offer | _No:
