@@ -12,6 +12,7 @@ import msgspec
 
 from crawlfleet.core.lease import Lease
 from crawlfleet.core.lifecycle import (
+    NO_FIELDS,
     ExecutionTrigger,
     TaskTrigger,
     move_execution,
@@ -100,10 +101,10 @@ def start(lease: Lease, *, now: float, under: str | None = None) -> Change | Non
     """
     if not lease.owns:
         return None
-    task = _move(lease, TaskTrigger.STARTED, now, "the executor has begun", started_at=now)
+    task = _move(lease, TaskTrigger.STARTED, now, "the executor has begun", {"started_at": now})
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.STARTED, under, usual=True, running_at=now)
+    return _both(lease, task, ExecutionTrigger.STARTED, under, {"running_at": now}, usual=True)
 
 
 def begun_at(lease: Lease, ran_s: float | None, *, now: float) -> float | None:
@@ -150,17 +151,20 @@ def succeed(
     error = judged.error if judged is not None and failed else None
     told = None if error is None else error.message
     quality = None if judged is None else in_result(judged)
-    dead: dict[str, Any] = {"dead_reason": NOT_AS_EXPECTED} if failed else {}
+    fields: dict[str, Any] = {
+        "started_at": running_at,
+        "completed_at": now,
+        "result": result_of(not failed, data, told, measured, now, quality),
+        "error": error,
+    }
+    if failed:
+        fields["dead_reason"] = NOT_AS_EXPECTED
     task = _move(
         lease,
         TaskTrigger.GAVE_UP if failed else TaskTrigger.SUCCEEDED,
         now,
         told or "the executor has finished",
-        started_at=running_at,
-        completed_at=now,
-        result=result_of(not failed, data, told, measured, now, quality),
-        error=error,
-        **dead,
+        fields,
     )
     if task is None:
         return None
@@ -170,11 +174,9 @@ def succeed(
         # Without an error of its own: the node has done nothing wrong.
         ExecutionTrigger.FAILED if failed else ExecutionTrigger.SUCCEEDED,
         under,
+        {"running_at": running_at, "end_time": done_at, "metrics": measured},
         # An error of an earlier attempt goes with success: that is more than usually changes.
         usual=judged is None and lease.task.error is None,
-        running_at=running_at,
-        end_time=done_at,
-        metrics=measured,
     )
     return change if judged is None or change is None else signed(change, judged, now=now)
 
@@ -198,12 +200,13 @@ def fail(
     if not lease.owns:
         if not lost:
             return None
-        ended = move_execution(lease.execution, trigger, end_time=now, error=error)
+        ended = move_execution(lease.execution, trigger, {"end_time": now, "error": error})
         return None if ended is None else _ended(lease, ended, now, error.message, under)
     task = _recovered(lease, error, metrics, limits, now=now, chance=chance)
     if task is None:
         return None
-    return _both(lease, task, trigger, under, end_time=now, error=error, metrics=metrics)
+    fields = {"end_time": now, "error": error, "metrics": metrics}
+    return _both(lease, task, trigger, under, fields)
 
 
 def finish(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
@@ -239,17 +242,17 @@ def overrun(lease: Lease, limits: RecoverySettings, *, now: float, chance: float
     task = _recovered(lease, error, {}, limits, now=now, chance=chance)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.STOP_ORDERED, None, error=error)
+    return _both(lease, task, ExecutionTrigger.STOP_ORDERED, None, {"error": error})
 
 
 def release(lease: Lease, *, now: float, cause: str, under: str | None = None) -> Change | None:
     """The node gives the task back; it costs the task nothing. `None` when it is stale."""
     if not lease.owns:
         return None
-    task = _move(lease, TaskTrigger.RETURNED, now, cause, **_UNASSIGNED)
+    task = _move(lease, TaskTrigger.RETURNED, now, cause, _UNASSIGNED)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.RELEASED, under, end_time=now)
+    return _both(lease, task, ExecutionTrigger.RELEASED, under, {"end_time": now})
 
 
 def recall(lease: Lease, *, now: float, cause: str) -> Change | None:
@@ -259,15 +262,15 @@ def recall(lease: Lease, *, now: float, cause: str) -> Change | None:
     """
     if not lease.owns:
         return None
-    task = _move(lease, TaskTrigger.RETURNED, now, cause, **_UNASSIGNED)
+    task = _move(lease, TaskTrigger.RETURNED, now, cause, _UNASSIGNED)
     if task is None:
         return None
-    return _both(lease, task, ExecutionTrigger.STOP_ORDERED, None)
+    return _both(lease, task, ExecutionTrigger.STOP_ORDERED, None, NO_FIELDS)
 
 
 def confirm_stop(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
     """The node has stopped what it was ordered to stop; `None` when no such order stands."""
-    ended = move_execution(lease.execution, ExecutionTrigger.STOPPED, end_time=now)
+    ended = move_execution(lease.execution, ExecutionTrigger.STOPPED, {"end_time": now})
     return None if ended is None else _ended(lease, ended, now, "its node has stopped it", under)
 
 
@@ -312,7 +315,11 @@ _FAILURES: Final = {
     ErrorClass.LOST: ExecutionTrigger.LOST,
     ErrorClass.TIMEOUT: ExecutionTrigger.TIMED_OUT,
 }
-_UNASSIGNED: dict[str, Any] = {"assigned_node": None, "execution_id": None, "started_at": None}
+_UNASSIGNED: Final[dict[str, Any]] = {
+    "assigned_node": None,
+    "execution_id": None,
+    "started_at": None,
+}
 
 
 def _recovered(
@@ -335,26 +342,25 @@ def _recovered(
             TaskTrigger.TIMED_OUT if timed_out else TaskTrigger.GAVE_UP,
             now,
             f"{error.message}; {verdict.reason}",
-            completed_at=now,
-            result=result_of(False, None, error.message, metrics, now),
-            error=error,
-            dead_reason=verdict.reason,
-            **counters,
+            {
+                "completed_at": now,
+                "result": result_of(False, None, error.message, metrics, now),
+                "error": error,
+                "dead_reason": verdict.reason,
+                **counters,
+            },
         )
     return _move(
         lease,
         TaskTrigger.RETURNED,
         now,
         f"{error.error_class}: {error.message}",
-        not_before=verdict.at,
-        error=error,
-        **_UNASSIGNED,
-        **counters,
+        {"not_before": verdict.at, "error": error, **_UNASSIGNED, **counters},
     )
 
 
 def _move(
-    lease: Lease, trigger: TaskTrigger, now: float, cause: str, **fields: Any
+    lease: Lease, trigger: TaskTrigger, now: float, cause: str, fields: dict[str, Any]
 ) -> tuple[Task, Event] | None:
     details = {"node_id": lease.execution.node_id, "execution_id": lease.execution.id}
     return task_moved(lease.task, trigger, now, cause, details, fields)
@@ -365,11 +371,11 @@ def _both(
     moved: tuple[Task, Event],
     trigger: ExecutionTrigger,
     under: str | None,
+    fields: dict[str, Any],
     *,
     usual: bool = False,
-    **fields: Any,
 ) -> Change | None:
-    execution = move_execution(lease.execution, trigger, **fields)
+    execution = move_execution(lease.execution, trigger, fields)
     if execution is None:
         return None
     task, event = moved

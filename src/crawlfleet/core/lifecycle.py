@@ -15,6 +15,8 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.node import Node, NodeStatus
 from crawlfleet.model.task import Execution, ExecutionStatus, Task, TaskStatus
 
+NO_FIELDS: Final[dict[str, Any]] = {}
+
 
 class TaskTrigger(StrEnum):
     DEPENDENCIES_MET = "dependencies met"
@@ -210,9 +212,9 @@ def move_node(
 
 
 def move_execution(
-    execution: Execution, trigger: ExecutionTrigger, **fields: Any
+    execution: Execution, trigger: ExecutionTrigger, fields: dict[str, Any] = NO_FIELDS
 ) -> Execution | None:
-    """The execution after `trigger`; `None` if not allowed.
+    """The execution after `trigger`, with these fields; `None` if not allowed.
 
     It makes no event: those of its task name the execution, for as long as it owns the task.
     """
