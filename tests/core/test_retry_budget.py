@@ -24,7 +24,7 @@ def test_in_every_window_retries_stay_within_the_budget(
     history: list[tuple[int, bool]] = []
     for wait_s, is_first in steps:
         now += wait_s * rules.window_s / 10
-        slot = int(now / rules.slot_s)
+        slot = int(now // rules.slot_s)
         recent = [each for each in history if each[0] > slot - SLOTS]
         firsts = sum(first for _, first in recent)
         retries = len(recent) - firsts
