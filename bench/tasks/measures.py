@@ -12,6 +12,8 @@ from bench.tasks.processes import Cost
 from bench.tasks.systems import Site
 
 POLL_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 1.0
+SHORTEST_PAUSE_S: Final = 0.005
 SHARE_BEFORE_CLOCK: Final = 0.05
 """Workers start, import and fill their prefetch while this share of the tasks is done."""
 DRAIN_DEADLINE_S: Final = 240.0
@@ -79,9 +81,9 @@ def drain(site: Site, processes: int) -> Drain:
         _check(site, deadline)
         time.sleep(POLL_S)
     cost, begun = Cost(site.groups()), time.perf_counter()
-    while _left(site):
+    while left := _left(site):
         _check(site, deadline)
-        time.sleep(POLL_S)
+        time.sleep(_pause_s(begun_with - left, left, time.perf_counter() - begun))
     seconds = time.perf_counter() - begun
     spent = cost.until(site.groups())
     return Drain(
@@ -139,6 +141,16 @@ def kill(site: Site, folder: Path, tasks: int, wait_s: float) -> Killed:
         still_known=_left(site),
         ran_twice=len(numbers) - len(set(numbers)),
     )
+
+
+def _pause_s(done: int, left: int, seconds: float) -> float:
+    """Half of what the rest will take: looking disturbs, and the end must be seen when it comes.
+
+    At first there is little to tell that from, so that it is no longer than the time that passed.
+    """
+    rest_s = left * seconds / max(done, 1)
+    longest_s = min(max(seconds, POLL_S), LONGEST_PAUSE_S)
+    return min(max(rest_s / 2, SHORTEST_PAUSE_S), longest_s)
 
 
 def _left(site: Site) -> int:
