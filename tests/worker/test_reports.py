@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import pytest
 
 from crawlfleet.model.messages import (
     Assignment,
@@ -111,8 +112,20 @@ def test_what_has_to_be_said_again_is_kept_and_holds_up_nothing_else() -> None:
     run_simulated(scene())
 
 
-def test_long_errors_are_divided_as_results_are() -> None:
-    error = TaskError(error_class=ErrorClass.ERROR, message="失败" * 1_000, details="详" * 8_000)
+@pytest.mark.parametrize(
+    ("error", "metrics"),
+    [
+        (
+            TaskError(error_class=ErrorClass.ERROR, message="失败" * 1_000, details="详" * 8_000),
+            {},
+        ),
+        (None, {f"figure number {number}": number / 7 for number in range(100)}),
+    ],
+    ids=["errors", "figures"],
+)
+def test_long_errors_and_many_figures_are_divided_as_results_are(
+    error: TaskError | None, metrics: dict[str, float]
+) -> None:
     reports = [
         Report(
             execution_id=str(number),
@@ -121,6 +134,7 @@ def test_long_errors_are_divided_as_results_are() -> None:
             kind=ReportKind.FAILED,
             at=0.0,
             error=error,
+            metrics=metrics,
         )
         for number in range(REPORTS_AT_ONCE)
     ]

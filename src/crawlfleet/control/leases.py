@@ -52,7 +52,7 @@ UNMEASURED: Final[dict[str, Any]] = {
 MAX_RESULT_BYTES: Final = 1_000_000
 MAX_MESSAGE: Final = 2_000
 MAX_DETAILS: Final = 10_000
-MOST_BACKLOG: Final = 2048
+MOST_BACKLOG: Final = 4096
 LONGEST_POLL_S: Final = 60.0
 """Longer, and somebody between here and the node would take the connection for dead."""
 

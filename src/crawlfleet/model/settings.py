@@ -147,7 +147,7 @@ class DispatchSettings(Section, frozen=True, kw_only=True):
         Seconds,
         Meta(description="Waiting so long is worth one step of priority, so that nothing starves."),
     ] = 600.0
-    batch: Annotated[Count, Meta(description="At most so many assignments in one commit.")] = 1000
+    batch: Annotated[Count, Meta(description="At most so many assignments in one commit.")] = 2000
     warm_patience_s: Annotated[
         float,
         Meta(

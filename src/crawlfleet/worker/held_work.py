@@ -22,7 +22,7 @@ from crawlfleet.worker.pace import Pace
 from crawlfleet.worker.reports import Reports
 
 log = logger(Component.WORKER)
-REMEMBERED: Final = 10_000
+REMEMBERED: Final = 20_000
 """Far more than can be under way at once; forgetting one costs a refused report at worst."""
 READY_AT_MOST_S: Final = 1.0
 """What lies ready for longer is given back: another node may have room for it."""

@@ -10,7 +10,7 @@ from typing import Final
 HORIZON_S: Final = 0.25
 """Work for so long lies ready. It must be longer than a round trip to the master and its disk
 under load: with less, the node waits, counts fewer ends, asks for less, and waits more."""
-MOST: Final = 2048
+MOST: Final = 4096
 FEWEST: Final = 4
 """Fewer are not worth it: the slots themselves hold as many."""
 NEWEST_SHARE: Final = 0.5

@@ -24,9 +24,12 @@ from crawlfleet.model.task import JSON_NULL
 from crawlfleet.ports.execution import Attempt, ControlLink, ReportKeeper
 from crawlfleet.ports.system import System
 
-REPORTS_AT_ONCE: Final = 1_000
+REPORTS_AT_ONCE: Final = 2_000
 BYTES_AT_ONCE: Final = 2_000_000
-"""Of results and errors in one message: well below what the least generous master takes."""
+"""Of results and errors in one message, and of many figures: well below what the least generous
+master takes, with all that is small in every report."""
+USUAL_METRICS: Final = 8
+"""So many figures of an execution are small, and are not measured."""
 START_TOLD_WITHIN_S: Final = 0.1
 """Nobody looks so closely, and a fleet's short tasks cost its master one message, not two."""
 MOMENT_S: Final = 1.0
@@ -205,6 +208,8 @@ def _fitting(reports: list[Report]) -> Iterator[Report]:
         size += len(memoryview(report.data))
         if report.error is not None:
             size += len(_encode(report.error))
+        if len(report.metrics) > USUAL_METRICS:
+            size += len(_encode(report.metrics))
         if number and size > BYTES_AT_ONCE:
             return
         yield report

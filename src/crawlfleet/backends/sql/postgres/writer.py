@@ -30,7 +30,7 @@ from crawlfleet.telemetry import Component, logger
 log = logger(Component.MASTER)
 Job = Changes | Operation[Statement]
 
-GROUP: Final = 1_000
+GROUP: Final = 2_000
 """A group with so many changes takes no more requests: the event loop encodes them all at once."""
 
 
