@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,8 +13,9 @@ from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.output import Segment
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import RunCutOff
-from crawlfleet.worker import pipe, waiting
-from crawlfleet.worker.child import ChildContext, Host
+from crawlfleet.worker import pipe
+from crawlfleet.worker.child_context import ChildContext
+from crawlfleet.worker.host import Host
 from crawlfleet.worker.waiting import Replies
 
 USER_CODE = """
@@ -42,8 +42,6 @@ async def end_when_ordered(fd, orders):
 def user_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "childcode.py").write_text(USER_CODE)
     monkeypatch.syspath_prepend(tmp_path)
-    # What waits behind slow work is handed back; a busy machine makes all work slow.
-    monkeypatch.setattr(waiting, "PATIENCE_S", 10.0)
 
 
 def start(id: str, function: str, *args: object) -> pipe.Start:
@@ -91,7 +89,9 @@ def with_process(scene: Callable[[Process], Awaitable[None]]) -> None:
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(replies_fd, "rb")
         )
-        serving = asyncio.create_task(Host(orders_fd, Replies(reply_fd)).serve())
+        # What waits behind slow work is handed back; a busy machine makes all work slow.
+        host = Host(orders_fd, Replies(reply_fd), patience_s=10.0)
+        serving = asyncio.create_task(host.serve())
         try:
             process = Process(order_fd, reader)
             process.order(pipe.Hello(python_allow=("childcode:*",), ahead=8))
@@ -149,13 +149,29 @@ def test_what_an_execution_leaves_in_its_context_is_not_found_by_the_next() -> N
     with_process(scene)
 
 
+def test_a_log_takes_what_can_be_written() -> None:
+    """Also where this is compiled, and stricter with types than people are."""
+    read_fd, write_fd = os.pipe()
+    with os.fdopen(read_fd, "rb") as said:
+        context = ChildContext(start("e", "number"), Replies(write_fd))
+
+        async def log() -> None:
+            await context.log(ValueError("it broke"), level=30, where=Path("here"))
+
+        asyncio.run(log())
+        os.close(write_fd)
+        logged = pipe.decode_reply(said.read().rstrip())
+    assert logged == pipe.Log(
+        execution_id="e", message="it broke", level="30", fields={"where": "here"}
+    )
+
+
 @pytest.mark.parametrize(("is_ended", "error"), [(False, SinkUnusable), (True, RunCutOff)])
 def test_who_writes_to_a_run_that_others_ended_is_lost(
     is_ended: bool, error: type[Exception]
 ) -> None:
     async def scene() -> None:
-        said: Any = SimpleNamespace(send=lambda reply: None)
-        context = ChildContext(start("e", "number"), said, takes=[pipe.SEGMENTS])
+        context = ChildContext(start("e", "number"), replies, takes=[pipe.SEGMENTS])
         keeping = asyncio.create_task(context.keep("items", Segment(sequence=1, first=1), b""))
         await asyncio.sleep(0)
         context.hear(
@@ -164,5 +180,7 @@ def test_who_writes_to_a_run_that_others_ended_is_lost(
         with pytest.raises(error, match="no"):
             await keeping
 
-    asyncio.run(scene())
+    with Path(os.devnull).open("wb") as nowhere:
+        replies = Replies(nowhere.fileno())
+        asyncio.run(scene())
     assert RunCutOff.error_class is ErrorClass.LOST

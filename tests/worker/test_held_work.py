@@ -4,6 +4,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from crawlfleet.model.messages import Assignment, ReportKind, StopOrder
 from crawlfleet.ports.execution import Attempt
 from crawlfleet.testing.executor_suite import make_assignment
@@ -33,6 +35,7 @@ class Idle:
         return Attempt()
 
 
+@pytest.mark.interpreted
 def test_what_is_stopped_before_its_first_step_leaves_its_slot_to_the_next() -> None:
     async def scene() -> None:
         said = Said()

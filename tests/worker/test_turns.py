@@ -1,12 +1,15 @@
 """What a process may say when it was sent several executions, and what it may not."""
 
 import asyncio
+import gc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from crawlfleet.testing.executor_suite import Watch
 from crawlfleet.worker import pipe
+from crawlfleet.worker.dialogue import Dialogue
 from crawlfleet.worker.output import Output
 from crawlfleet.worker.turns import OverTime, Turn, Turns
 
@@ -18,6 +21,10 @@ def with_sent(*ids: str, limit_s: float | None = None) -> tuple[Turns, list[Turn
     for each in sent:
         talks.add(each)
     return talks, sent
+
+
+def start(execution_id: str) -> pipe.Start:
+    return pipe.Start(execution_id=execution_id, task_id="t", attempt=1, task_type="sleep")
 
 
 def in_loop(scene: Callable[[], None]) -> None:
@@ -103,6 +110,23 @@ def test_the_time_of_an_execution_runs_from_its_turn() -> None:
             await two.ended
 
     asyncio.run(scene())
+
+
+def test_an_end_that_nobody_waits_for_is_no_trouble_of_the_loop() -> None:
+    async def scene() -> list[dict[str, Any]]:
+        complaints: list[dict[str, Any]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
+        talk = Dialogue(Output(), lambda _: None, loop)
+        sent = [talk.begin(start(id), Watch(), None) for id in ("e1", "e2")]
+        talk.break_off(OSError("it died"))
+        with pytest.raises(OSError, match="it died"):
+            await sent[0].ended
+        del talk, sent
+        gc.collect()
+        return complaints
+
+    assert asyncio.run(scene()) == []
 
 
 def test_what_is_printed_is_a_line_of_the_execution_that_says_so() -> None:

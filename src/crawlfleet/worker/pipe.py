@@ -284,6 +284,11 @@ def too_large(size: int) -> str:
     )
 
 
+def clean(text: object, limit: int = MAX_MESSAGE_CHARS) -> str:
+    """Text that can be sent: not too long, and without the half characters of broken input."""
+    return str(text)[:limit].encode(errors="backslashreplace").decode()
+
+
 def decode_order(line: bytes) -> AnyOrder:
     """Raises `Malformed`."""
     try:

@@ -1,7 +1,6 @@
-"""One executor process as the pool sees it: orders in, replies out, and a certain end.
+"""One executor process as the pool sees it: its start, the talk with it, and a certain end.
 
-It is sent one execution at a time, and further ones ahead when it can queue them and has been
-quick of late. Whatever it sends out of turn ends it.
+Whatever it says out of turn ends it.
 """
 
 import asyncio
@@ -15,13 +14,13 @@ from typing import Final, cast
 
 from crawlfleet import telemetry
 from crawlfleet.errors import SandboxFailed
-from crawlfleet.model.inquiry import Finding
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import NotBegun, Observer
 from crawlfleet.ports.sandbox import Cell, CellOrder, Sandbox
 from crawlfleet.worker import leash, pipe
+from crawlfleet.worker.dialogue import Dialogue
 from crawlfleet.worker.output import Output
-from crawlfleet.worker.turns import Turn, Turns
+from crawlfleet.worker.turns import Turn
 
 KEPT_VARIABLES: Final = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
@@ -36,11 +35,6 @@ EXIT_WAIT_S: Final = 1.0
 LAST_WORDS_S: Final = 0.2
 """After the process is gone, how long its pipe may still deliver what it had written."""
 REAP_WAIT_S: Final = 5.0
-AHEAD_S: Final = 0.01
-"""Work for so long may wait in the process: enough that it need not wait for the node."""
-SHORTEST_S: Final = 1e-5
-NEWEST_SHARE: Final = 0.2
-"""The weight of the newest execution against all before it, in how long they take."""
 
 
 class Departed(Exception):
@@ -81,25 +75,16 @@ class Child(asyncio.SubprocessProtocol):
         self.kind = kind
         self._confined = confined
         self.executions = 0
-        self.ahead = 0
-        """How many executions may be sent ahead: none unless they have been very short."""
         self.departed = False
         self.takes_orders = False
         self.is_private = False
         """Whether it is for one execution alone, as one is that was told secrets."""
         self._log = telemetry.logger(telemetry.Component.WORKER)
         self._loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[pipe.Ready] = self._loop.create_future()
         self._output = Output()
-        self._talks = Turns(self._output, on_end=self._note_end, refuse=self._refuse)
-        self._lines = pipe.Lines(pipe.MAX_REPLY_BYTES)
-        self._unsent: list[pipe.Order] = []
+        self._dialogue = Dialogue(self._output, self._write, self._loop)
         self._exited = asyncio.Event()
         self._silent = asyncio.Event()
-        self._queue = 0
-        """How many executions it can queue."""
-        self._usual_s = AHEAD_S
-        """How long an execution takes."""
         self._ended = False
         self._cell: Cell | None = None
 
@@ -173,10 +158,10 @@ class Child(asyncio.SubprocessProtocol):
         return self
 
     async def _greet(self, hello: pipe.Hello, ready_timeout_s: float) -> None:
-        self._send(hello)
+        self._dialogue.send(hello)
         try:
             async with asyncio.timeout(ready_timeout_s):
-                ready = await self._ready
+                ready = await self._dialogue.ready
         except TimeoutError:
             raise Departed(
                 f"the executor process did not say `ready` within {ready_timeout_s:g} s"
@@ -192,7 +177,7 @@ class Child(asyncio.SubprocessProtocol):
                 f"the program set for {self.kind!r} runs only {', '.join(ready.task_types)};"
                 " correct `worker.commands`"
             )
-        self._queue = min(max(ready.ahead, 0), pipe.MAX_AHEAD)
+        self._dialogue.let_queue(ready.ahead)
 
     @property
     def is_confined(self) -> bool:
@@ -207,26 +192,25 @@ class Child(asyncio.SubprocessProtocol):
     @property
     def under_way(self) -> int:
         """How many executions it was sent and has not ended."""
-        return len(self._talks)
+        return self._dialogue.under_way
+
+    @property
+    def ahead(self) -> int:
+        """How many executions it may be sent ahead."""
+        return self._dialogue.ahead
 
     def begin(self, start: pipe.Start, observer: Observer, limit_s: float | None) -> Turn:
         """Send it; its end is heard in the turn. When that is cancelled, `halt` it."""
         self.executions += 1
-        talk = Turn(start.execution_id, observer, limit_s, self._loop)
         if self.departed:
+            talk = Turn(start.execution_id, observer, limit_s, self._loop)
             talk.fail(Departed("the executor process is gone"))
             return talk
-        self._talks.add(talk)
-        self._send(start)
-        return talk
+        return self._dialogue.begin(start, observer, limit_s)
 
     def tell(self, order: pipe.Obey | pipe.Kept | pipe.Told | pipe.Found) -> bool:
         """Send something about the present execution; whether it is that one."""
-        first = self._talks.first
-        present = first is not None and first.has_begun and first.id == order.execution_id
-        if present:
-            self._send(order)
-        return present
+        return self._dialogue.tell(order)
 
     async def halt(self, talk: Turn, grace_s: float) -> bool:
         """Stop it; whether the process did so in time and can be used again."""
@@ -234,7 +218,7 @@ class Child(asyncio.SubprocessProtocol):
             return not self.departed
         talk.listen_again()
         talk.is_told_to_stop = True
-        self._send(pipe.Cancel(execution_id=talk.id))
+        self._dialogue.send(pipe.Cancel(execution_id=talk.id))
         try:
             async with asyncio.timeout(grace_s):
                 await talk.ended
@@ -306,52 +290,10 @@ class Child(asyncio.SubprocessProtocol):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._transport.get_pid(), signal.SIGKILL)
 
-    def _send(self, order: pipe.Order) -> None:
-        """With all that is sent in this turn of the loop: one write, and one look of the child."""
-        if not self._unsent:
-            self._loop.call_soon(self._write)
-        self._unsent.append(order)
-
-    def _write(self) -> None:
-        orders, self._unsent = self._unsent, []
+    def _write(self, data: bytes) -> None:
         stdin = self._transport.get_pipe_transport(0)
         if stdin and not stdin.is_closing():
-            cast("asyncio.WriteTransport", stdin).write(pipe.encode_all(orders))
-
-    def _refuse(self, piece: pipe.Segment | pipe.Query | pipe.Ask) -> None:
-        if isinstance(piece, pipe.Query):
-            self.tell(
-                pipe.Told(
-                    execution_id=piece.execution_id,
-                    number=piece.number,
-                    refusal="nobody keeps frontiers here",
-                )
-            )
-            return
-        if isinstance(piece, pipe.Ask):
-            nobody = Finding(refusal="nobody can be asked here")
-            self.tell(
-                pipe.Found(execution_id=piece.execution_id, number=piece.number, finding=nobody)
-            )
-            return
-        self.tell(
-            pipe.Kept(
-                execution_id=piece.execution_id,
-                stream=piece.stream,
-                sequence=piece.segment.sequence,
-                refusal="nobody keeps output here",
-            )
-        )
-
-    def _note_end(self, talk: Turn) -> None:
-        if isinstance(talk.ending, pipe.Returned):
-            self._usual_s = AHEAD_S
-        else:
-            took_s = max(talk.took_s, SHORTEST_S)
-            self._usual_s += NEWEST_SHARE * (took_s - self._usual_s)
-        self.ahead = min(self._queue, max(int(AHEAD_S / self._usual_s) - 1, 0))
-        if self._output.has_open_line:
-            self._loop.call_soon(self._output.end_line)
+            cast("asyncio.WriteTransport", stdin).write(data)
 
     # Called by the event loop.
 
@@ -363,13 +305,12 @@ class Child(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            self._take_output(data)
+            self._dialogue.hear_output(data)
             return
         if self.departed:
             return
         try:
-            for line in self._lines.feed(data):
-                self._take(pipe.decode_reply(line))
+            self._dialogue.hear(data)
         except pipe.Malformed as error:
             self._depart(Departed(f"the executor process broke the protocol: {error}"))
         except pipe.LineTooLong as error:
@@ -392,32 +333,11 @@ class Child(asyncio.SubprocessProtocol):
         # A descendant may hold the pipe open, so that its end never comes.
         self._loop.call_later(LAST_WORDS_S, self._depart, Departed())
 
-    def _take(self, reply: pipe.AnyReply) -> None:
-        if isinstance(reply, pipe.Ready) and not self._ready.done():
-            self._ready.set_result(reply)
-        else:
-            self._talks.take(reply)
-
-    def _take_output(self, data: bytes) -> None:
-        if len(self._talks) > 1:
-            # It cannot be told which execution printed this, and nobody must see what is another's.
-            self._queue = self.ahead = 0
-            self._output.turn_to(None)
-        self._output.take(data)
-        if not self._talks:
-            self._output.end_line()  # the work is over: nothing will end the line
-
     def _depart(self, why: Departed) -> None:
         if self.departed:
             return
         self.departed = True
-        if not self._ready.done():
-            self._ready.set_exception(why)
-        first, others = self._talks.close()
-        if first is not None:
-            first.fail(why)
-        for other in others:
-            other.fail(NotBegun("its executor process is gone"))
+        self._dialogue.break_off(why)
         if str(why):
             self.kill()
 

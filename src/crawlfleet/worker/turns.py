@@ -7,7 +7,7 @@ the protocol: such a process cannot be trusted to say how the next execution wen
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from crawlfleet.model.log import LogLevel
 from crawlfleet.model.messages import OrderAnswer
@@ -16,6 +16,13 @@ from crawlfleet.worker import pipe
 from crawlfleet.worker.output import Output
 
 _LEVELS: Final = {str(level): level for level in LogLevel}
+
+
+def fail_future(future: asyncio.Future[Any], error: Exception) -> None:
+    """Tell it to those who wait; that nobody does, having been cancelled, is no fault."""
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # or asyncio complains of an error that nobody asked for
 
 
 class OverTime(Exception):
@@ -80,8 +87,7 @@ class Turn:
     def fail(self, error: Exception) -> None:
         """It will not be heard how it ended."""
         self._disarm()
-        if not self.ended.done():
-            self.ended.set_exception(error)
+        fail_future(self.ended, error)
 
     def listen_again(self) -> None:
         """Wait for the end anew, after whoever waited was cancelled or told of the limit."""

@@ -44,18 +44,19 @@ class Waiting:
     """Executions that were sent ahead. What cannot begin soon is handed back, by a thread of its
     own: user code may keep the event loop busy for as long as it likes."""
 
-    def __init__(self, replies: Replies) -> None:
+    def __init__(self, replies: Replies, *, patience_s: float = PATIENCE_S) -> None:
         self._replies = replies
+        self._patience_s = patience_s
         self._starts: deque[pipe.Start] = deque()
         self._begun = 0
         self._some = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._watcher: threading.Thread | None = None
 
     def add(self, start: pipe.Start) -> None:
         self._starts.append(start)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="waiting", daemon=True)
-            self._thread.start()
+        if self._watcher is None:
+            self._watcher = threading.Thread(target=self._watch, name="waiting", daemon=True)
+            self._watcher.start()
         if not self._some.is_set():
             self._some.set()
 
@@ -82,7 +83,7 @@ class Waiting:
             self._some.clear()
             while self._starts:
                 begun = self._begun
-                time.sleep(PATIENCE_S)
+                time.sleep(self._patience_s)
                 if begun == self._begun:
                     self._hand_back()
 
