@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ from crawlfleet.testing.cells import (
     Run,
     cpu_shares,
     download,
+    groups_of,
     left_since,
     look_around,
     memory_at_death,
@@ -74,11 +76,10 @@ def script(text: str, **options: object) -> CellOrder:
 
 def traces(key: str) -> list[str]:
     """Control groups and mounts of a node, seen from outside."""
-    groups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"crawlfleet.{key}.*")]
     mounts = [
         line for line in Path("/proc/mounts").read_text().splitlines() if "sandbox/root" in line
     ]
-    return groups + mounts
+    return groups_of(key) + mounts
 
 
 def needs_groups(offer: Isolation) -> None:
@@ -138,6 +139,27 @@ def test_many_executions_leave_nothing(tmp_path: Path, best: Isolation) -> None:
     key = (tmp_path / "sandbox" / "key").read_text()
     assert traces(key) == []
     assert not list((tmp_path / "sandbox" / "cells").iterdir())
+
+
+def test_looking_around_passes_over_what_others_remove(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            for number in range(200):
+                (tmp_path / f"cell{number}" / "group").mkdir(parents=True)
+            for number in range(200):
+                (tmp_path / f"cell{number}" / "group").rmdir()
+                (tmp_path / f"cell{number}").rmdir()
+
+    others = threading.Thread(target=come_and_go)
+    others.start()
+    try:
+        for _ in range(30):
+            look_around(tmp_path, "key")
+    finally:
+        over.set()
+        others.join()
 
 
 def test_what_is_left_is_seen(tmp_path: Path, best: Isolation) -> None:

@@ -5,7 +5,9 @@ Linux only. The figures are those of the highest level that this machine has, as
 
 import asyncio
 import contextlib
+import fnmatch
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -313,12 +315,12 @@ def look_around(folder: Path, key: str) -> Leavings:
     """What there is now of the sandbox in that folder, whose key it is."""
     family = [psutil.Process(), *psutil.Process().children(recursive=True)]
     return Leavings(
-        groups=frozenset(map(str, Path("/sys/fs/cgroup").rglob(f"crawlfleet.{key}.*"))),
+        groups=frozenset(groups_of(key)),
         mounts=frozenset(_mounts(family)),
         namespaces=frozenset(_namespaces(family)),
         files=frozenset(
             [
-                *map(str, folder.rglob("*")),
+                *_below(folder, "*"),
                 *map(str, Path("/tmp").glob(f"crawlfleet.{key}.*")),  # noqa: S108
                 *map(str, Path(tempfile.gettempdir()).glob(f"crawlfleet.{key}.*")),
             ]
@@ -326,6 +328,18 @@ def look_around(folder: Path, key: str) -> Leavings:
         processes=frozenset(f"{each.pid} {_called(each)}" for each in family if runs(each)),
         descriptors=len(list(Path("/proc/self/fd").iterdir())),
     )
+
+
+def groups_of(key: str) -> list[str]:
+    """The control groups of the sandbox whose key it is."""
+    return [*_below(Path("/sys/fs/cgroup"), f"crawlfleet.{key}.*")]
+
+
+def _below(folder: Path, names: str) -> Iterator[str]:
+    """The paths of what is called like that. What others remove meanwhile is passed over."""
+    for parent, folders, files in os.walk(folder):
+        for name in fnmatch.filter([*folders, *files], names):
+            yield str(Path(parent, name))
 
 
 async def left_since(folder: Path, key: str, before: Leavings) -> dict[str, list[str]]:
