@@ -1,5 +1,8 @@
 """What people and scripts are told when a command fails."""
 
+import errno
+import os
+
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -76,6 +79,14 @@ def test_a_defect_is_called_one() -> None:
     assert result.exit_code == 1
     assert "KeyError: 'x'" in result.stderr
     assert "--debug" in result.stderr
+
+
+def test_a_full_disk_is_no_defect() -> None:
+    result = fail(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert result.exit_code == 1
+    assert "No space left on device" in result.stderr
+    assert "make room" in result.stderr
+    assert "defect" not in result.stderr
 
 
 @pytest.mark.parametrize("error", [CrawlfleetError("x"), ValueError("y")])

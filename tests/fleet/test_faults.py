@@ -134,6 +134,40 @@ def test_a_node_whose_disk_is_full_goes_on_and_loses_nothing(tmp_path: Path) -> 
     check_completed_once(_asking(tmp_path), TASKS)
 
 
+def test_a_node_that_joins_while_its_disk_is_full_works_and_stays_who_it_is(
+    tmp_path: Path,
+) -> None:
+    async def scene(fleet: SeveralMasters, disk: Path) -> None:
+        fleet.start("worker-1")
+        async with asyncio.timeout(60):
+            while "cannot register yet" not in fleet.log("worker-1"):
+                await asyncio.sleep(0.05)
+        with filled(disk):
+            fleet.start("master-1")
+            await fleet.until_ready("master-1", nodes=1)
+            async with fleet.client("master-1") as client:
+                await submit_sleeps(client, range(TASKS), seconds=SECONDS)
+                await until_completed(client, TASKS, within_s=WITHIN_S)
+        async with asyncio.timeout(60):
+            while not (disk / "nodes" / "worker-1.json").exists():
+                await asyncio.sleep(0.05)
+        fleet.kill("worker-1")
+        fleet.start("worker-1")
+        async with asyncio.timeout(60), fleet.client("master-1") as client:
+            while fleet.log("worker-1").count("session opened") < 2:
+                await asyncio.sleep(0.05)
+            assert len(await client.nodes()) == 1
+
+    fleet = _one_master(tmp_path, workers=1)
+    try:
+        with small_disk(fleet.folder("worker-1"), megabytes=1) as disk:
+            asyncio.run(scene(fleet, disk))
+            fleet.end()
+    finally:
+        fleet.end()
+    check_completed_once(_asking(tmp_path), TASKS)
+
+
 async def _submit_until_refused(client: Client) -> None:
     """Until the refusal names the disk; others may come first, while the store is read again."""
     async with asyncio.timeout(60):

@@ -235,7 +235,7 @@ def test_defects_of_the_master_do_not_add_up_over_the_life_of_a_node() -> None:
     async def scene() -> None:
         master, keeper = FailingMaster(), ReportJournal(None)
         identity = KeptIdentity()
-        identity.save(Identity(node_id="node-1", node_token="secret"))
+        identity.adopt(Identity(node_id="node-1", node_token="secret"))
         agent = agent_of(master, identity, keeper)
         for number in range(12):
             await keeper.keep("node-1", finished(f"exec-{number}"))
@@ -254,7 +254,7 @@ def test_one_report_that_the_master_fails_over_does_not_cost_the_others() -> Non
     async def scene() -> None:
         master, keeper = FailingMaster(), ReportJournal(None)
         identity = KeptIdentity()
-        identity.save(Identity(node_id="node-1", node_token="secret"))
+        identity.adopt(Identity(node_id="node-1", node_token="secret"))
         agent = agent_of(master, identity, keeper)
         await keeper.keep("node-1", finished("exec-1", "exec-2", "exec-3"))
         master.cannot_take = {"exec-2"}
@@ -296,7 +296,7 @@ def test_what_another_node_finished_is_not_handed_in() -> None:
         agent = agent_of(master, identity, keeper)
         life = asyncio.create_task(agent.run())
         await lose_the_master(master, life)
-        identity.save(Identity(node_id="node-2", node_token="other"))
+        identity.adopt(Identity(node_id="node-2", node_token="other"))
         master.is_away = False
         await asyncio.sleep(9.0)
         assert "succeeded exec-1 sess-1" not in master.said

@@ -3,6 +3,7 @@
 0 done · 1 refused or failed · 2 used wrongly · 3 no master answers.
 """
 
+import errno
 from typing import Any, Final
 
 import typer
@@ -24,6 +25,7 @@ from crawlfleet.errors import (
 
 FAILED: Final = 1
 UNREACHABLE: Final = 3
+DISK_TAKES_NOTHING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
     MasterUnreachable: "start a fleet with `crawlfleet up`, or say where it is with --url (of "
@@ -68,11 +70,15 @@ class Program(TyperGroup):
         except Exception as error:
             if ctx.params.get("debug"):
                 raise
-            say(
-                f"{type(error).__name__}: {error}",
-                "this is a defect; run it again as `crawlfleet --debug …` to see where",
-            )
+            say(f"{type(error).__name__}: {error}", _remedy_of_fault(error))
             raise typer.Exit(FAILED) from None
+
+
+def _remedy_of_fault(error: Exception) -> str:
+    """What to do about something that no code of ours expected."""
+    if isinstance(error, OSError) and error.errno in DISK_TAKES_NOTHING:
+        return "make room on the disk of the data folder, or give another folder"
+    return "this is a defect; run it again as `crawlfleet --debug …` to see where"
 
 
 def report(error: CrawlfleetError, subject: str = "") -> None:

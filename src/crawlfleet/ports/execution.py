@@ -318,11 +318,11 @@ class IdentityKeeper(Protocol):
     """Where a node keeps its identity between its lives."""
 
     def load(self) -> Identity | None:
-        """The identity that was saved last, or `None`."""
+        """The identity that was adopted last, or `None`."""
         ...
 
-    def save(self, identity: Identity) -> None:
-        """Keep it durably, in place of any other."""
+    def adopt(self, identity: Identity) -> None:
+        """Be this one from now on; durable when this returns, or as soon as the disk takes it."""
         ...
 
 

@@ -160,7 +160,7 @@ class Crowd:
     async def _live(self, name: str) -> None:
         async with Transport(os.environ["CROWD_URL"]) as transport:
             kept = KeptIdentity()
-            link = TimedLink(transport, join_token=os.environ["CROWD_JOIN"], keep=kept.save)
+            link = TimedLink(transport, join_token=os.environ["CROWD_JOIN"], keep=kept.adopt)
             link.figures = self._figures
             agent = Agent(
                 link=link,

@@ -9,12 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import psutil  # type: ignore[import-untyped]
 
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.testing.local_fleet import free_port
+
+LAST_WORDS: Final = 5_000
+"""So many characters of a log are printed after a failure."""
 
 
 class SeveralMasters:
@@ -152,11 +156,21 @@ class SeveralMasters:
 
 @contextlib.contextmanager
 def running_all(fleet: SeveralMasters, *, but: str = "") -> Iterator[SeveralMasters]:
-    """All masters and workers started, but perhaps for one; in any case gone at the end."""
+    """All masters and workers started, but perhaps for one; in any case gone at the end.
+
+    When something goes wrong meanwhile, the last of what each has said is printed.
+    """
     try:
         for name in (*fleet.urls, *fleet.workers):
             if name != but:
                 fleet.start(name)
         yield fleet
+    except BaseException:
+        for name in (*fleet.urls, *fleet.workers):
+            if name != but:
+                state = "runs" if fleet.is_running(name) else "has ended"
+                last = fleet.log(name)[-LAST_WORDS:]
+                sys.stdout.write(f"--- {name} {state}; it said last:\n{last}\n")
+        raise
     finally:
         fleet.end()

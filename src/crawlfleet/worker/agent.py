@@ -175,7 +175,7 @@ class Agent:
                 log.warning("not known any more, joining as a new node", error=str(error))
         registered = await self._link.register(self._registration, None)
         if registered.node_token is not None:
-            self._identity.save(
+            self._identity.adopt(
                 Identity(node_id=registered.node_id, node_token=registered.node_token)
             )
         return registered

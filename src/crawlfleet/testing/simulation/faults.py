@@ -389,7 +389,7 @@ class KeptIdentity:
     def load(self) -> Identity | None:
         return self.identity
 
-    def save(self, identity: Identity) -> None:
+    def adopt(self, identity: Identity) -> None:
         self.identity = identity
 
 
