@@ -6,6 +6,7 @@ each struct; then a row costs one C call to fetch all fields, and a small call p
 Many rows are one list of values, as a driver takes them.
 """
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import chain
@@ -132,7 +133,8 @@ class RowMap(Generic[S]):
         self.columns = tuple(table.columns[name] for name in names)
         self.is_whole = not only
         self._kind = kind
-        self._names = tuple(column.key for column in self.columns)
+        # Plain ones: by SQLAlchemy's own kind of strings a struct takes twice as long to make.
+        self._names = tuple(sys.intern(str(column.key)) for column in self.columns)
         self._writers: list[tuple[int, Convert]] = []
         self._readers: list[tuple[str, Convert]] = []
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
