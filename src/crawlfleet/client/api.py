@@ -8,7 +8,7 @@ from crawlfleet.client.administration import AdministrationCalls
 from crawlfleet.client.alerts import AlertCalls
 from crawlfleet.client.breakers import BreakerCalls
 from crawlfleet.client.bundles import BundleCalls
-from crawlfleet.client.calls import as_query, segment
+from crawlfleet.client.calls import PATIENCE_S, as_query, segment
 from crawlfleet.client.crawls import CrawlCalls
 from crawlfleet.client.executions import ExecutionCalls
 from crawlfleet.client.keys import KeyCalls
@@ -30,6 +30,7 @@ from crawlfleet.model.views import (
     NodePage,
     NodeView,
 )
+from crawlfleet.trust import Trust
 
 if TYPE_CHECKING:
     from crawlfleet.client.sync import BlockingClient
@@ -60,11 +61,18 @@ class Client(
     """
 
     @classmethod
-    def blocking(cls, url: str, key: str, **options: Any) -> "BlockingClient":
+    def blocking(
+        cls,
+        url: str,
+        key: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        trust: Trust = Trust(),  # noqa: B008 (frozen)
+    ) -> "BlockingClient":
         """The same for programs without an event loop: every method waits for its answer."""
         from crawlfleet.client.sync import BlockingClient
 
-        return BlockingClient(url, key, **options)
+        return BlockingClient(url, key, patience_s=patience_s, trust=trust)
 
     async def newest_events(
         self, limit: int = 100, *, kind: str = "", subject: str | None = None

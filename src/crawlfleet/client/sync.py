@@ -1,7 +1,8 @@
 """The client for programs without an event loop: scripts, notebooks, threads.
 
-Every method is that of `Client`, made to wait: nothing is written twice. A loop of its own runs in
-a thread; what the client gives out one by one is an ordinary iterator here.
+Every method is that of `Client`, made to wait: nothing is written twice, and type checkers know of
+them by `blocking_calls.pyi`, which a program writes. A loop of its own runs in a thread; what the
+client gives out one by one is an ordinary iterator here.
 """
 
 import asyncio
@@ -10,18 +11,32 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from crawlfleet.client.api import Client
+from crawlfleet.client.calls import PATIENCE_S
+from crawlfleet.trust import Trust
+
+if TYPE_CHECKING:
+    from crawlfleet.client.blocking_calls import BlockingCalls
+else:
+    BlockingCalls = object
 
 T = TypeVar("T")
 
 
-class BlockingClient:
+class BlockingClient(BlockingCalls):
     """`with BlockingClient(url, key) as fleet: fleet.submit("sleep")`. Close it at the end."""
 
-    def __init__(self, url: str, key: str, **options: Any) -> None:
-        self._client = Client(url, key, **options)
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        trust: Trust = Trust(),  # noqa: B008 (frozen)
+    ) -> None:
+        self._client = Client(url, key, patience_s=patience_s, trust=trust)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="crawlfleet client", daemon=True
@@ -51,11 +66,13 @@ class BlockingClient:
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self._client)})
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = None if name.startswith("_") else getattr(self._client, name, None)
-        if not inspect.isroutine(method):
-            raise AttributeError(f"a client has no {name!r}")
-        return self._waiting(method)
+    if not TYPE_CHECKING:  # which would take any name for a method of this class
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            method = None if name.startswith("_") else getattr(self._client, name, None)
+            if not inspect.isroutine(method):
+                raise AttributeError(f"a client has no {name!r}")
+            return self._waiting(method)
 
     def _waiting(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
