@@ -55,16 +55,23 @@ def test_addresses_are_read_however_they_are_spelt(text: str, address: str | Non
         ("10.0.0.1", "192.168.1.1", "192.168.1.1"),
         ("::ffff:10.0.0.1", "203.0.113.5", "203.0.113.5"),
         ("fd00::1", "2001:db8::9", "2001:db8::9"),
-        # Nonsense never turns into an address of somebody else.
-        ("10.0.0.1", "unknown", "10.0.0.1"),
-        ("10.0.0.1", "203.0.113.5, unknown", "10.0.0.1"),
-        ("10.0.0.1", ",,,", "10.0.0.1"),
+        # Nonsense never turns into an address of somebody, nor into that of the proxy.
+        ("10.0.0.1", "unknown", "None"),
+        ("10.0.0.1", "203.0.113.5, unknown", "None"),
+        ("10.0.0.1", ",,,", "None"),
+        ("10.0.0.1", "010.0.0.1", "None"),
     ],
 )
 def test_only_trusted_proxies_may_say_whom_they_ask_for(
     peer: str, forwarded: str, client: str
 ) -> None:
     assert str(client_of(peer, forwarded, PROXIES)) == client
+
+
+def test_whom_a_proxy_cannot_name_is_not_let_in_where_only_some_are_allowed() -> None:
+    client = client_of("10.0.0.1", "unknown", PROXIES)
+
+    assert not is_welcome(client, parse_networks(["10.0.0.0/8"]), allow_loopback=True)
 
 
 def test_a_peer_without_an_address_is_unknown() -> None:
@@ -77,7 +84,7 @@ def test_without_trusted_proxies_the_header_means_nothing() -> None:
 
 @given(some.text(max_size=300))
 def test_whatever_the_header_holds_there_is_an_answer(forwarded: str) -> None:
-    assert client_of("10.0.0.1", forwarded, PROXIES) is not None
+    client_of("10.0.0.1", forwarded, PROXIES)
     assert str(client_of("203.0.113.5", forwarded, PROXIES)) == "203.0.113.5"
 
 

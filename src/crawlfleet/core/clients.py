@@ -56,10 +56,8 @@ def client_of(peer: str, forwarded: str, trusted: Sequence[Network]) -> Address 
     client = parse_address(peer)
     hops = forwarded.split(",")[-MOST_HOPS:] if forwarded and trusted else []
     while client is not None and hops and is_in(client, trusted):
-        told = parse_address(hops.pop())
-        if told is None:
-            break  # the proxy does not know whom it heard, so whatever they said is hearsay
-        client = told
+        # A proxy that does not know whom it heard asks for anybody, and not for itself.
+        client = parse_address(hops.pop())
     return client
 
 
