@@ -51,6 +51,40 @@ def reason(on: Stage, secret: str) -> str:
     return ""
 
 
+def test_who_was_let_in_is_sent_away_when_the_key_is_rotated() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            keys = on.control.keys
+            key, first = await keys.create(VIEWER, by="admin")
+            early = keys.authenticate(first)
+            _, second = await keys.rotate(key.id, RotateRequest(grace_s=60), by="ann")
+            late = keys.authenticate(second)
+            assert keys.is_live(early)
+            await asyncio.sleep(61)
+            assert (keys.is_live(early), keys.is_live(late)) == (False, True)
+
+            await keys.rotate(key.id, RotateRequest(), by="ann")
+
+            assert (keys.is_live(early), keys.is_live(late)) == (False, False)
+
+    simulated(scene())
+
+
+def test_the_secret_before_the_newest_is_no_guess() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            keys = on.control.keys
+            key, first = await keys.create(VIEWER, by="admin")
+            _, second = await keys.rotate(key.id, RotateRequest(), by="ann")
+            assert [reason(on, each) for each in (first, second)] == ["rotated_key", ""]
+
+            await keys.revoke(key.id, joining=False, by="ann")
+
+            assert [reason(on, each) for each in (first, second)] == ["revoked_key"] * 2
+
+    simulated(scene())
+
+
 def test_a_key_is_good_until_it_expires() -> None:
     async def scene() -> None:
         async with stage() as on:

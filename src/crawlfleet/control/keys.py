@@ -156,7 +156,7 @@ class Keys:
         if caller.session_hash:
             session = self._state.keyring.key(caller.session_hash)
             return session is not None and core.why_over(session, key, now=now) is None
-        return key is None or core.is_live(key, now=now)
+        return key is None or core.is_good(key, caller.secret_hash, now=now)
 
     def find(self, *, joining: bool) -> list[ApiKey]:
         """All join tokens, or all other keys, oldest first; also those that are dead."""

@@ -47,9 +47,14 @@ def why_over(held: ApiKey, parent: ApiKey | None, *, now: float) -> str | None:
     return why_not(parent, held.parent_hash, now=now)
 
 
+def is_good(key: ApiKey, digest: str, *, now: float) -> bool:
+    """Whether who shows the secret with this digest may still be let in."""
+    return digest in key.hashes and why_not(key, digest, now=now) is None
+
+
 def is_live(key: ApiKey, *, now: float) -> bool:
-    """Whether somebody may still be let in with it."""
-    return why_not(key, key.secret_hash, now=now) is None
+    """Whether somebody may still be let in with its newest secret."""
+    return is_good(key, key.secret_hash, now=now)
 
 
 def status_of(key: ApiKey, *, now: float) -> str:
@@ -60,20 +65,21 @@ def status_of(key: ApiKey, *, now: float) -> str:
 
 def revoke(key: ApiKey, *, now: float) -> ApiKey:
     """The key, worth nothing from now on."""
-    return msgspec.structs.replace(
-        key, revoked_at=now, old_secret_hash="", old_expires_at=0.0, version=key.version + 1
-    )
+    return msgspec.structs.replace(key, revoked_at=now, old_expires_at=0.0, version=key.version + 1)
 
 
 def rotate(
     key: ApiKey, digest: str, *, grace_s: float, expires_at: float | None, now: float
 ) -> ApiKey:
-    """The key with a new secret; the one before stays good for `grace_s`, and no longer than it."""
+    """The key with a new secret; the one before stays good for `grace_s`, and no longer than it.
+
+    It is remembered in any case: who goes on with it is told why, and is not taken for a guesser.
+    """
     return msgspec.structs.replace(
         key,
         secret_hash=digest,
         rotated_at=now,
-        old_secret_hash=key.secret_hash if grace_s > 0 else "",
+        old_secret_hash=key.secret_hash,
         old_expires_at=now + grace_s if grace_s > 0 else 0.0,
         expires_at=expires_at,
         version=key.version + 1,

@@ -33,7 +33,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """The only project that exists for whoever shows it; all of them when not set."""
     rotated_at: float | None = None
     old_secret_hash: str = ""
-    """Of the secret before the newest, which is good until `old_expires_at`."""
+    """Of the secret before the newest, which is good until `old_expires_at` and known after it."""
     old_expires_at: float = 0.0
     last_used_at: float | None = None
     last_used_from: str = ""
@@ -60,7 +60,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hashes(self) -> tuple[str, ...]:
-        """Of all its secrets that may still be good."""
+        """Of all its secrets that are known, and may still be good."""
         return (
             (self.secret_hash, self.old_secret_hash)
             if self.old_secret_hash
