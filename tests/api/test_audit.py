@@ -383,5 +383,5 @@ def test_entries_are_found_by_who_what_and_when(master: Master) -> None:
 
 
 def test_a_question_that_makes_no_sense_is_told_so(master: Master) -> None:
-    for query in ("since=yesterday", "actor=%00", "limit=0", "who=me"):
+    for query in ("since=yesterday", "actor=%00", "limit=0", "who=me", "cursor=zzz"):
         assert master.call("GET", f"/api/v1/audit?{query}").status == 422

@@ -8,7 +8,7 @@ import msgspec
 from crawlfleet.api import examples
 from crawlfleet.api.presenting import present_entry
 from crawlfleet.api.routing import ADMINS, Call, Example, Route, Scope
-from crawlfleet.api.selecting import PageSize, invalid, is_id
+from crawlfleet.api.selecting import PageSize, check_audit_cursor, invalid, is_id
 from crawlfleet.model.audit import AuditFilter
 from crawlfleet.model.audit_views import AuditPage
 
@@ -32,7 +32,7 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 async def find(call: Call) -> AuditPage:
     query: AuditQuery = call.query
-    for field in ("actor", "action", "subject", "cursor"):
+    for field in ("actor", "action", "subject"):
         given = getattr(query, field)
         if given is not None and not is_id(given):
             raise invalid(field, "is not a name or an id", "send what an entry shows", given)
@@ -44,7 +44,7 @@ async def find(call: Call) -> AuditPage:
             since=_seconds(query.since),
             until=_seconds(query.until),
         ),
-        after=query.cursor,
+        after=check_audit_cursor(query.cursor),
         limit=query.limit,
     )
     return AuditPage(items=[present_entry(entry) for entry in entries], next_cursor=cursor)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from crawlfleet.errors import FieldProblem, InvalidRequest, NotFound
-from crawlfleet.model.ids import ALPHABET, BODY_LENGTH, TASK
+from crawlfleet.model.ids import ALPHABET, AUDIT, BODY_LENGTH, TASK
 from crawlfleet.model.task import TaskStatus
 from crawlfleet.ports.store import TaskFilter
 
@@ -15,7 +15,9 @@ PageSize = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 EventNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 LONGEST_ID: Final = 100
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-CURSOR: Final = re.compile(rf"{TASK}-[{ALPHABET}]{{{BODY_LENGTH}}}\Z")
+_BODY: Final = rf"-[{ALPHABET}]{{{BODY_LENGTH}}}\Z"
+CURSOR: Final = re.compile(TASK + _BODY)
+AUDIT_CURSOR: Final = re.compile(AUDIT + _BODY)
 
 
 def invalid(field: str, message: str, remedy: str, value: Any = None) -> InvalidRequest:
@@ -43,6 +45,11 @@ def check_name_cursor(text: str | None) -> str | None:
 def check_cursor(text: str | None) -> str | None:
     """Where a page of tasks begins."""
     return _check(text, CURSOR)
+
+
+def check_audit_cursor(text: str | None) -> str | None:
+    """Where a page of the audit log begins."""
+    return _check(text, AUDIT_CURSOR)
 
 
 def _check(text: str | None, pattern: re.Pattern[str]) -> str | None:
