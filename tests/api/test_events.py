@@ -24,10 +24,12 @@ WITHIN_S: Final = 10.0
 class Reader:
     """A stream of server-sent events, read block by block from a plain socket."""
 
-    def __init__(self, master: Master, query: str = "", **headers: str) -> None:
+    def __init__(
+        self, master: Master, query: str = "", *, key: str | None = None, **headers: str
+    ) -> None:
         self._socket = socket.create_connection(("127.0.0.1", master.fleet.port), WITHIN_S)
         lines = [f"GET {EVENTS}{query} HTTP/1.1", "Host: x", "Accept: text/event-stream"]
-        lines += [f"Authorization: Bearer {master.fleet.key}"]
+        lines += [f"Authorization: Bearer {key or master.fleet.key}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         self._socket.sendall("\r\n".join([*lines, "", ""]).encode())
         self._data, self._text = b"", ""
@@ -175,6 +177,27 @@ def test_a_stream_goes_on_after_what_was_seen(master: Master) -> None:
         assert reader.event() == third
 
 
+def test_one_key_leaves_places_to_the_others(master: Master) -> None:
+    _, key = master.key("greedy", "viewer")
+    readers = [Reader(master, key=key) for _ in range(50)]
+    try:
+        answer = master.call("GET", EVENTS, key=key, headers={"Accept": "text/event-stream"})
+        assert "with this key" in answer.expect(503)["detail"]
+        with reading(master) as reader:
+            assert "200" in reader.head
+    finally:
+        for each in readers:
+            each.close()
+
+
+def test_a_place_that_the_log_has_not_reached_is_taken_for_now(master: Master) -> None:
+    with reading(master, Last_Event_ID="999999999999") as reader:
+        assert "999999999999" not in reader.block()
+        task = master.submit(task_type="nobodys")
+
+        assert reader.event()["subject"] == task
+
+
 def test_a_last_event_that_is_no_number_is_refused(master: Master) -> None:
     answer = master.call(
         "GET", EVENTS, headers={"Accept": "text/event-stream", "Last-Event-ID": "x"}
@@ -184,11 +207,14 @@ def test_a_last_event_that_is_no_number_is_refused(master: Master) -> None:
 
 
 def test_places_are_bounded_and_free_again_when_a_reader_leaves(master: Master) -> None:
-    readers = [Reader(master) for _ in range(100)]
+    keys = [master.key(name, "viewer")[1] for name in ("one", "other", "third")]
+    readers = [Reader(master, key=key) for key in keys[:2] for _ in range(50)]
+    stream = {"Accept": "text/event-stream"}
     try:
-        answer = master.call("GET", EVENTS, headers={"Accept": "text/event-stream"})
-        assert answer.expect(503)["type"] == "urn:crawlfleet:problem:busy"
-        assert answer.headers["retry-after"] == "1"
+        for key in keys:
+            answer = master.call("GET", EVENTS, key=key, headers=stream)
+            assert answer.expect(503)["type"] == "urn:crawlfleet:problem:busy"
+            assert answer.headers["retry-after"] == "1"
     finally:
         for reader in readers:
             reader.close()

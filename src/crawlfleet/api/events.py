@@ -39,7 +39,9 @@ async def events(call: Call) -> EventPage | Response:
         raise invalid("subject", "is not an id", "send the id of a task or a node")
     if STREAM in call.headers.get("accept", ""):
         place = ExitStack()
-        following = call.control.events.follow(wanted, after=resumed(call.headers, after))
+        following = call.control.events.follow(
+            wanted, after=resumed(call.headers, after), name=call.caller.key_id or ""
+        )
         news = while_live(place.enter_context(following), call)
         return Stream(_written(news), place)
     if query.newest:
@@ -79,7 +81,8 @@ ROUTES: Final = (
         "`id` is the event's number, `event` its kind, `data` its JSON. The stream begins with "
         "what is new, or after the number in `Last-Event-ID` or `after`. A comment comes every "
         "15 seconds when nothing happens. It ends by itself after 15 minutes: come back with "
-        "`Last-Event-ID`. Up to 100 may follow at once.",
+        "`Last-Event-ID`. A number that the log has not reached, as after a restore, is taken for "
+        "now. Up to 100 may follow at once, 50 with one key.",
         query=EventsQuery,
         response=EventPage,
         media_types=(JSON, STREAM),

@@ -5,6 +5,7 @@ so a slow reader holds up nobody, and one that was away goes on where it was.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -19,6 +20,8 @@ PORTION: Final = 1000
 MOST_PORTIONS: Final = 20
 """How far one question looks for events of a kind that is rare; the next one goes on from there."""
 MOST_FOLLOWERS: Final = 100
+MOST_OF_ONE: Final = 50
+"""Of those that one key may have: it does not shut out the others."""
 HEARTBEAT_S: Final = 15.0
 PAUSE_S: Final = 0.05
 """What happens within it is read at once: a follower costs at most twenty reads a second."""
@@ -97,6 +100,8 @@ class Events:
         self._broadcast = broadcast
         self._position = position
         """The number of the newest event, or nearly so."""
+        self._following: Counter[str] = Counter()
+        """How many follow the log in whose name."""
 
     @property
     def position(self) -> int:
@@ -142,22 +147,37 @@ class Events:
         return page[-limit:]
 
     @contextmanager
-    def follow(self, wanted: EventFilter, *, after: int | None) -> Iterator[AsyncIterator[News]]:
+    def follow(
+        self, wanted: EventFilter, *, after: int | None, name: str = ""
+    ) -> Iterator[AsyncIterator[News]]:
         """News for as long as the block is entered; from now on if `after` is `None`.
 
         News without events come first, and every few seconds when nothing happens. It ends by
-        itself now and then, and when the master stops. Raises `Busy` when too many follow already.
+        itself now and then, and when the master stops. Raises `Busy` when too many follow already,
+        or too many in this name. An `after` that is not reached yet, of a store that was restored
+        for example, is taken for now.
         """
         if self._broadcast.listeners >= MOST_FOLLOWERS:
             raise Busy(f"{MOST_FOLLOWERS} follow the events already; try again later")
-        with self._broadcast.listen() as grown:
-            yield self._news(wanted, self._position() if after is None else after, grown)
+        if self._following[name] >= MOST_OF_ONE:
+            raise Busy(f"{MOST_OF_ONE} follow the events with this key already; end one of them")
+        self._following[name] += 1
+        try:
+            with self._broadcast.listen() as grown:
+                yield self._news(wanted, self._position() if after is None else after, grown)
+        finally:
+            self._following[name] -= 1
+            if not self._following[name]:
+                del self._following[name]
 
     async def _news(
         self, wanted: EventFilter, position: int, grown: asyncio.Event
     ) -> AsyncIterator[News]:
         loop = asyncio.get_running_loop()
         until = loop.time() + LONGEST_S
+        if position > self._position():
+            # Another master may have told of it; only the store knows what there is.
+            position = min(position, (await self._store.commit(())).last_seq)
         yield News((), position)
         while not self._broadcast.has_ended and loop.time() < until:
             grown.clear()
