@@ -1,9 +1,14 @@
 """Whatever is sent: the right 4xx, the field and the remedy, no 500, and nothing has changed."""
 
+import http.client
 import json
 import re
 import socket
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -556,6 +561,59 @@ def test_a_body_that_grows_too_large_is_refused_on_the_way(master: Master, uncha
     answer = master.send(head(master, "Transfer-Encoding: chunked") + chunks)
 
     check_problem(answer, 413, "larger than 4 MB")
+
+
+@pytest.mark.parametrize("megabytes", [5, 20, 60])
+def test_a_client_that_sends_all_of_a_body_that_is_too_large_is_answered(
+    megabytes: int, master: Master, unchanged: None
+) -> None:
+    """As `urllib` does it: it reads nothing before it has sent everything."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{master.fleet.port}{BATCH}",
+        b" " * megabytes * 1_000_000,
+        {"Authorization": f"Bearer {master.fleet.key}", "Content-Type": "application/json"},
+    )
+
+    with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request):
+        pass
+
+    with refused.value as error:
+        assert error.code == 413
+        assert "larger than 4 MB" in json.load(error)["detail"]
+
+
+def test_the_connection_of_a_body_that_was_taken_to_its_end_goes_on(
+    master: Master, unchanged: None
+) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", master.fleet.port, timeout=10)) as peer:
+        headers = {"Authorization": f"Bearer {master.fleet.key}"}
+        for _ in range(2):
+            peer.request("POST", TASKS, b" " * 6_000_000, headers)
+            answer = peer.getresponse()
+            assert answer.status == 413
+            assert not answer.will_close
+            answer.read()
+
+
+def test_a_body_without_end_is_not_taken(master: Master, unchanged: None) -> None:
+    with socket.create_connection(("127.0.0.1", master.fleet.port), timeout=10) as peer:
+        peer.sendall(head(master, "Content-Length: 1000000000"))
+        taken = 0
+        with suppress(ConnectionError):
+            while taken < 500:
+                peer.sendall(b" " * 1_000_000)
+                taken += 1
+    assert taken < 200
+
+
+def test_a_client_that_asks_first_is_refused_at_once(master: Master, unchanged: None) -> None:
+    began = time.monotonic()
+
+    answer = master.send(head(master, "Content-Length: 20000000", "Expect: 100-continue"))
+
+    check_problem(answer, 413, "larger than 4 MB")
+    assert answer.headers["connection"] == "close"
+    assert time.monotonic() - began < 1
 
 
 def test_a_body_that_breaks_off_changes_nothing(master: Master, unchanged: None) -> None:
