@@ -147,6 +147,10 @@ TASK_FIELDS = [
     task("parameter text", "parameters.seconds", parameters={"seconds": "1"}),
     task("parameter unknown", "parameters.second", parameters={"seconds": 1, "second": 2}),
     task("no URL", "parameters", task_type="http_fetch", parameters={}),
+    task("URL no URL", "parameters.url", task_type="http_fetch", parameters={"url": "x"}),
+    task("crawl from nowhere", "parameters.url", task_type="web_crawl", parameters={}),
+    task("seed no URL", "parameters.urls[0]", task_type="web_crawl", parameters={"urls": ["x"]}),
+    task("trial no URL", "parameters.url", task_type="extract", parameters={"url": "ftp://a/"}),
     task(
         "method of a fetch",
         "parameters.method",

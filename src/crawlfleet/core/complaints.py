@@ -63,7 +63,9 @@ def _wrong(complaint: str, wanted: Any) -> tuple[str, str]:
         return "is a number that is too large", "send a smaller number"
     found = _EXPECTED.match(complaint)
     if found is None:
-        return complaint[:1].lower() + complaint[1:], "send a value of the expected type"
+        # Our own structs say what is wrong and, after a semicolon, what to do about it.
+        wrong, _, remedy = complaint.partition("; ")
+        return wrong[:1].lower() + wrong[1:], remedy or "send a value of the expected type"
     expected, limit, got = _in_words(found.group(1)), found.group(2), found.group(3)
     if got is None:
         return "is out of range", f"send {expected}{limit}"
