@@ -379,7 +379,7 @@ def _parameters(request: TaskRequest, rules: AdmissionRules) -> Iterator[FieldPr
     try:
         parameters = msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        yield field_problem(error, kind, within="parameters")
+        yield field_problem(error, kind, within="parameters", raw=raw)
         return
     check = rules.parameter_checks.get(request.task_type)
     if check is not None and kind is not dict:

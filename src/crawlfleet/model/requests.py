@@ -166,7 +166,7 @@ class KeyRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: str
     """Whose it is; no other living key has the same."""
-    role: Role
+    role: Annotated[Role, msgspec.Meta(extra={"only": ("viewer", "operator", "admin")})]
     """`viewer`, `operator` or `admin`."""
     project_id: str | None = None
     """Bind it to one project; not for an admin."""
