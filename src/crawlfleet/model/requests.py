@@ -131,6 +131,7 @@ class TaskSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     status: TaskStatus | tuple[TaskStatus, ...] = ()
     """One state, or several."""
     project_id: str | None = None
+    cluster_id: str | None = None
     task_type: str | None = None
     workflow_id: str | None = None
     assigned_node: str | None = None
