@@ -1,9 +1,14 @@
 """Whatever is sent: the right 4xx, the field and the remedy, no 500, and nothing has changed."""
 
+import http.client
 import json
 import re
 import socket
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -93,7 +98,7 @@ NOT_JSON = [
     raw("NaN in parameters", "not valid JSON", b'{"task_type": "x", "parameters": {"a": NaN}}'),
     raw("not UTF-8", "not UTF-8", b'{"task_type": "\xff\xfe"}'),
     raw("not UTF-8 in parameters", "not UTF-8", b'{"task_type": "x", "parameters": {"a": "\xff"}}'),
-    raw("half a surrogate", "not valid JSON", b'{"task_type": "x", "dedup_key": "\\ud800"}'),
+    raw("half a surrogate", "not valid Unicode", b'{"task_type": "x", "dedup_key": "\\ud800"}'),
     raw("UTF-16", "not UTF-8", '{"task_type": "x"}'.encode("utf-16")),
     raw("byte order mark", "not valid JSON", b'\xef\xbb\xbf{"task_type": "x"}'),
     raw("brackets without end", "(body)", b"[" * DEEP, 422),
@@ -142,6 +147,10 @@ TASK_FIELDS = [
     task("parameter text", "parameters.seconds", parameters={"seconds": "1"}),
     task("parameter unknown", "parameters.second", parameters={"seconds": 1, "second": 2}),
     task("no URL", "parameters", task_type="http_fetch", parameters={}),
+    task("URL no URL", "parameters.url", task_type="http_fetch", parameters={"url": "x"}),
+    task("crawl from nowhere", "parameters.url", task_type="web_crawl", parameters={}),
+    task("seed no URL", "parameters.urls[0]", task_type="web_crawl", parameters={"urls": ["x"]}),
+    task("trial no URL", "parameters.url", task_type="extract", parameters={"url": "ftp://a/"}),
     task(
         "method of a fetch",
         "parameters.method",
@@ -157,7 +166,7 @@ TASK_FIELDS = [
     task("priority 2**70", "priority", priority=2**70),
     task("priority with 401 digits", "priority", priority=OVERFLOW),
     task("resources list", "min_resources", min_resources=[]),
-    task("resource text", "min_resources.*", min_resources={"cpu": "2"}),
+    task("resource text", "min_resources.cpu", min_resources={"cpu": "2"}),
     task("resource unknown", "min_resources.cpuu", min_resources={"cpuu": 2}),
     task("resource below zero", "min_resources.cpu", min_resources={"cpu": -2}),
     task("resource too large", "min_resources.memory_mb", min_resources={"memory_mb": 1e10}),
@@ -231,11 +240,11 @@ NODE_MESSAGES = [
     node("region with a space", "region", region="us east"),
     node("cluster", "cluster_id", cluster_id="nowhere"),
     node("labels list", "labels", labels=["a"]),
-    node("label number", "labels.*", labels={"a": 1}),
+    node("label number", "labels.a", labels={"a": 1}),
     node("label too long", "labels.a", labels={"a": "x" * 201}),
     node("capability object", "capabilities.js", capabilities={"js": {}}),
     node("capability with 401 digits", "capabilities.js", capabilities={"js": OVERFLOW}),
-    node("resource text", "resources.*", resources={"cpu": "8"}),
+    node("resource text", "resources.cpu", resources={"cpu": "8"}),
     node("resource unknown", "resources.cores", resources={"cores": 8}),
     node("resource below zero", "resources.cpu", resources={"cpu": -8}),
     node("task types text", "task_types", task_types="sleep"),
@@ -264,7 +273,7 @@ NODE_MESSAGES = [
     report("no time", "reports[0].at", at=...),
     report("error text", "reports[0].error", error="it broke"),
     report("error class", "reports[0].error.error_class", error={"error_class": "", "message": ""}),
-    report("metric text", "reports[0].metrics.*", metrics={"pages": "15"}),
+    report("metric text", "reports[0].metrics.pages", metrics={"pages": "15"}),
 ]
 
 PATHS = [
@@ -556,6 +565,59 @@ def test_a_body_that_grows_too_large_is_refused_on_the_way(master: Master, uncha
     answer = master.send(head(master, "Transfer-Encoding: chunked") + chunks)
 
     check_problem(answer, 413, "larger than 4 MB")
+
+
+@pytest.mark.parametrize("megabytes", [5, 20, 60])
+def test_a_client_that_sends_all_of_a_body_that_is_too_large_is_answered(
+    megabytes: int, master: Master, unchanged: None
+) -> None:
+    """As `urllib` does it: it reads nothing before it has sent everything."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{master.fleet.port}{BATCH}",
+        b" " * megabytes * 1_000_000,
+        {"Authorization": f"Bearer {master.fleet.key}", "Content-Type": "application/json"},
+    )
+
+    with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request):
+        pass
+
+    with refused.value as error:
+        assert error.code == 413
+        assert "larger than 4 MB" in json.load(error)["detail"]
+
+
+def test_the_connection_of_a_body_that_was_taken_to_its_end_goes_on(
+    master: Master, unchanged: None
+) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", master.fleet.port, timeout=10)) as peer:
+        headers = {"Authorization": f"Bearer {master.fleet.key}"}
+        for _ in range(2):
+            peer.request("POST", TASKS, b" " * 6_000_000, headers)
+            answer = peer.getresponse()
+            assert answer.status == 413
+            assert not answer.will_close
+            answer.read()
+
+
+def test_a_body_without_end_is_not_taken(master: Master, unchanged: None) -> None:
+    with socket.create_connection(("127.0.0.1", master.fleet.port), timeout=10) as peer:
+        peer.sendall(head(master, "Content-Length: 1000000000"))
+        taken = 0
+        with suppress(ConnectionError):
+            while taken < 500:
+                peer.sendall(b" " * 1_000_000)
+                taken += 1
+    assert taken < 200
+
+
+def test_a_client_that_asks_first_is_refused_at_once(master: Master, unchanged: None) -> None:
+    began = time.monotonic()
+
+    answer = master.send(head(master, "Content-Length: 20000000", "Expect: 100-continue"))
+
+    check_problem(answer, 413, "larger than 4 MB")
+    assert answer.headers["connection"] == "close"
+    assert time.monotonic() - began < 1
 
 
 def test_a_body_that_breaks_off_changes_nothing(master: Master, unchanged: None) -> None:

@@ -166,6 +166,7 @@ def test_keys_and_join_tokens_are_not_taken_for_one_another(master: Master) -> N
     assert master.call("POST", f"{KEYS}/{token_id}:revoke").status == 404
     assert master.call("POST", f"{KEYS}/{token_id}:rotate").status == 404
     assert master.call("POST", f"{JOIN_TOKENS}/{key_id}:revoke").status == 404
+    assert master.call("GET", f"{JOIN_TOKENS}/{key_id}").status == 404
     assert statuses(master, secret) == [403]
 
 
@@ -174,6 +175,7 @@ def test_a_join_token_lets_in_so_many_nodes_and_no_more(master: Master) -> None:
     assert at_once(master, REGISTER, {"name": "n"}, secret, 10) == [201] * 3 + [401] * 7
     (token,) = [each for each in master.get(JOIN_TOKENS)["items"] if each["id"] == token_id]
     assert (token["uses"], token["max_uses"], token["status"]) == (3, 3, "used_up")
+    assert master.get(f"{JOIN_TOKENS}/{token_id}") == token
 
 
 def test_a_registration_that_is_refused_uses_nothing_up(master: Master) -> None:

@@ -45,6 +45,43 @@ def status(master: Master, task_id: str) -> str:
     return str(master.task(task_id)["status"])
 
 
+# Finding
+
+
+def ids(page: Any) -> list[str]:
+    return [each["id"] for each in page["items"]]
+
+
+def test_nodes_are_found_by_state_and_cluster(node: Worker, master: Master) -> None:
+    def found(query: str) -> bool:
+        return node.id in ids(master.get(f"/api/v1/nodes?{query}"))
+
+    assert found("status=online")
+    assert found("status=online&cluster_id=default")
+    assert not found("status=offline")
+    assert not found("cluster_id=elsewhere")
+    wrong = master.call("GET", "/api/v1/nodes?status=happy").expect(422)["errors"]
+    assert wrong[0]["field"] == "status"
+    assert "draining" in wrong[0]["remedy"]
+
+
+def test_nodes_come_in_pages_to_those_who_ask_for_them(node: Worker, master: Master) -> None:
+    others = [Worker(master) for _ in range(2)]
+    whole = master.get("/api/v1/nodes")
+    found: list[str] = []
+    cursor = ""
+    while cursor is not None:
+        page = master.get(f"/api/v1/nodes?limit=2{cursor and f'&cursor={cursor}'}")
+        assert 1 <= len(page["items"]) <= 2
+        found += ids(page)
+        cursor = page["next_cursor"]
+
+    assert whole["next_cursor"] is None
+    assert found == ids(whole)
+    for other in others:
+        other.leave()
+
+
 # Coming
 
 

@@ -74,6 +74,15 @@ def test_a_filter_chooses_by_state_and_project(master: Master, project: str) -> 
     assert states(master, project) == {"cancelled": 2, "pending": 2}
 
 
+def test_a_filter_chooses_by_cluster(master: Master, project: str) -> None:
+    submit(master, project, 2)
+
+    elsewhere = order(master, "pause", filter={"project_id": project, "cluster_id": "elsewhere"})
+    here = order(master, "pause", filter={"project_id": project, "cluster_id": "default"})
+
+    assert (elsewhere["changed"], here["changed"]) == (0, 2)
+
+
 def test_every_verb_works_on_many(master: Master, project: str) -> None:
     submit(master, project, 3)
     here = {"project_id": project}

@@ -268,6 +268,8 @@ def test_filters_narrow_a_list_and_combine(master: Master, node: Node) -> None:
     assert found("workflow_id=w2") == {two, three}
     assert found(f"workflow_id=w2&task_type={node.description['task_types'][0]}") == {three}
     assert found(f"assigned_node={node.id}") == {three}
+    assert found("cluster_id=default") == {one, two, three}
+    assert found("cluster_id=elsewhere") == set()
     assert found("dead=false") == {one, two, three}
     assert found("dead=true") == set()
     assert found("status=completed") == set()

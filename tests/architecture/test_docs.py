@@ -109,6 +109,23 @@ def test_every_command_that_the_docs_show_can_be_read(
             command.make_context(command.name, list(words))  # raises for what it does not take
 
 
+def test_every_curl_command_that_sends_something_says_that_it_is_json() -> None:
+    """By itself curl says that it is a form, which is refused; and `--json` is not in every curl
+    that people have."""
+    sending = [
+        command
+        for page in PAGES
+        for command in re.findall(
+            r"^(?:\$ )?curl .*", page.read_text("utf-8").replace("\\\n", " "), re.MULTILINE
+        )
+        if re.search(r" (?:-d|--data\S*|--json) ", command)
+    ]
+    assert len(sending) >= 5
+    for command in sending:
+        assert "-H 'Content-Type: application/json'" in command or '-H "$JSON"' in command, command
+        assert " --json " not in command, command
+
+
 def _shown(page: Path) -> Iterator[list[str]]:
     """The words after `crawlfleet` in the examples of a page, without what follows a pipe."""
     for kind, example in re.findall(

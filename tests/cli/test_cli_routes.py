@@ -161,6 +161,7 @@ REASONS = {
     "give_secrets": "said by `worker`",
     "renew_node_token": "said by `worker`",
     "get_key": "`keys list` shows all that there is to a key",
+    "get_join_token": "`join-tokens list` shows all that there is to one",
     "open_session": "for a browser; a command shows its key",
     "get_session": "for a browser; `keys list` says what keys are",
     "close_session": "for a browser; `keys revoke` ends all sessions of a key",

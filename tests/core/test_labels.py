@@ -74,4 +74,4 @@ def test_what_is_no_label_is_told_by_name() -> None:
 
     assert bad is not None
     fields = [problem.field for problem in label_problems(bad)]
-    assert {"description", "labels.no spaces", "labels.gone gone"} == set(fields)
+    assert fields == ["description", "labels.no spaces", "labels.gone gone"]

@@ -948,6 +948,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/join-tokens/{join_token_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One join token
+         * @description Never its secret; `uses` counts the nodes that have joined with it. Role: **admin**.
+         */
+        get: operations["get_join_token"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/join-tokens/{join_token_id}:revoke": {
         parameters: {
             query?: never;
@@ -1061,7 +1081,7 @@ export interface paths {
         };
         /**
          * List nodes with their newest figures
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description In the order of their registration; all of them, unless a `limit` is set. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_nodes"];
         put?: never;
@@ -7438,6 +7458,8 @@ export interface components {
         TaskSelection: {
             /** @default null */
             assigned_node?: string | null;
+            /** @default null */
+            cluster_id?: string | null;
             /**
              * @description Only tasks in (or not in) the dead-letter list.
              * @default null
@@ -11203,6 +11225,35 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    get_join_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the join_token. */
+                join_token_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinTokenView"];
+                };
+            };
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     revoke_join_token: {
         parameters: {
             query?: never;
@@ -11437,7 +11488,16 @@ export interface operations {
     };
     list_nodes: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only nodes of this cluster. */
+                cluster_id?: string;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description How many at most; all of them when not set. */
+                limit?: number;
+                /** @description Only nodes in this state. */
+                status?: "draining" | "maintenance" | "offline" | "online" | "pending" | "unresponsive";
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -15101,6 +15161,8 @@ export interface operations {
                 assigned_node?: string;
                 /** @description Without results, and without parameters of more than 2,000 bytes (then `null`). */
                 brief?: boolean;
+                /** @description Only tasks of this cluster. */
+                cluster_id?: string;
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
                 /** @description Only tasks in (or not in) the dead-letter list. */

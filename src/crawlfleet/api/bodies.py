@@ -1,5 +1,8 @@
 """The bodies of requests and answers as they travel: within a bound, and packed by agreement."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
@@ -20,19 +23,27 @@ JSON: Final = "application/json"
 AS_THEY_ARE: Final = {"Cache-Control", "ETag"}
 """Answers with one of these headers are not packed: the size of a secret should tell nothing, and
 an `ETag` stands for these very bytes."""
+MOST_DROPPED_BYTES: Final = 64_000_000
+DROPPED_WITHIN_S: Final = 10.0
+SILENT_AFTER_S: Final = 1.0
+"""Who has sent nothing for so long waits for the answer."""
 
 
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
     """The JSON of a request, unpacked; raises `Malformed` for what is too large or no JSON."""
-    announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > max_bytes:
-        raise _too_large(max_bytes)
     chunks, size = [], 0
-    async for chunk in request.stream():
+    parts = request.stream()
+    announced = request.headers.get("content-length", "0")
+    is_too_large = announced.isdigit() and int(announced) > max_bytes
+    if is_too_large and "expect" in request.headers:
+        raise _too_large(max_bytes, closes=True)  # it asks before it sends
+    while not is_too_large and (chunk := await anext(parts, None)) is not None:
         size += len(chunk)
-        if size > max_bytes:
-            raise _too_large(max_bytes)
+        is_too_large = size > max_bytes
         chunks.append(chunk)
+    if is_too_large:
+        chunks.clear()
+        raise _too_large(max_bytes, closes=not await _drop(parts))
     content_type = request.headers.get("content-type", JSON).partition(";")[0]
     if size and content_type.strip().lower() not in {JSON, ""}:
         raise Malformed(
@@ -57,6 +68,20 @@ def packed(
     return content, headers
 
 
+async def _drop(parts: AsyncGenerator[bytes, None]) -> bool:
+    """Whether all that was still to come has come, within bounds. Most clients read no answer
+    before they have sent everything; closed on meanwhile, they would see a broken connection."""
+    dropped = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DROPPED_WITHIN_S):
+            while dropped <= MOST_DROPPED_BYTES:
+                part = await asyncio.wait_for(anext(parts, None), SILENT_AFTER_S)
+                if part is None:
+                    return True
+                dropped += len(part)
+    return False
+
+
 def _unpacked(body: bytes, encoding: str, max_bytes: int) -> bytes:
     if encoding == "identity":
         return body
@@ -76,9 +101,10 @@ def _unpacked(body: bytes, encoding: str, max_bytes: int) -> bytes:
         ) from None
 
 
-def _too_large(max_bytes: int) -> Malformed:
+def _too_large(max_bytes: int, *, closes: bool = False) -> Malformed:
     return Malformed(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "too-large",
         f"the body is larger than {max_bytes / 1e6:g} MB; send less at once",
+        closes=closes,
     )

@@ -29,6 +29,11 @@ async def create(call: Call) -> Reply:
     )
 
 
+async def get(call: Call) -> JoinTokenView:
+    id = check_id("join-token", call.path["join_token_id"])
+    return _view(call, call.control.keys.get(id, joining=True))
+
+
 async def revoke(call: Call) -> JoinTokenView:
     id = check_id("join-token", call.path["join_token_id"])
     by = call.caller.name
@@ -66,6 +71,17 @@ ROUTES: Final = (
         statuses=(HTTPStatus.CREATED,),
         conflicts=True,
         example=Example(request=examples.JOIN_TOKEN_REQUEST, response=examples.NEW_JOIN_TOKEN),
+    ),
+    Route(
+        name="get_join_token",
+        method="GET",
+        path="/api/v1/join-tokens/{join_token_id}",
+        roles=ADMINS,
+        scope=Scope.FLEET,
+        handler=get,
+        summary="One join token",
+        details="Never its secret; `uses` counts the nodes that have joined with it.",
+        response=JoinTokenView,
     ),
     Route(
         name="revoke_join_token",

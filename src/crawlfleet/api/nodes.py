@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from starlette.requests import ClientDisconnect
 
-from crawlfleet.api import examples
+from crawlfleet.api import examples, node_pages
 from crawlfleet.api.etags import tagged, wanted_version
 from crawlfleet.api.presenting import present_node, present_sample
 from crawlfleet.api.routing import (
@@ -42,7 +42,7 @@ from crawlfleet.model.messages import (
 )
 from crawlfleet.model.node import Node
 from crawlfleet.model.requests import NodeChangeRequest
-from crawlfleet.model.views import NodeHistoryView, NodePage, NodeView
+from crawlfleet.model.views import NodeHistoryView, NodeView
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,11 +96,6 @@ async def note(call: Call) -> NoteReply:
     reply = await call.control.logs.take(_id(call), call.body)
     await call.control.crawls.hear(call.body, reply)
     return reply
-
-
-async def find(call: Call) -> NodePage:
-    nodes = [present_node(each) for each in call.control.queries.nodes()]
-    return NodePage(items=nodes, next_cursor=None)
 
 
 async def get(call: Call) -> Reply:
@@ -291,16 +286,7 @@ ROUTES: Final = (
         conflicts=True,
         example=Example(request=examples.DEPARTURE),
     ),
-    Route(
-        name="list_nodes",
-        method="GET",
-        path="/api/v1/nodes",
-        roles=READERS,
-        scope=Scope.FLEET,
-        handler=find,
-        summary="List nodes with their newest figures",
-        response=NodePage,
-    ),
+    *node_pages.ROUTES,
     Route(
         name="get_node",
         method="GET",

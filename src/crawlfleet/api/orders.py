@@ -136,6 +136,7 @@ def _filter(selection: TaskSelection) -> TaskFilter:
     return TaskFilter(
         status=(states,) if isinstance(states, TaskStatus) else states,
         project_id=selection.project_id,
+        cluster_id=selection.cluster_id,
         task_type=selection.task_type,
         workflow_id=selection.workflow_id,
         assigned_node=selection.assigned_node,

@@ -46,10 +46,11 @@ _KINDS: Final[dict[type[CrawlfleetError], tuple[HTTPStatus, str]]] = {
 
 
 class Malformed(CrawlfleetError):
-    """The request cannot be read at all."""
+    """The request cannot be read at all; `closes` if it was not taken to its end, so that nothing
+    else can come on this connection."""
 
-    def __init__(self, status: HTTPStatus, slug: str, detail: str) -> None:
-        self.status, self.slug = status, slug
+    def __init__(self, status: HTTPStatus, slug: str, detail: str, *, closes: bool = False) -> None:
+        self.status, self.slug, self.closes = status, slug, closes
         super().__init__(detail)
 
 
@@ -116,6 +117,8 @@ def respond(document: Problem, headers: dict[str, str] | None = None) -> Respons
 
 def headers_of(error: CrawlfleetError) -> dict[str, str]:
     """What an answer says beside its document."""
+    if isinstance(error, Malformed) and error.closes:
+        return {"Connection": "close"}
     return {"Retry-After": str(ceil(error.wait_s))} if isinstance(error, LockedOut) else {}
 
 

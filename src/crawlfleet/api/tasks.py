@@ -54,6 +54,8 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Only tasks in this state; several are parted by commas."""
     project_id: str | None = None
     """Only tasks of this project."""
+    cluster_id: str | None = None
+    """Only tasks of this cluster."""
     task_type: str | None = None
     """Only tasks of this type."""
     workflow_id: str | None = None
@@ -114,6 +116,7 @@ async def find(call: Call) -> TaskPage:
         TaskFilter(
             status=parse_states(query.status),
             project_id=query.project_id,
+            cluster_id=query.cluster_id,
             task_type=query.task_type,
             workflow_id=query.workflow_id,
             assigned_node=query.assigned_node,

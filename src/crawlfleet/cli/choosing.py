@@ -10,6 +10,7 @@ Status = Annotated[
     typer.Option(help="Only tasks in this state; may be repeated, or parted by commas."),
 ]
 Project = Annotated[str | None, typer.Option(help="Only tasks of this project.")]
+Cluster = Annotated[str | None, typer.Option(help="Only tasks of this cluster.")]
 Type = Annotated[str | None, typer.Option("--type", help="Only tasks of this type.")]
 Node = Annotated[str | None, typer.Option(help="Only tasks on this node.")]
 Workflow = Annotated[str | None, typer.Option(help="Only tasks of this workflow.")]
@@ -25,12 +26,15 @@ def chosen(
     workflow: str | None,
     dead: bool,
     parent: str | None = None,
+    *,
+    cluster: str | None = None,
 ) -> dict[str, Any]:
     """The API's filter; empty when no flag was given."""
     states = [name.strip() for part in status or () for name in part.split(",") if name.strip()]
     given = {
         "status": states,
         "project_id": project,
+        "cluster_id": cluster,
         "task_type": type,
         "assigned_node": node,
         "workflow_id": workflow,

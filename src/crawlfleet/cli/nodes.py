@@ -71,9 +71,14 @@ def register(app: typer.Typer) -> None:
         add_fleet_command(group, verb, _order(verb), try_this=try_this, help=help)
 
 
-async def list_nodes(desk: Desk) -> None:
-    """List all nodes, in order of their registration."""
-    nodes = await desk.fleet.nodes()
+async def list_nodes(
+    desk: Desk,
+    status: Annotated[str | None, typer.Option(help="Only nodes in this state.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Only nodes of this cluster.")] = None,
+) -> None:
+    """List nodes, in order of their registration."""
+    asked = {"status": status, "cluster_id": cluster}
+    nodes = await desk.fleet.nodes(**{name: value for name, value in asked.items() if value})
     desk.output.show(nodes, lambda: draw_nodes(nodes))
 
 

@@ -61,12 +61,13 @@ def _ordering(verb: str, draw: Draw) -> Callable[..., Awaitable[None]]:
         ids: Ids = None,
         status: choosing.Status = None,
         project: choosing.Project = None,
+        cluster: choosing.Cluster = None,
         type: choosing.Type = None,
         node: choosing.Node = None,
         workflow: choosing.Workflow = None,
         dead: choosing.Dead = False,
     ) -> None:
-        filter = choosing.chosen(status, project, type, node, workflow, dead)
+        filter = choosing.chosen(status, project, type, node, workflow, dead, cluster=cluster)
         await _carry_out(desk, verb, ids, filter, lambda id: desk.fleet.act(id, verb), draw)
 
     return order
@@ -81,6 +82,7 @@ def _retrying(draw: Draw) -> Callable[..., Awaitable[None]]:
         ] = False,
         status: choosing.Status = None,
         project: choosing.Project = None,
+        cluster: choosing.Cluster = None,
         type: choosing.Type = None,
         node: choosing.Node = None,
         workflow: choosing.Workflow = None,
@@ -88,7 +90,7 @@ def _retrying(draw: Draw) -> Callable[..., Awaitable[None]]:
     ) -> None:
         """Send tasks that did not succeed back to the queue."""
         states = [*(status or ()), *(FAILED_STATES if all_failed else ())]
-        filter = choosing.chosen(states, project, type, node, workflow, dead)
+        filter = choosing.chosen(states, project, type, node, workflow, dead, cluster=cluster)
         await _carry_out(desk, "retry", ids, filter, lambda id: desk.fleet.act(id, "retry"), draw)
 
     return retry
@@ -102,11 +104,12 @@ def _reprioritising(draw: Draw) -> Callable[..., Awaitable[None]]:
         priority: Annotated[int, typer.Argument(help="1 to 10; 10 is most urgent.")],
         status: choosing.Status = None,
         project: choosing.Project = None,
+        cluster: choosing.Cluster = None,
         type: choosing.Type = None,
         workflow: choosing.Workflow = None,
     ) -> None:
         """Change the priority of tasks that wait."""
-        filter = choosing.chosen(status, project, type, None, workflow, False)
+        filter = choosing.chosen(status, project, type, None, workflow, False, cluster=cluster)
         await _carry_out(
             desk,
             "reprioritise",

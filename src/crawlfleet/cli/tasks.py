@@ -52,6 +52,7 @@ async def list_tasks(
     desk: Desk,
     status: choosing.Status = None,
     project: choosing.Project = None,
+    cluster: choosing.Cluster = None,
     type: choosing.Type = None,
     node: choosing.Node = None,
     workflow: choosing.Workflow = None,
@@ -60,7 +61,7 @@ async def list_tasks(
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
 ) -> None:
     """List tasks, newest first."""
-    chosen = choosing.chosen(status, project, type, node, workflow, dead, parent)
+    chosen = choosing.chosen(status, project, type, node, workflow, dead, parent, cluster=cluster)
     filters = choosing.as_query(chosen)
     found = [task async for task in desk.fleet.tasks(limit=limit, **filters)]
     desk.output.show(found, lambda: draw_tasks(found))

@@ -109,9 +109,10 @@ class Client(
         query = {"after": after, "kind": kind, "subject": subject}
         return self._stream("/events", EventView, query, patience_s)
 
-    async def nodes(self) -> list[NodeView]:
-        """All nodes, in order of their registration."""
-        return (await self._get("/nodes", NodePage)).items
+    async def nodes(self, **filters: str) -> list[NodeView]:
+        """All nodes, in order of their registration, or those with this `status` or
+        `cluster_id`."""
+        return (await self._get("/nodes", NodePage, filters)).items
 
     async def node(self, node_id: str) -> NodeView:
         """One node."""

@@ -55,6 +55,10 @@ class KeyCalls(Calls):
         """All join tokens, oldest first, dead ones as well."""
         return (await self._get("/join-tokens", JoinTokenPage)).items
 
+    async def join_token(self, join_token_id: str) -> JoinTokenView:
+        """One join token."""
+        return await self._get(f"/join-tokens/{segment(join_token_id)}", JoinTokenView)
+
     async def create_join_token(self, **fields: Any) -> NewJoinToken:
         """A new join token: `name`, `cluster_id`, `uses`, `expires_in_s`. Shown once."""
         return await self._post_once("/join-tokens", NewJoinToken, fields)

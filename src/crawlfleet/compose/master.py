@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -30,7 +30,7 @@ from crawlfleet.core.packing import ENCODINGS
 from crawlfleet.core.rules import default_rules
 from crawlfleet.crawl.garbage import look_seldom
 from crawlfleet.crawl.suffixes import registrable
-from crawlfleet.errors import ConfigError
+from crawlfleet.errors import ConfigError, FieldProblem
 from crawlfleet.listening import (
     address_of,
     certificate_of,
@@ -83,6 +83,7 @@ def control_plane(
         admission=AdmissionRules(
             strategies=rules.strategies,
             parameter_types=_parameter_types(),
+            parameter_checks=_parameter_checks(),
             divisions=dividing.WITHOUT_LEDGER if settings.ledger == "off" else dividing.RULES,
             registrable=registrable,
         ),
@@ -182,6 +183,11 @@ def _parameter_types() -> Mapping[str, type[msgspec.Struct]]:
         name: plugins.load_one(plugins.EXECUTORS, name).Parameters for name in BUILT_IN_TASK_TYPES
     }
     return {**own, "command": CommandParameters, "scrapy_spider": ScrapyParameters}
+
+
+def _parameter_checks() -> Mapping[str, Callable[[Any], Iterable[FieldProblem]]]:
+    executors = {name: plugins.load_one(plugins.EXECUTORS, name) for name in BUILT_IN_TASK_TYPES}
+    return {name: each.problems for name, each in executors.items() if hasattr(each, "problems")}
 
 
 def _disk_free(folder: Path) -> float | None:

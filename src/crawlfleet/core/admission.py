@@ -5,7 +5,7 @@ Nothing is guessed or silently corrected: a request is taken as it stands, or re
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -59,6 +59,9 @@ class AdmissionRules(msgspec.Struct, frozen=True, kw_only=True):
 
     strategies: Collection[str]
     parameter_types: Mapping[str, type[msgspec.Struct]] = {}
+    parameter_checks: Mapping[str, Callable[[Any], Iterable[FieldProblem]]] = {}
+    """What would be wrong with parameters of the right type, without their field's `parameters.`
+    before it; by the names of task types."""
     divisions: Mapping[str, dividing.Divide] = dividing.RULES
     """How tasks are split, by their type."""
     registrable: targets.Registrable = targets.last_two_labels
@@ -77,7 +80,7 @@ def problems_of(request: TaskRequest, rules: AdmissionRules) -> list[FieldProble
         _categories(request.categories),
         _strategy(request.schedule_strategy, rules.strategies),
         _isolation(request.isolation),
-        _parameters(request, rules.parameter_types),
+        _parameters(request, rules),
         _expectations(request),
     )
     return list(islice(found, MAX_PROBLEMS))
@@ -352,9 +355,7 @@ def _isolation(level: Level | None) -> Iterator[FieldProblem]:
         )
 
 
-def _parameters(
-    request: TaskRequest, types: Mapping[str, type[msgspec.Struct]]
-) -> Iterator[FieldProblem]:
+def _parameters(request: TaskRequest, rules: AdmissionRules) -> Iterator[FieldProblem]:
     raw = bytes(request.parameters)
     if len(raw) > MAX_PARAMETERS_BYTES:
         yield _problem(
@@ -374,11 +375,16 @@ def _parameters(
             "parameters", None, "is nested too deeply", f"use at most {MAX_NESTING} levels"
         )
         return
-    kind = types.get(request.task_type, dict)
+    kind = rules.parameter_types.get(request.task_type, dict)
     try:
-        msgspec.json.decode(raw, type=kind)
+        parameters = msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        yield field_problem(error, kind, within="parameters")
+        yield field_problem(error, kind, within="parameters", raw=raw)
+        return
+    check = rules.parameter_checks.get(request.task_type)
+    if check is not None and kind is not dict:
+        for problem in check(parameters):
+            yield msgspec.structs.replace(problem, field=f"parameters.{problem.field}")
 
 
 def _expectations(request: TaskRequest) -> Iterator[FieldProblem]:

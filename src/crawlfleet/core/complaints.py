@@ -1,6 +1,7 @@
 """What a decoder's complaint means for the one who wrote the JSON: which field, and what to send.
 
-The decoder speaks of `int`, `str` and `$.a[...]`; people read of whole numbers, texts and `a.*`.
+The decoder speaks of `int`, `str` and `$.a[...]`; people read of whole numbers, texts and `a.b`,
+or `a.*` where the entry cannot be found.
 What would have been right is looked up in the type that was decoded into.
 """
 
@@ -12,13 +13,18 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
+from crawlfleet.core.culprits import ANY, culprits
 from crawlfleet.errors import FieldProblem
 
 LONGEST_NAME: Final = 64
 """A name that somebody invented is repeated only so far."""
 
-_PATH: Final = re.compile(r" - at `\$(.*)`\Z", re.DOTALL)
-_STEP: Final = re.compile(r"[^.\[\]]+")
+ONLY: Final = "only"
+"""In the `extra` of a type: those of its values that may be sent here."""
+
+_PATH: Final = re.compile(r" - at (`key` in )?`\$(.*)`\Z", re.DOTALL)
+_STEP: Final = re.compile(r"\[\.\.\.\]|[^.\[\]]+")
+_KEY: Final = re.compile(r"'(.*)'", re.DOTALL)
 _NAMED: Final = re.compile(r"`(.*)`", re.DOTALL)
 _EXPECTED: Final = re.compile(r"Expected `([^`]+)`([^,]*)(?:, got `([^`]+)`)?\Z")
 _WORDS: Final = {
@@ -29,30 +35,48 @@ _WORDS: Final = {
     "array": "a list",
     "object": "an object",
     "null": "null",
+    "datetime": "an instant such as 2026-11-18T08:00:00Z",
 }
 
 
-def field_problem(error: msgspec.ValidationError, type: Any, *, within: str = "") -> FieldProblem:
-    """The field, what is wrong with it, and what to send; `within` is where the JSON stood."""
+def field_problem(
+    error: msgspec.ValidationError, type: Any, *, within: str = "", raw: bytes = b""
+) -> FieldProblem:
+    """The field, what is wrong with it, and what to send; `within` is where the JSON stood, and
+    `raw` the JSON, if it is at hand."""
     text = str(error)
     found = _PATH.search(text)
-    path = found.group(1).lstrip(".") if found else ""
+    path = found.group(2).lstrip(".") if found else ""
     complaint = _PATH.sub("", text)
-    field = _joined(within, path.replace("[...]", ".*").lstrip("."))
+    names = iter(culprits(raw, type, _STEP.findall(path), text))
+    place = _STEP.sub(lambda step: _shown(step.group(), next(names)), path)
+    field = _joined(within, place.removeprefix("."))
+    wanted = _type_at(type, path)
+    if found and found.group(1):
+        key = _KEY.search(complaint)
+        field = _joined(field, key.group(1)[:LONGEST_NAME] if key else "*")
+        wanted = wanted.key_type if isinstance(wanted, inspect.DictType) else None
     named = _NAMED.search(complaint)
     if "unknown field" in complaint and named:
         name = named.group(1)[:LONGEST_NAME]
         return FieldProblem(
             field=_joined(field, name),
             message="is not a known field",
-            remedy=_instead_of(name, _known_fields(_type_at(type, path))),
+            remedy=_instead_of(name, _known_fields(wanted)),
         )
     if "missing required field" in complaint and named:
         return FieldProblem(
             field=_joined(field, named.group(1)), message="is missing", remedy="add it"
         )
-    message, remedy = _wrong(complaint, _type_at(type, path))
+    message, remedy = _wrong(complaint, wanted)
     return FieldProblem(field=field or "(body)", message=message, remedy=remedy)
+
+
+def _shown(step: str, name: str) -> str:
+    """A step of a path as people read it."""
+    if step != ANY:
+        return step
+    return ".*" if name == ANY else f".{name[:LONGEST_NAME]}"
 
 
 def _wrong(complaint: str, wanted: Any) -> tuple[str, str]:
@@ -61,9 +85,13 @@ def _wrong(complaint: str, wanted: Any) -> tuple[str, str]:
         return "is not one of the possible values", f"use one of {', '.join(map(str, choices))}"
     if "out of range" in complaint:
         return "is a number that is too large", "send a smaller number"
+    if "RFC3339" in complaint:
+        return "is not an instant", f"send {_WORDS['datetime']}"
     found = _EXPECTED.match(complaint)
     if found is None:
-        return complaint[:1].lower() + complaint[1:], "send a value of the expected type"
+        # Our own structs say what is wrong and, after a semicolon, what to do about it.
+        wrong, _, remedy = complaint.partition("; ")
+        return wrong[:1].lower() + wrong[1:], remedy or "send a value of the expected type"
     expected, limit, got = _in_words(found.group(1)), found.group(2), found.group(3)
     if got is None:
         return "is out of range", f"send {expected}{limit}"
@@ -98,7 +126,7 @@ def _inner(info: Any, step: str) -> Any:
     match _without_null(info):
         case inspect.StructType(fields=fields):
             return next((field.type for field in fields if field.encode_name == step), None)
-        case inspect.DictType(value_type=inner):
+        case inspect.DictType(value_type=inner) if step == ANY:
             return inner
         case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
             return inner
@@ -111,6 +139,8 @@ def _inner(info: Any, step: str) -> Any:
 
 def _without_null(info: Any) -> Any:
     if isinstance(info, inspect.Metadata):
+        if info.extra and ONLY in info.extra:
+            return inspect.LiteralType(tuple(info.extra[ONLY]))
         return _without_null(info.type)
     if isinstance(info, inspect.UnionType):
         others = [each for each in info.types if not isinstance(each, inspect.NoneType)]

@@ -60,4 +60,5 @@ def label_problems(node: Node) -> Iterator[FieldProblem]:
     """What is wrong with a node's labels and description."""
     yield from description_problems(node.description)
     yield from labels_problems(node.labels)
-    yield from labels_problems({name: value or "" for name, value in node.label_overrides.items()})
+    # The others are among the labels.
+    yield from labels_problems(dict.fromkeys(node.label_overrides.keys() - node.labels, ""))

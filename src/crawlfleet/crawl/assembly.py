@@ -19,6 +19,7 @@ from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.neighbourhood import Neighbourhood
 from crawlfleet.crawl.request import user_agent
 from crawlfleet.crawl.robots import product_of
+from crawlfleet.crawl.seeds import seeds_of
 from crawlfleet.crawl.suffixes import bundled
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl import CrawlParameters
@@ -36,25 +37,13 @@ def checked(parameters: CrawlParameters, *, parts: int = 1) -> tuple[list[Link],
         plan = make_plan(parameters.selectors, structured=parameters.structured)
     except InvalidRequest as error:
         wrong += error.problems
-    canonical = Canonicaliser(parameters.canonical)
     seeds: dict[int, Link] = {}
-    for number, address in enumerate(parameters.seeds):
-        url = canonical.canonical(address)
-        if url is None:
-            of_list = number - bool(parameters.url)
-            wrong.append(
-                FieldProblem(
-                    field="url" if of_list < 0 else f"urls.{of_list}",
-                    message="is not an address of the web",
-                    remedy="begin it with https:// or http://",
-                    value=address,
-                )
-            )
+    for seed in seeds_of(parameters):
+        if isinstance(seed, FieldProblem):
+            wrong.append(seed)
         else:
-            id = fingerprint(url)
-            seeds[id] = Link(id, url, queue_of(host_key(url), id, parts))
-    if not parameters.seeds:
-        wrong.append(FieldProblem(field="url", message="is missing", remedy="name where to begin"))
+            id = fingerprint(seed)
+            seeds[id] = Link(id, seed, queue_of(host_key(seed), id, parts))
     if wrong:
         raise InvalidRequest(wrong)
     return [*seeds.values()], plan

@@ -3,14 +3,15 @@
 The control plane never reads pages: whoever tries selectors in the dashboard submits one of these.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, Self
 
 import msgspec
 
 from crawlfleet.crawl.charset import to_utf8
 from crawlfleet.crawl.trial import try_selectors
-from crawlfleet.errors import CrawlfleetError, InvalidRequest
-from crawlfleet.executors.http_fetch import HttpFetch, HttpFetchParameters
+from crawlfleet.errors import CrawlfleetError, FieldProblem, InvalidRequest
+from crawlfleet.executors.http_fetch import HttpFetch, HttpFetchParameters, address_problems
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context
@@ -56,6 +57,12 @@ class Extract:
     @classmethod
     def from_settings(cls, settings: WorkerSettings) -> Self:
         return cls(allow_private=settings.allow_private)
+
+    @staticmethod
+    def problems(parameters: ExtractParameters) -> Iterator[FieldProblem]:
+        """Why there would be no page."""
+        if parameters.url is not None:
+            yield from address_problems(parameters.url)
 
     async def run(self, parameters: ExtractParameters, context: Context) -> dict[str, Any]:
         if (parameters.url is None) is (parameters.html is None):

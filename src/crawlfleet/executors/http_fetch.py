@@ -7,7 +7,7 @@ URL has its own outcome, so that a site that is down fails nothing but itself.
 import base64
 import codecs
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, ClassVar, Final, Literal, Self
 from urllib.parse import urljoin
 
@@ -19,7 +19,7 @@ from crawlfleet.crawl.granted import ledger_of
 from crawlfleet.crawl.granted_list import GrantedFetch
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.request import header_problem, read_target
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.errors import CrawlfleetError, FieldProblem
 from crawlfleet.executors.fetch_list import ListFetch, Page
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
 from crawlfleet.model.settings import WorkerSettings
@@ -72,9 +72,9 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
     def __post_init__(self) -> None:
         if (self.url is None) is (not self.urls):
-            raise ValueError("send a `url`, or a list of `urls`: one of the two")
+            raise ValueError("has neither a `url` nor `urls`, or both; send one of the two")
         if sum(len(url.encode("utf-8", "replace")) for url in self.urls) > MOST_URL_BYTES:
-            raise ValueError(f"the `urls` may have {MOST_URL_BYTES:,} bytes in all; send fewer")
+            raise ValueError(f"has `urls` of more than {MOST_URL_BYTES:,} bytes; send fewer")
 
 
 class HttpFetch:
@@ -86,6 +86,16 @@ class HttpFetch:
     @classmethod
     def from_settings(cls, settings: WorkerSettings) -> Self:
         return cls(allow_private=settings.allow_private)
+
+    @staticmethod
+    def problems(parameters: HttpFetchParameters) -> Iterator[FieldProblem]:
+        """Why nothing could be sent. Addresses in a list are left to their own outcomes."""
+        if parameters.url is not None:
+            yield from address_problems(parameters.url)
+        if problem := header_problem(parameters.headers.items()):
+            yield FieldProblem(
+                field="headers", message=f"cannot be sent: {problem}", remedy="correct it"
+            )
 
     async def run(self, parameters: HttpFetchParameters, context: Context) -> Page | Measured:
         if parameters.urls:
@@ -192,6 +202,17 @@ class HttpFetch:
         ) as fetcher:
             page = await fetcher.fetch(request)
         return msgspec.structs.replace(page, elapsed_s=time.monotonic() - began)
+
+
+def address_problems(url: str) -> Iterator[FieldProblem]:
+    """Why nothing could be fetched from the `url`."""
+    if read_target(url) is None:
+        yield FieldProblem(
+            field="url",
+            message="is not an address of the web",
+            remedy="begin it with https:// or http://",
+            value=url,
+        )
 
 
 def _request(url: str, parameters: HttpFetchParameters) -> FetchRequest:

@@ -17,6 +17,7 @@ from crawlfleet.crawl.office import Member
 from crawlfleet.crawl.placed import PlacedFrontier, placed_frontier, where
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary
+from crawlfleet.crawl.seeds import seed_problems
 from crawlfleet.crawl.served_frontier import ServedFrontier, served_frontier
 from crawlfleet.crawl.shipment import ItemLines, Shipment, runs_in, stream_of
 from crawlfleet.crawl.sinks import name_of, open_sink, planned
@@ -144,6 +145,8 @@ class WebCrawl:
     @classmethod
     def from_settings(cls, settings: WorkerSettings) -> Self:
         return cls(allow_private=settings.allow_private)
+
+    problems = staticmethod(seed_problems)
 
     async def run(self, parameters: CrawlParameters, context: Context) -> Measured:
         """Without sinks, items go to the master's storage, and into the result if they fit."""

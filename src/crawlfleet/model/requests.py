@@ -131,6 +131,7 @@ class TaskSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     status: TaskStatus | tuple[TaskStatus, ...] = ()
     """One state, or several."""
     project_id: str | None = None
+    cluster_id: str | None = None
     task_type: str | None = None
     workflow_id: str | None = None
     assigned_node: str | None = None
@@ -166,7 +167,7 @@ class KeyRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: str
     """Whose it is; no other living key has the same."""
-    role: Role
+    role: Annotated[Role, msgspec.Meta(extra={"only": ("viewer", "operator", "admin")})]
     """`viewer`, `operator` or `admin`."""
     project_id: str | None = None
     """Bind it to one project; not for an admin."""
