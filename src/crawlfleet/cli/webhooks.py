@@ -245,7 +245,7 @@ async def resend(
     if bool(ids) == dead:
         raise typer.BadParameter("name deliveries, or say --dead", param_hint="ID")
     webhook_id = await found_by(desk, name)
-    reply = await desk.fleet.resend_deliveries(webhook_id, ids or ())
+    reply = await desk.fleet.resend_deliveries(webhook_id, ids or None)
     desk.output.show(
         reply, lambda: cell(f"{reply.resent} are sent again, {reply.unchanged} wait already")
     )

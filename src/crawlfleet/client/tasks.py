@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any, Final
 
 from crawlfleet.client.calls import Calls, segment
+from crawlfleet.client.naming import listed, names
 from crawlfleet.model.administration import DeadLetter, DeadLetterPage
 from crawlfleet.model.views import (
     BatchReply,
@@ -58,13 +59,13 @@ class TaskCalls(Calls):
 
     async def wait_for_all(self, task_ids: Iterable[str]) -> list[TaskView]:
         """The tasks once all have ended, in the order of their ids."""
-        ids = list(task_ids)
+        ids = listed(task_ids, "task_ids")
         ended = {task.id: task async for task in self.as_they_end(ids)}
         return [ended[id] for id in ids]
 
     async def as_they_end(self, task_ids: Iterable[str]) -> AsyncGenerator[TaskView, None]:
         """Each task once it has ended, about in the order in which they do."""
-        left = iter(dict.fromkeys(task_ids))
+        left = iter(dict.fromkeys(listed(task_ids, "task_ids")))
         waits: set[asyncio.Task[TaskView]] = set()
         try:
             while True:
@@ -122,18 +123,18 @@ class TaskCalls(Calls):
     async def act_on(
         self,
         verb: str,
-        ids: Iterable[str] = (),
+        ids: Iterable[str] | None = None,
         *,
         priority: int | None = None,
         **filter: Any,
     ) -> BulkReply:
         """`cancel`, `pause`, `resume`, `retry` or `reprioritise` many tasks.
 
-        They are named by their `ids`, or chosen by a filter, such as `status=["failed"]` or
-        `project_id="shop"`. Giving the same order again is safe.
+        They are named by their `ids`, of which there may be none, or else chosen by a filter, such
+        as `status=["failed"]` or `project_id="shop"`. Giving the same order again is safe.
         """
         body: dict[str, Any] = {} if priority is None else {"priority": priority}
-        return await self._order_many(f"/tasks:{verb}", body, list(ids), filter)
+        return await self._order_many(f"/tasks:{verb}", body, ids, filter)
 
     def dead_letters(self, limit: int | None = None, **filters: Any) -> AsyncIterator[DeadLetter]:
         """Tasks that were given up, newest first, page by page; at most `limit`.
@@ -142,22 +143,33 @@ class TaskCalls(Calls):
         """
         return self._pages("/dead-letters", DeadLetterPage, filters, limit=limit)
 
-    async def requeue_dead_letters(self, ids: Iterable[str] = (), **filter: Any) -> BulkReply:
-        """Send dead letters back to the queue: those named, else those chosen, else all."""
-        return await self._order_many("/dead-letters:requeue", {}, list(ids), filter)
+    async def requeue_dead_letters(
+        self, ids: Iterable[str] | None = None, **filter: Any
+    ) -> BulkReply:
+        """Send dead letters back to the queue: those named by their `ids`, or those that a filter
+        chooses, or all when neither is given."""
+        return await self._order_many("/dead-letters:requeue", {}, ids, filter)
 
-    async def discard_dead_letters(self, ids: Iterable[str] = (), **filter: Any) -> BulkReply:
-        """Take dead letters off the list: those named, else those chosen, else all."""
-        return await self._order_many("/dead-letters:discard", {}, list(ids), filter)
+    async def discard_dead_letters(
+        self, ids: Iterable[str] | None = None, **filter: Any
+    ) -> BulkReply:
+        """Take dead letters off the list: those named by their `ids`, or those that a filter
+        chooses, or all when neither is given."""
+        return await self._order_many("/dead-letters:discard", {}, ids, filter)
 
     async def _order_many(
-        self, path: str, body: dict[str, Any], ids: list[str], filter: dict[str, Any]
+        self,
+        path: str,
+        body: dict[str, Any],
+        ids: Iterable[str] | None,
+        filter: dict[str, Any],
     ) -> BulkReply:
-        if not ids:
+        if not names(ids, filter):
             return await self._order_portion(path, {**body, "filter": filter})
+        named = listed(ids)
         total = NOTHING_DONE
-        for start in range(0, len(ids), MOST_AT_ONCE):
-            portion = ids[start : start + MOST_AT_ONCE]
+        for start in range(0, len(named), MOST_AT_ONCE):
+            portion = named[start : start + MOST_AT_ONCE]
             total = _added(total, await self._order_portion(path, {**body, "ids": portion}))
         return total
 
