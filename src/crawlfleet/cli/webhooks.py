@@ -188,7 +188,7 @@ async def resume(desk: Desk, names: Names) -> None:
 async def remove(desk: Desk, names: Names) -> None:
     """Take webhooks away; what waits for them is given up."""
 
-    async def order(name: str) -> WebhookView:
+    async def order(name: str) -> WebhookView | None:
         return await desk.fleet.remove_webhook(await found_by(desk, name))
 
     await order_each(desk, names, order, draw_webhooks)

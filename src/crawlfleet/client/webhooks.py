@@ -66,9 +66,10 @@ class WebhookCalls(Calls):
 
     async def remove_webhook(
         self, webhook_id: str, *, if_version: int | None = None
-    ) -> WebhookView:
-        """Take it away; what waits for it is given up."""
-        return await self._post(f"{_path(webhook_id)}:remove", WebhookView, None, if_version)
+    ) -> WebhookView | None:
+        """Take it away; what waits for it is given up. `None` when the answer was lost, and it is
+        gone."""
+        return await self._remove(f"{_path(webhook_id)}:remove", WebhookView, None, if_version)
 
     async def rotate_webhook(self, webhook_id: str, *, grace_s: float = 86_400.0) -> NewWebhook:
         """Give it a new secret. Not tried again by itself: the answer is all that has it."""
