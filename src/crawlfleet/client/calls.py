@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 
+from crawlfleet.client.credentials import usable_key, usable_url
 from crawlfleet.client.patience import persist, persist_until_gone, was_not_sent
 from crawlfleet.client.stream import stream
 from crawlfleet.client.transport import Transport
@@ -38,9 +39,9 @@ class Calls:
         patience_s: float = PATIENCE_S,
         trust: Trust = Trust(),  # noqa: B008 (frozen)
     ) -> None:
-        self.url = url
-        self._transport = Transport(url, trust)
-        self._key = key
+        self.url = usable_url(url)
+        self._transport = Transport(self.url, trust)
+        self._key = usable_key(key)
         self._patience_s = patience_s
 
     async def __aenter__(self) -> Self:
