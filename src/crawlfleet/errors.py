@@ -152,6 +152,8 @@ class MasterUnreachable(CrawlfleetError):
     """The master did not answer; it may or may not have done what was asked."""
 
     retryable = True
+    was_sent = True
+    """Whether the request was on its way; if not, nothing can have been done."""
 
 
 class MasterFailed(MasterUnreachable):

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import socket
+from collections.abc import Callable
 
 import pytest
 import typer
@@ -92,3 +94,13 @@ def test_a_full_disk_is_no_defect() -> None:
 @pytest.mark.parametrize("error", [CrawlfleetError("x"), ValueError("y")])
 def test_debug_lets_the_error_through(error: Exception) -> None:
     assert fail(error, "--debug").exception is error
+
+
+def test_a_command_that_finds_nobody_says_how_to_start_a_fleet(run: Callable[..., Result]) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"127.0.0.1:{probe.getsockname()[1]}"
+    result = run("tasks", "list", "--url", url, "--key", "k")
+    assert result.exit_code == 3
+    assert "did not answer" in result.stderr
+    assert "crawlfleet up" in result.stderr

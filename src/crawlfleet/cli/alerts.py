@@ -214,7 +214,7 @@ async def unsilence(
 async def remove(desk: Desk, names: Names) -> None:
     """Take rules away; those that are built in can be switched off."""
 
-    async def order(name: str) -> AlertView:
+    async def order(name: str) -> AlertView | None:
         return await desk.fleet.remove_alert(await found_by(desk, name))
 
     await order_each(desk, names, order, draw_alerts)

@@ -117,7 +117,8 @@ async def remove(
     if (version is None) is not everything:
         raise typer.BadParameter("name a version, or --all of them", param_hint="VERSION")
     bundle = await desk.fleet.remove_bundle(name, version, project)
-    desk.output.show(bundle, lambda: draw_bundle(bundle))
+    if bundle is not None:
+        desk.output.show(bundle, lambda: draw_bundle(bundle))
 
 
 def draw_bundles(found: Sequence[BundleView]) -> Table:

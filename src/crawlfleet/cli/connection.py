@@ -14,7 +14,7 @@ import msgspec
 
 from crawlfleet import config
 from crawlfleet.cli.access import Access
-from crawlfleet.core.addresses import url_of
+from crawlfleet.core.addresses import complete_url, url_of
 from crawlfleet.errors import ConfigError, MasterUnreachable
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import write_private
@@ -130,12 +130,3 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def complete_url(url: str) -> str:
-    """`host:port` is short for `http://host:port`; several masters are parted by commas."""
-    return ",".join(
-        (each if "://" in each else f"http://{each}").rstrip("/")
-        for each in map(str.strip, url.split(","))
-        if each
-    )

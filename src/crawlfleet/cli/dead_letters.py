@@ -89,7 +89,7 @@ def _ordering(verb: str) -> Callable[..., Awaitable[None]]:
                 "name tasks, choose them by flags such as --project, or say --all", param_hint="ID"
             )
         carry_out = getattr(desk.fleet, f"{verb}_dead_letters")
-        _show(desk, await carry_out(ids or (), **filters))
+        _show(desk, await carry_out(ids or None, **filters))
 
     return order
 

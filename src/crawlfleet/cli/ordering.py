@@ -17,11 +17,14 @@ Ids = Annotated[list[str], typer.Argument(metavar="ID", show_default=False)]
 async def order_each(
     desk: Desk,
     ids: Sequence[str],
-    order: Callable[[str], Awaitable[V]],
+    order: Callable[[str], Awaitable[V | None]],
     draw: Callable[[Sequence[V]], RenderableType],
 ) -> None:
-    """Give an order for each id and show what came of it; exits with 1 if any was refused."""
-    done: dict[str, V] = {}
+    """Give an order for each id and show what came of it; exits with 1 if any was refused.
+
+    What is gone without an answer that could be shown (`None`) is left out.
+    """
+    done: dict[str, V | None] = {}
     refused: dict[str, CrawlfleetError] = {}
 
     async def give(id: str) -> None:
@@ -33,7 +36,7 @@ async def order_each(
             refused[id] = error
 
     await for_each(dict.fromkeys(ids), give)
-    views = [done[id] for id in dict.fromkeys(ids) if id in done]
+    views = [view for id in dict.fromkeys(ids) if (view := done.get(id)) is not None]
     if views or desk.output.json:
         desk.output.show(views, lambda: draw(views))
     for id, error in refused.items():

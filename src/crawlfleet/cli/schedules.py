@@ -270,7 +270,7 @@ async def resume(desk: Desk, names: Names) -> None:
 async def remove(desk: Desk, names: Names) -> None:
     """Take schedules away; what they have started goes on."""
 
-    async def order(name: str) -> ScheduleView:
+    async def order(name: str) -> ScheduleView | None:
         return await desk.fleet.remove_schedule(await found_by(desk, name))
 
     await order_each(desk, names, order, draw_schedules)

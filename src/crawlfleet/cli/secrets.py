@@ -66,7 +66,7 @@ async def list_secrets(desk: Desk, project: Project = DEFAULT_PROJECT) -> None:
 async def delete(desk: Desk, names: Names, project: Project = DEFAULT_PROJECT) -> None:
     """Forget secrets: what declares them and begins afterwards fails."""
 
-    async def order(name: str) -> SecretView:
+    async def order(name: str) -> SecretView | None:
         return await desk.fleet.remove_secret(name, project)
 
     await order_each(desk, names, order, draw)

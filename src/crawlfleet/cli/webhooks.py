@@ -188,7 +188,7 @@ async def resume(desk: Desk, names: Names) -> None:
 async def remove(desk: Desk, names: Names) -> None:
     """Take webhooks away; what waits for them is given up."""
 
-    async def order(name: str) -> WebhookView:
+    async def order(name: str) -> WebhookView | None:
         return await desk.fleet.remove_webhook(await found_by(desk, name))
 
     await order_each(desk, names, order, draw_webhooks)
@@ -245,7 +245,7 @@ async def resend(
     if bool(ids) == dead:
         raise typer.BadParameter("name deliveries, or say --dead", param_hint="ID")
     webhook_id = await found_by(desk, name)
-    reply = await desk.fleet.resend_deliveries(webhook_id, ids or ())
+    reply = await desk.fleet.resend_deliveries(webhook_id, ids or None)
     desk.output.show(
         reply, lambda: cell(f"{reply.resent} are sent again, {reply.unchanged} wait already")
     )

@@ -46,9 +46,11 @@ class AlertCalls(Calls):
         """Lift its silences, or that of one thing."""
         return await self._post(f"{_path(alert_id)}:unsilence", AlertView, {"subject": subject})
 
-    async def remove_alert(self, alert_id: str, *, if_version: int | None = None) -> AlertView:
-        """Take it away."""
-        return await self._post(f"{_path(alert_id)}:remove", AlertView, None, if_version)
+    async def remove_alert(
+        self, alert_id: str, *, if_version: int | None = None
+    ) -> AlertView | None:
+        """Take it away. `None` when the answer was lost, and it is gone."""
+        return await self._remove(f"{_path(alert_id)}:remove", AlertView, None, if_version)
 
 
 def _path(alert_id: str) -> str:

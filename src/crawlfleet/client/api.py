@@ -53,7 +53,8 @@ class Client(
 ):
     """A fleet as its users see it. Errors are those of `crawlfleet.errors`.
 
-    `url` may name several masters, parted by commas.
+    `url` may name several masters, parted by commas; `host:port` is short for `http://host:port`.
+    Raises `ConfigError` for an address or a key that cannot be one.
 
     A master that does not answer, or says that it is busy, is asked again for up to `patience_s`;
     0 means never. `trust` says whose certificates are believed where they are not those of an

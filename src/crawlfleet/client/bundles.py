@@ -50,10 +50,11 @@ class BundleCalls(Calls):
         project_id: str = DEFAULT_PROJECT,
         *,
         if_version: int | None = None,
-    ) -> BundleView:
-        """Remove a version that nobody needs, or all of them when none is named."""
+    ) -> BundleView | None:
+        """Remove a version that nobody needs, or all of them when none is named. `None` when the
+        answer was lost, and what was meant is gone."""
         path, body = f"{_bundle(project_id, name)}:remove", {"version": version}
-        return await self._post(path, BundleView, body, if_version)
+        return await self._remove(path, BundleView, body, if_version)
 
 
 def _bundles(project_id: str) -> str:

@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 
-from crawlfleet.client.patience import persist
+from crawlfleet.client.credentials import usable_key, usable_url
+from crawlfleet.client.patience import persist, persist_until_gone, was_not_sent
 from crawlfleet.client.stream import stream
 from crawlfleet.client.transport import Transport
 from crawlfleet.trust import Trust
@@ -38,9 +39,9 @@ class Calls:
         patience_s: float = PATIENCE_S,
         trust: Trust = Trust(),  # noqa: B008 (frozen)
     ) -> None:
-        self.url = url
-        self._transport = Transport(url, trust)
-        self._key = key
+        self.url = usable_url(url)
+        self._transport = Transport(self.url, trust)
+        self._key = usable_key(key)
         self._patience_s = patience_s
 
     async def __aenter__(self) -> Self:
@@ -66,8 +67,26 @@ class Calls:
         return await self._call("POST", API + path, type, body=body, headers=headers)
 
     async def _post_once(self, path: str, type: type[T], body: Any) -> T:
-        """As `_post`, for what must not be done twice: without an answer, the caller decides."""
-        return await self._transport.call("POST", API + path, type, key=self._key, body=body)
+        """As `_post`, for what must not be done twice: only what never got to a master is sent
+        again. When an answer is lost, the caller decides."""
+        return await persist(
+            lambda: self._transport.call("POST", API + path, type, key=self._key, body=body),
+            self._patience_s,
+            was_not_sent,
+        )
+
+    async def _remove(
+        self, path: str, type: type[T], body: Any = None, if_version: int | None = None
+    ) -> T | None:
+        """As `_post`, for what takes something away; `None` when an answer was lost, and it is
+        gone."""
+        headers = if_match(if_version)
+        return await persist_until_gone(
+            lambda: self._transport.call(
+                "POST", API + path, type, key=self._key, body=body, headers=headers
+            ),
+            self._patience_s,
+        )
 
     async def _patch(self, path: str, type: type[T], body: Any, if_version: int | None) -> T:
         headers = if_match(if_version)
@@ -104,13 +123,17 @@ class Calls:
     def _stream(
         self, path: str, type: type[T], query: Mapping[str, Any], patience_s: float
     ) -> AsyncGenerator[T, None]:
-        """Things as they come, over as many connections as it takes."""
+        """Things as they come, over as many connections as it takes.
+
+        At first a master that is away is waited for no longer than for any other answer.
+        """
         return stream(
             self._transport,
             API + path,
             type,
             key=self._key,
             query=as_query(query),
+            first_patience_s=min(self._patience_s, patience_s),
             patience_s=patience_s,
         )
 

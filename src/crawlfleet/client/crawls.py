@@ -1,9 +1,11 @@
 """Crawls for programs: what they find, how they do, and what they are to do."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Final
 
 from crawlfleet.client.calls import API, Calls, segment
+from crawlfleet.client.patience import persist
 from crawlfleet.model.crawl_views import (
     CrawlItem,
     CrawlItemPage,
@@ -43,7 +45,7 @@ class CrawlCalls(Calls):
         path = f"/crawls/{segment(task_id)}/items"
         return self._pages(path, CrawlItemPage, {"kind": kind}, limit=limit)
 
-    def download_crawl(
+    async def download_crawl(
         self, task_id: str, *, format: str = "jsonl", offset: int = 0
     ) -> AsyncGenerator[bytes, None]:
         """All that it has found, as the bytes of a file; `MasterUnreachable` when it breaks off.
@@ -53,7 +55,17 @@ class CrawlCalls(Calls):
         """
         path = f"{API}/crawls/{segment(task_id)}/output"
         query = {"format": format, **({"offset": str(offset)} if offset else {})}
-        return self._transport.chunks(path, key=self._key, query=query, silence_s=SILENCE_S)
+
+        async def begun() -> tuple[AsyncGenerator[bytes, None], bytes]:
+            chunks = self._transport.chunks(path, key=self._key, query=query, silence_s=SILENCE_S)
+            return chunks, await anext(chunks, b"")
+
+        chunks, first = await persist(begun, self._patience_s)
+        async with aclosing(chunks):
+            if first:
+                yield first
+            async for chunk in chunks:
+                yield chunk
 
     async def crawl_work(self, task_id: str) -> CrawlWork:
         """Who does what in it: shards, partitions and their holders, and the ledger's view."""

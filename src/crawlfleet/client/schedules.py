@@ -73,9 +73,10 @@ class ScheduleCalls(Calls):
 
     async def remove_schedule(
         self, schedule_id: str, *, if_version: int | None = None
-    ) -> ScheduleView:
-        """Take it away; what it has started goes on."""
-        return await self._post(f"{_path(schedule_id)}:remove", ScheduleView, None, if_version)
+    ) -> ScheduleView | None:
+        """Take it away; what it has started goes on. `None` when the answer was lost, and it is
+        gone."""
+        return await self._remove(f"{_path(schedule_id)}:remove", ScheduleView, None, if_version)
 
     async def run_schedule(self, schedule_id: str, *, force: bool = False) -> FiringView:
         """Start at once what it starts. Not tried again by itself: it might start two."""

@@ -24,10 +24,11 @@ class SecretCalls(Calls):
 
     async def remove_secret(
         self, name: str, project_id: str = DEFAULT_PROJECT, *, if_version: int | None = None
-    ) -> SecretView:
-        """Forget a secret; with `if_version` only if that is still its version."""
+    ) -> SecretView | None:
+        """Forget a secret; with `if_version` only if that is still its version. `None` when the
+        answer was lost, and it is gone."""
         path = f"{_secrets(project_id)}/{segment(name)}:remove"
-        return await self._post(path, SecretView, None, if_version)
+        return await self._remove(path, SecretView, None, if_version)
 
 
 def _secrets(project_id: str) -> str:

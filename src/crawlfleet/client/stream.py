@@ -7,8 +7,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from crawlfleet.client.patience import is_passing, pause_after
 from crawlfleet.client.transport import Transport
-from crawlfleet.errors import MasterUnreachable
+from crawlfleet.errors import CrawlfleetError
 
 T = TypeVar("T")
 SILENCE_S: Final = 45.0
@@ -24,26 +25,28 @@ async def stream(
     *,
     key: str,
     query: Mapping[str, str],
+    first_patience_s: float,
     patience_s: float,
 ) -> AsyncGenerator[T, None]:
     """Each thing once, in order, until the master says that it was the last.
 
-    Raises what the master answers, and `MasterUnreachable` when it cannot be reached at first,
-    or not for `patience_s` after that.
+    Raises what the master answers. One that cannot be reached, or is busy, is asked again for
+    `first_patience_s` at first, and for `patience_s` after it was heard.
     """
     loop = asyncio.get_running_loop()
     place, pause_s = "", FIRST_PAUSE_S
-    heard_at: float | None = None
+    until = loop.time() + first_patience_s
     while True:
         headers = {"Accept": "text/event-stream"}
         if place:
             headers["Last-Event-ID"] = place
+        wait_s = pause_s
         try:
             async with aclosing(
                 transport.lines(path, key=key, query=query, headers=headers, silence_s=SILENCE_S)
             ) as lines:
                 async for line in lines:
-                    heard_at, pause_s = loop.time(), FIRST_PAUSE_S
+                    until, pause_s = loop.time() + patience_s, FIRST_PAUSE_S
                     name, _, value = line.partition(b": ")
                     if name == b"id":
                         place = value.decode()
@@ -51,8 +54,9 @@ async def stream(
                         return
                     elif name == b"data":
                         yield msgspec.json.decode(value, type=type)
-        except MasterUnreachable:
-            if heard_at is None or loop.time() - heard_at > patience_s:
+        except CrawlfleetError as error:
+            wait_s = pause_after(error, pause_s)
+            if not is_passing(error) or loop.time() + wait_s > until:
                 raise
-        await asyncio.sleep(pause_s)
+        await asyncio.sleep(wait_s)
         pause_s = min(pause_s * 2, LONGEST_PAUSE_S)

@@ -2,10 +2,12 @@
 
 import asyncio
 import uuid
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any, Final
 
 from crawlfleet.client.calls import Calls, segment
+from crawlfleet.client.naming import listed, names
 from crawlfleet.model.administration import DeadLetter, DeadLetterPage
 from crawlfleet.model.views import (
     BatchReply,
@@ -23,6 +25,10 @@ from crawlfleet.model.views import (
 LONG_POLL_S: Final = 20.0
 MOST_AT_ONCE: Final = 10_000
 WAITING_AT_ONCE: Final = 64
+ROUND_S: Final = 2.0
+"""Within which each of several hundred tasks has its turn, if they are more than fit at once."""
+SHORTEST_TURN_S: Final = 0.25
+"""Thousands of tasks have longer rounds: the master has other things to do as well."""
 NOTHING_DONE: Final = BulkReply(changed=0, unchanged=0, refused_count=0, refused=[])
 ENDED: Final = frozenset({"completed", "failed", "timeout", "cancelled"})
 
@@ -48,36 +54,43 @@ class TaskCalls(Calls):
 
     async def wait(self, task_id: str) -> TaskView:
         """The task once it has ended, however long that takes."""
-        query = {"wait": f"{LONG_POLL_S:g}"}
         while True:
-            task = await self._get(
-                f"/tasks/{segment(task_id)}", TaskView, query, wait_s=LONG_POLL_S
-            )
+            task = await self._look(task_id, LONG_POLL_S)
             if task.status in ENDED:
                 return task
 
     async def wait_for_all(self, task_ids: Iterable[str]) -> list[TaskView]:
         """The tasks once all have ended, in the order of their ids."""
-        ids = list(task_ids)
+        ids = listed(task_ids, "task_ids")
         ended = {task.id: task async for task in self.as_they_end(ids)}
         return [ended[id] for id in ids]
 
     async def as_they_end(self, task_ids: Iterable[str]) -> AsyncGenerator[TaskView, None]:
         """Each task once it has ended, about in the order in which they do."""
-        left = iter(dict.fromkeys(task_ids))
-        waits: set[asyncio.Task[TaskView]] = set()
+        left = deque(dict.fromkeys(listed(task_ids, "task_ids")))
+        looks: dict[asyncio.Task[TaskView], str] = {}
         try:
-            while True:
-                while len(waits) < WAITING_AT_ONCE and (id := next(left, None)) is not None:
-                    waits.add(asyncio.create_task(self.wait(id)))
-                if not waits:
-                    return
-                done, waits = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                for each in done:
-                    yield each.result()
+            while left or looks:
+                wait_s = _turn_s(len(left) + len(looks))
+                while left and len(looks) < WAITING_AT_ONCE:
+                    id = left.popleft()
+                    looks[asyncio.create_task(self._look(id, wait_s))] = id
+                done, _ = await asyncio.wait(looks, return_when=asyncio.FIRST_COMPLETED)
+                for look in done:
+                    task = look.result()
+                    id = looks.pop(look)
+                    if task.status in ENDED:
+                        yield task
+                    else:
+                        left.append(id)
         finally:
-            for each in waits:
-                each.cancel()
+            for look in looks:
+                look.cancel()
+
+    async def _look(self, task_id: str, wait_s: float) -> TaskView:
+        """The task once it has ended, or as it is after so long."""
+        query = {"wait": f"{wait_s:g}"}
+        return await self._get(f"/tasks/{segment(task_id)}", TaskView, query, wait_s=wait_s)
 
     def tasks(self, limit: int | None = None, **filters: Any) -> AsyncIterator[TaskView]:
         """Tasks, newest first, page by page; at most `limit`.
@@ -122,18 +135,18 @@ class TaskCalls(Calls):
     async def act_on(
         self,
         verb: str,
-        ids: Iterable[str] = (),
+        ids: Iterable[str] | None = None,
         *,
         priority: int | None = None,
         **filter: Any,
     ) -> BulkReply:
         """`cancel`, `pause`, `resume`, `retry` or `reprioritise` many tasks.
 
-        They are named by their `ids`, or chosen by a filter, such as `status=["failed"]` or
-        `project_id="shop"`. Giving the same order again is safe.
+        They are named by their `ids`, of which there may be none, or else chosen by a filter, such
+        as `status=["failed"]` or `project_id="shop"`. Giving the same order again is safe.
         """
         body: dict[str, Any] = {} if priority is None else {"priority": priority}
-        return await self._order_many(f"/tasks:{verb}", body, list(ids), filter)
+        return await self._order_many(f"/tasks:{verb}", body, ids, filter)
 
     def dead_letters(self, limit: int | None = None, **filters: Any) -> AsyncIterator[DeadLetter]:
         """Tasks that were given up, newest first, page by page; at most `limit`.
@@ -142,22 +155,33 @@ class TaskCalls(Calls):
         """
         return self._pages("/dead-letters", DeadLetterPage, filters, limit=limit)
 
-    async def requeue_dead_letters(self, ids: Iterable[str] = (), **filter: Any) -> BulkReply:
-        """Send dead letters back to the queue: those named, else those chosen, else all."""
-        return await self._order_many("/dead-letters:requeue", {}, list(ids), filter)
+    async def requeue_dead_letters(
+        self, ids: Iterable[str] | None = None, **filter: Any
+    ) -> BulkReply:
+        """Send dead letters back to the queue: those named by their `ids`, or those that a filter
+        chooses, or all when neither is given."""
+        return await self._order_many("/dead-letters:requeue", {}, ids, filter)
 
-    async def discard_dead_letters(self, ids: Iterable[str] = (), **filter: Any) -> BulkReply:
-        """Take dead letters off the list: those named, else those chosen, else all."""
-        return await self._order_many("/dead-letters:discard", {}, list(ids), filter)
+    async def discard_dead_letters(
+        self, ids: Iterable[str] | None = None, **filter: Any
+    ) -> BulkReply:
+        """Take dead letters off the list: those named by their `ids`, or those that a filter
+        chooses, or all when neither is given."""
+        return await self._order_many("/dead-letters:discard", {}, ids, filter)
 
     async def _order_many(
-        self, path: str, body: dict[str, Any], ids: list[str], filter: dict[str, Any]
+        self,
+        path: str,
+        body: dict[str, Any],
+        ids: Iterable[str] | None,
+        filter: dict[str, Any],
     ) -> BulkReply:
-        if not ids:
+        if not names(ids, filter):
             return await self._order_portion(path, {**body, "filter": filter})
+        named = listed(ids)
         total = NOTHING_DONE
-        for start in range(0, len(ids), MOST_AT_ONCE):
-            portion = ids[start : start + MOST_AT_ONCE]
+        for start in range(0, len(named), MOST_AT_ONCE):
+            portion = named[start : start + MOST_AT_ONCE]
             total = _added(total, await self._order_portion(path, {**body, "ids": portion}))
         return total
 
@@ -178,6 +202,13 @@ class TaskCalls(Calls):
         if not self._patience_s or body.get("idempotency_key") is not None:
             return body
         return {**body, "idempotency_key": uuid.uuid4().hex}
+
+
+def _turn_s(tasks: int) -> float:
+    """For how long one task is waited for, before others that wait have their turn."""
+    if tasks <= WAITING_AT_ONCE:
+        return LONG_POLL_S
+    return max(SHORTEST_TURN_S, ROUND_S * WAITING_AT_ONCE / tasks)
 
 
 def _added(total: BulkReply, more: BulkReply) -> BulkReply:

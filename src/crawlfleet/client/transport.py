@@ -148,8 +148,8 @@ class Transport:
                         payload = await response.read()
                     self._taken[address] = response.headers.get("Accept-Encoding", "")
                     return _decoded(response, _unpacked(response, payload), type, address)
-            except _NotSent:
-                if not others:
+            except MasterUnreachable as error:
+                if error.was_sent or not others:
                     raise
                 await _pause()
         raise AssertionError("the last try returns or raises")
@@ -201,11 +201,11 @@ class Transport:
                         ssl=self._believing(address),
                     ) as response:
                         if response.status >= 400:
-                            raise _error(response.status, await response.read(), address)
+                            raise _problem(response, await response.read(), address)
                         yield response
                     return
-            except _NotSent:
-                if not others:
+            except MasterUnreachable as error:
+                if error.was_sent or not others:
                     raise
                 await _pause()
 
@@ -232,11 +232,12 @@ class Transport:
                     f"no trusted connection: {error.os_error or error}; "
                     "check the address, and whom you believe (`--ca`)"
                 )
-            not_sent = isinstance(
+            unreachable = MasterUnreachable(f"{address} did not answer: {detail}")
+            # Where no connection was made, the master cannot have acted.
+            unreachable.was_sent = not isinstance(
                 error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
             )
-            kind = _NotSent if not_sent else MasterUnreachable
-            raise kind(f"{address} did not answer: {detail}") from error
+            raise unreachable from error
 
     def _leave(self, address: str, matter: str) -> None:
         self._doubts = True
@@ -290,10 +291,6 @@ def is_near(address: str) -> bool:
     return urlsplit(address).hostname in {"127.0.0.1", "::1", "localhost"}
 
 
-class _NotSent(MasterUnreachable):
-    """No connection was made, so that the master cannot have acted."""
-
-
 async def _pause() -> None:
     """By chance, so that the nodes of a dead master do not all come to the next one at once."""
     await asyncio.sleep(random.uniform(0.0, LONGEST_PAUSE_S))  # noqa: S311
@@ -322,10 +319,7 @@ def _unpacked(response: aiohttp.ClientResponse, payload: bytes) -> bytes:
 
 def _decoded(response: aiohttp.ClientResponse, payload: bytes, type: type[T], address: str) -> T:
     if response.status >= 400:
-        problem = _error(response.status, payload, address)
-        later = response.headers.get("Retry-After", "")
-        problem.retry_after_s = float(later) if later.isdigit() else None
-        raise problem
+        raise _problem(response, payload, address)
     if type is str:
         return payload.decode()  # type: ignore[return-value]
     try:
@@ -334,6 +328,14 @@ def _decoded(response: aiohttp.ClientResponse, payload: bytes, type: type[T], ad
         raise MasterUnreachable(
             f"{address} answered something that is not crawlfleet's: {error}"
         ) from error
+
+
+def _problem(response: aiohttp.ClientResponse, payload: bytes, address: str) -> CrawlfleetError:
+    """What a master says is wrong, and when to come back if it says so."""
+    problem = _error(response.status, payload, address)
+    later = response.headers.get("Retry-After", "")
+    problem.retry_after_s = float(later) if later.isdigit() else None
+    return problem
 
 
 def _error(status: int, payload: bytes, url: str) -> CrawlfleetError:

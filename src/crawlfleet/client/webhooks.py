@@ -1,9 +1,10 @@
 """Webhooks for programs."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from crawlfleet.client.calls import Calls, segment
+from crawlfleet.client.naming import listed
 from crawlfleet.model.webhook_views import (
     DeliveryDetails,
     DeliveryPage,
@@ -65,9 +66,10 @@ class WebhookCalls(Calls):
 
     async def remove_webhook(
         self, webhook_id: str, *, if_version: int | None = None
-    ) -> WebhookView:
-        """Take it away; what waits for it is given up."""
-        return await self._post(f"{_path(webhook_id)}:remove", WebhookView, None, if_version)
+    ) -> WebhookView | None:
+        """Take it away; what waits for it is given up. `None` when the answer was lost, and it is
+        gone."""
+        return await self._remove(f"{_path(webhook_id)}:remove", WebhookView, None, if_version)
 
     async def rotate_webhook(self, webhook_id: str, *, grace_s: float = 86_400.0) -> NewWebhook:
         """Give it a new secret. Not tried again by itself: the answer is all that has it."""
@@ -90,9 +92,15 @@ class WebhookCalls(Calls):
         path = f"{_path(webhook_id)}/deliveries/{segment(delivery_id)}"
         return await self._get(path, DeliveryDetails)
 
-    async def resend_deliveries(self, webhook_id: str, ids: Sequence[str] = ()) -> ResendReply:
-        """Send these once more, or up to 1,000 of those that were given up."""
-        return await self._post(f"{_path(webhook_id)}:resend", ResendReply, {"ids": [*ids]})
+    async def resend_deliveries(
+        self, webhook_id: str, ids: Iterable[str] | None = None
+    ) -> ResendReply:
+        """Send those with these `ids` once more, or up to 1,000 of those that were given up when
+        no `ids` are given."""
+        named = listed(ids)
+        if ids is not None and not named:
+            return ResendReply(resent=0, unchanged=0, unknown=[])
+        return await self._post(f"{_path(webhook_id)}:resend", ResendReply, {"ids": named})
 
 
 def _path(webhook_id: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final
 
 from crawlfleet.client.calls import Calls, as_query, segment
+from crawlfleet.client.naming import listed
 from crawlfleet.model.workflow_views import (
     LIVE,
     RunPage,
@@ -136,7 +137,7 @@ class WorkflowCalls(Calls):
         self, run_id: str, steps: Iterable[str] = (), *, if_version: int | None = None
     ) -> RunView:
         """Let it go on from what failed, or from these steps."""
-        body = {"steps": [*steps]}
+        body = {"steps": listed(steps, "steps")}
         return await self._post(f"{_run(run_id)}:rerun", RunView, body, if_version)
 
 
