@@ -16,6 +16,7 @@ from crawlfleet.cli.configuration import load_settings
 from crawlfleet.cli.connection import is_alive, read_connection
 from crawlfleet.cli.output import Output, cell, message_console, table
 from crawlfleet.errors import BackupUnusable, ConfigError, Conflict
+from crawlfleet.private_file import keep_private
 
 File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, dir_okay=False)]
 Advance = Callable[[str, int], None]
@@ -86,6 +87,7 @@ def restore(
             f"a fleet runs with its data in {config.data_dir(settings)} (process {running.pid}); "
             "stop it first"
         )
+    keep_private()
     _show(asyncio.run(_restore(config.store_url(settings), file, force)), as_json)
 
 
