@@ -62,11 +62,14 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Save all that the store holds into a file, as it is at one instant; masters may go on."""
+    from crawlfleet.backends.backup_file import destination
+
     url = config.store_url(load_settings(config_file, data).settings)
-    if file.exists() and not force:
+    target = destination(file)
+    if target.exists() and not force:
         raise ConfigError(f"{file} is there already; --force replaces it")
-    if not file.absolute().parent.is_dir():
-        raise ConfigError(f"there is no folder {file.absolute().parent}; make it first")
+    if not target.parent.is_dir():
+        raise ConfigError(f"there is no folder {target.parent}; make it first")
     _show(asyncio.run(_backup(url, file)), as_json)
 
 
