@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -101,3 +102,24 @@ def test_of_two_backups_of_one_name_each_is_whole(tmp_path: Path) -> None:
     asyncio.run(both())
     assert [*tmp_path.iterdir()] == [file]
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_backup_that_is_told_to_stop_leaves_nothing_behind(
+    run: Run, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless:
+        async def revision(self) -> str:
+            return "1"
+
+        async def dump(self) -> AsyncIterator[Portion]:
+            yield Portion("projects", ("id",), [["x"]])
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(30)
+
+    monkeypatch.setattr("crawlfleet.compose.opening.open_archive", lambda url: Endless())
+    before = saved.read_bytes()
+    stopped = run("backup", "saved", "--data", "fleet", "--force")
+    assert stopped.exit_code == 128 + signal.SIGTERM
+    assert stopped.stdout == ""
+    assert saved.read_bytes() == before
+    assert {path.name for path in saved.parent.iterdir()} == {"fleet", "saved"}

@@ -1,6 +1,7 @@
 """`backup` and `restore`: all that a store holds, into a file and back."""
 
 import asyncio
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,7 +71,11 @@ def backup(
         raise ConfigError(f"{file} is there already; --force replaces it")
     if not target.parent.is_dir():
         raise ConfigError(f"there is no folder {target.parent}; make it first")
-    _show(asyncio.run(_backup(url, file)), as_json)
+    try:
+        view = asyncio.run(_backup(url, file))
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + signal.SIGTERM) from None
+    _show(view, as_json)
 
 
 def restore(
@@ -98,6 +103,9 @@ async def _backup(url: str, file: Path) -> BackupView:
     from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Header, write_backup
     from crawlfleet.compose.opening import open_archive
 
+    me = asyncio.current_task()
+    if me is not None:  # so that what was written until then is removed, as it is on Ctrl-C
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
     archive = open_archive(url)
     header = Header(
         format=FORMAT,
