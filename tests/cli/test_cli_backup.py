@@ -123,3 +123,16 @@ def test_a_backup_that_is_told_to_stop_leaves_nothing_behind(
     assert stopped.stdout == ""
     assert saved.read_bytes() == before
     assert {path.name for path in saved.parent.iterdir()} == {"fleet", "saved"}
+
+
+def test_a_backup_with_something_behind_its_end_is_damaged(
+    run: Run, saved: Path, place: Path
+) -> None:
+    with saved.open("ab") as file:
+        file.write(b"garbage")
+    refused = run("restore", str(saved), "--data", "new")
+    assert refused.exit_code == 1
+    assert "is damaged" in refused.stderr
+    assert "use another backup" in refused.stderr
+    assert "defect" not in refused.stderr
+    assert not (place / "new" / "crawlfleet.db").exists()

@@ -161,7 +161,7 @@ class Backup:
             counts: dict[str, int] = {}
             while line := self._line(file):
                 if line.startswith(b'{"complete"'):
-                    if self._understood(line, _Complete).rows != counts or file.read(1):
+                    if self._understood(line, _Complete).rows != counts or self._line(file):
                         raise self._damaged("its counts are not those of its rows")
                     return
                 yield from self._table(file, self._understood(line, _Begin), counts)
@@ -188,6 +188,14 @@ class Backup:
         counts[begin.table] = count
 
     def _header(self, file: gzip.GzipFile) -> Header:
+        try:
+            file.peek(1)
+        except gzip.BadGzipFile as error:
+            raise BackupUnusable(
+                f"{self._path} is not a backup of crawlfleet ({error}); name another file"
+            ) from error
+        except (EOFError, zlib.error, OSError) as error:
+            raise self._damaged(str(error)) from error
         line = self._line(file)
         if f'"format":"{FORMAT}"'.encode() not in line:
             raise BackupUnusable(f"{self._path} is not a backup of crawlfleet; name another file")
@@ -210,10 +218,6 @@ class Backup:
     def _line(self, file: gzip.GzipFile) -> bytes:
         try:
             return file.readline()
-        except gzip.BadGzipFile as error:
-            raise BackupUnusable(
-                f"{self._path} is not a backup of crawlfleet ({error}); name another file"
-            ) from error
         except (EOFError, zlib.error, OSError) as error:
             raise self._damaged(str(error)) from error
 
