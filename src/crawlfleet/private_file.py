@@ -12,6 +12,18 @@ class InUse(ConfigError):
     """Another process has the file."""
 
 
+def keep_private() -> None:
+    """Make what this process writes from now on for its owner's eyes only."""
+    os.umask(0o077)
+
+
+def private_folder(folder: Path) -> Path:
+    """The folder, made if need be; what this process writes from now on is its owner's only."""
+    keep_private()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Replace the file durably; a reader sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

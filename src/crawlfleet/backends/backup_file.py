@@ -17,12 +17,14 @@ import math
 import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from tempfile import mkstemp
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from crawlfleet.errors import BackupUnusable
+from crawlfleet.errors import BackupUnusable, ConfigError
 from crawlfleet.ports.archive import Portion
 
 FORMAT: Final = "crawlfleet backup"
@@ -68,33 +70,53 @@ async def write_backup(
 ) -> dict[str, int]:
     """Write all portions into a new private file; how many rows each table has.
 
-    Leaves nothing behind when it fails.
+    Leaves nothing behind when it fails. Of several that write under the same name, each has a file
+    of its own until it is complete. Raises `ConfigError` as `destination` does.
     """
-    partial = path.with_name(f"{path.name}.partial")
     counts: dict[str, int] = {}
+    with (
+        _replacing(destination(path)) as file,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=COMPRESSION, fileobj=file) as out,
+    ):
+        _put(out, header)
+        table = _Table(out)
+        async for portion in portions:
+            if portion.table != table.name:
+                table.end(counts)
+                table = _Table(out, portion)
+            table.add(portion.rows)
+            progress(portion.table, len(portion.rows))
+        table.end(counts)
+        _put(out, _Complete(complete=True, rows=counts))
+    return counts
+
+
+def destination(path: Path) -> Path:
+    """The file that a backup of this name becomes: that which a symbolic link leads to.
+
+    Raises `ConfigError` for what is there and is no regular file, such as a device or a pipe.
+    """
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with (
-            os.fdopen(descriptor, "wb") as file,
-            gzip.GzipFile(filename="", mode="wb", compresslevel=COMPRESSION, fileobj=file) as out,
-        ):
-            _put(out, header)
-            table = _Table(out)
-            async for portion in portions:
-                if portion.table != table.name:
-                    table.end(counts)
-                    table = _Table(out, portion)
-                table.add(portion.rows)
-                progress(portion.table, len(portion.rows))
-            table.end(counts)
-            _put(out, _Complete(complete=True, rows=counts))
-            out.close()
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path} is there and is no regular file; name another file")
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # links that lead in a circle are either
+        raise ConfigError(f"{path} leads nowhere: {error}; name another file") from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new private file, which gets the name once it is complete and durable, or is removed."""
+    descriptor, name = mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".partial")
+    partial = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-    return counts
 
 
 class _Table:
@@ -139,7 +161,7 @@ class Backup:
             counts: dict[str, int] = {}
             while line := self._line(file):
                 if line.startswith(b'{"complete"'):
-                    if self._understood(line, _Complete).rows != counts or file.read(1):
+                    if self._understood(line, _Complete).rows != counts or self._line(file):
                         raise self._damaged("its counts are not those of its rows")
                     return
                 yield from self._table(file, self._understood(line, _Begin), counts)
@@ -166,6 +188,14 @@ class Backup:
         counts[begin.table] = count
 
     def _header(self, file: gzip.GzipFile) -> Header:
+        try:
+            file.peek(1)
+        except gzip.BadGzipFile as error:
+            raise BackupUnusable(
+                f"{self._path} is not a backup of crawlfleet ({error}); name another file"
+            ) from error
+        except (EOFError, zlib.error, OSError) as error:
+            raise self._damaged(str(error)) from error
         line = self._line(file)
         if f'"format":"{FORMAT}"'.encode() not in line:
             raise BackupUnusable(f"{self._path} is not a backup of crawlfleet; name another file")
@@ -188,10 +218,6 @@ class Backup:
     def _line(self, file: gzip.GzipFile) -> bytes:
         try:
             return file.readline()
-        except gzip.BadGzipFile as error:
-            raise BackupUnusable(
-                f"{self._path} is not a backup of crawlfleet ({error}); name another file"
-            ) from error
         except (EOFError, zlib.error, OSError) as error:
             raise self._damaged(str(error)) from error
 

@@ -1,6 +1,7 @@
 """`backup` and `restore`: all that a store holds, into a file and back."""
 
 import asyncio
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from crawlfleet.cli.configuration import load_settings
 from crawlfleet.cli.connection import is_alive, read_connection
 from crawlfleet.cli.output import Output, cell, message_console, table
 from crawlfleet.errors import BackupUnusable, ConfigError, Conflict
+from crawlfleet.private_file import keep_private
 
 File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, dir_okay=False)]
 Advance = Callable[[str, int], None]
@@ -61,12 +63,19 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Save all that the store holds into a file, as it is at one instant; masters may go on."""
+    from crawlfleet.backends.backup_file import destination
+
     url = config.store_url(load_settings(config_file, data).settings)
-    if file.exists() and not force:
+    target = destination(file)
+    if target.exists() and not force:
         raise ConfigError(f"{file} is there already; --force replaces it")
-    if not file.absolute().parent.is_dir():
-        raise ConfigError(f"there is no folder {file.absolute().parent}; make it first")
-    _show(asyncio.run(_backup(url, file)), as_json)
+    if not target.parent.is_dir():
+        raise ConfigError(f"there is no folder {target.parent}; make it first")
+    try:
+        view = asyncio.run(_backup(url, file))
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + signal.SIGTERM) from None
+    _show(view, as_json)
 
 
 def restore(
@@ -86,6 +95,7 @@ def restore(
             f"a fleet runs with its data in {config.data_dir(settings)} (process {running.pid}); "
             "stop it first"
         )
+    keep_private()
     _show(asyncio.run(_restore(config.store_url(settings), file, force)), as_json)
 
 
@@ -93,6 +103,9 @@ async def _backup(url: str, file: Path) -> BackupView:
     from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Header, write_backup
     from crawlfleet.compose.opening import open_archive
 
+    me = asyncio.current_task()
+    if me is not None:  # so that what was written until then is removed, as it is on Ctrl-C
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
     archive = open_archive(url)
     header = Header(
         format=FORMAT,

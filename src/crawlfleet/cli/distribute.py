@@ -32,6 +32,7 @@ from crawlfleet.cli.status import status as show_status
 from crawlfleet.core.addresses import url_of
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.distribution import DEVICE_ID, DEVICE_NAME
+from crawlfleet.private_file import private_folder
 
 LABELS: Final = config.SETTINGS["worker.labels"].variable
 
@@ -94,8 +95,7 @@ def distribute(
         return operate.up(**listening, data=data)
     if chosen == "master":
         _preset("CRAWLFLEET_ADMIN_KEY", said.api_key)
-        os.umask(0o077)
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         # For workers on this machine, who find it in the same folder.
         _preset("CRAWLFLEET_JOIN_TOKEN", join_token(folder))
         return operate.master(**listening, data=data)

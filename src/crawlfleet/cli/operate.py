@@ -11,7 +11,7 @@ from crawlfleet import config, telemetry
 from crawlfleet.cli.loop import loop_factory
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.settings import Settings
-from crawlfleet.private_file import hold
+from crawlfleet.private_file import hold, private_folder
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on.")]
@@ -96,7 +96,7 @@ def up(
         },
     )
     check_exposure(settings.server)
-    _private_folder(settings)
+    private_folder(config.data_dir(settings))
     flags = ["--config", str(config_file.resolve())] if config_file else []
     raise typer.Exit(asyncio.run(Launcher(settings, flags, demo=demo, opens=open_).run()))
 
@@ -135,7 +135,7 @@ def master(
     loaded = _loaded(config_file, flags)
     settings = loaded.settings
     check_exposure(settings.server)
-    folder = _private_folder(settings)
+    folder = private_folder(config.data_dir(settings))
     _configure_log(settings, "master.log", telemetry.Component.MASTER)
     key = admin_key(folder)
     way = way_to_own(settings, port=settings.server.port, key=key)
@@ -228,7 +228,7 @@ def worker(
             "a new worker needs a join token: give --join, or set CRAWLFLEET_JOIN_TOKEN "
             "(`crawlfleet join-tokens create` makes one)"
         )
-    _private_folder(settings)
+    private_folder(config.data_dir(settings))
     busy = f"another worker runs as {label!r} on this data folder; give this one another --name"
     lock = hold(identity.with_suffix(".lock"), busy=busy)
     _configure_log(settings, f"{label}.log", telemetry.Component.WORKER)
@@ -257,14 +257,6 @@ def _loaded(file: Path | None, flags: dict[str, Any]) -> config.Loaded:
         cwd=Path.cwd(),
         home=Path.home(),
     )
-
-
-def _private_folder(settings: Settings) -> Path:
-    """The data folder; what is written there from now on is for its owner's eyes only."""
-    os.umask(0o077)
-    folder = config.data_dir(settings)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _configure_log(settings: Settings, file: str, component: telemetry.Component) -> None:
