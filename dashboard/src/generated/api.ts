@@ -853,7 +853,7 @@ export interface paths {
         };
         /**
          * List events, or follow them live
-         * @description With `Accept: text/event-stream` the events come live as server-sent events: `id` is the event's number, `event` its kind, `data` its JSON. The stream begins with what is new, or after the number in `Last-Event-ID` or `after`. A comment comes every 15 seconds when nothing happens. It ends by itself after 15 minutes: come back with `Last-Event-ID`. Up to 100 may follow at once. Role: **viewer** or **operator** or **admin**.
+         * @description With `Accept: text/event-stream` the events come live as server-sent events: `id` is the event's number, `event` its kind, `data` its JSON. The stream begins with what is new, or after the number in `Last-Event-ID` or `after`. A comment comes every 15 seconds when nothing happens. It ends by itself after 15 minutes: come back with `Last-Event-ID`. A number that the log has not reached, as after a restore, is taken for now. Up to 100 may follow at once, 50 with one key. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_events"];
         put?: never;
