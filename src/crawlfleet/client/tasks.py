@@ -4,10 +4,12 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing
 from typing import Any, Final
 
 from crawlfleet.client.calls import Calls, segment
 from crawlfleet.client.naming import listed, names
+from crawlfleet.client.patience import within
 from crawlfleet.model.administration import DeadLetter, DeadLetterPage
 from crawlfleet.model.views import (
     BatchReply,
@@ -52,17 +54,23 @@ class TaskCalls(Calls):
         """The whole task."""
         return await self._get(f"/tasks/{segment(task_id)}", TaskView)
 
-    async def wait(self, task_id: str) -> TaskView:
-        """The task once it has ended, however long that takes."""
-        while True:
-            task = await self._look(task_id, LONG_POLL_S)
-            if task.status in ENDED:
-                return task
+    async def wait(self, task_id: str, *, timeout_s: float | None = None) -> TaskView:
+        """The task once it has ended; raises `TimeoutError` if it has not within `timeout_s`."""
+        async with within(timeout_s, task_id):
+            while True:
+                task = await self._look(task_id, LONG_POLL_S)
+                if task.status in ENDED:
+                    return task
 
-    async def wait_for_all(self, task_ids: Iterable[str]) -> list[TaskView]:
-        """The tasks once all have ended, in the order of their ids."""
+    async def wait_for_all(
+        self, task_ids: Iterable[str], *, timeout_s: float | None = None
+    ) -> list[TaskView]:
+        """The tasks once all have ended, in the order of their ids; raises `TimeoutError` if they
+        have not within `timeout_s`."""
         ids = listed(task_ids, "task_ids")
-        ended = {task.id: task async for task in self.as_they_end(ids)}
+        ended: dict[str, TaskView] = {}
+        async with within(timeout_s, f"{len(ids)} tasks"), aclosing(self.as_they_end(ids)) as ends:
+            ended.update({task.id: task async for task in ends})
         return [ended[id] for id in ids]
 
     async def as_they_end(self, task_ids: Iterable[str]) -> AsyncGenerator[TaskView, None]:
