@@ -5,11 +5,18 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from crawlfleet.api import dead_letters, tasks
+from crawlfleet.api import audit, dead_letters, tasks
 from crawlfleet.api.app import ROUTES
 from crawlfleet.client import fields
 from crawlfleet.model.administration import DeadLetterSelection
-from crawlfleet.model.requests import CloneRequest, TaskRequest, TaskSelection
+from crawlfleet.model.requests import (
+    CloneRequest,
+    JoinTokenRequest,
+    KeyRequest,
+    RotateRequest,
+    TaskRequest,
+    TaskSelection,
+)
 
 PAGE = {"cursor", "limit"}
 
@@ -23,6 +30,10 @@ PAGE = {"cursor", "limit"}
         (fields.TaskChoice, TaskSelection, set()),
         (fields.DeadLetterChoice, DeadLetterSelection, set()),
         (fields.DeadLetterChoice, dead_letters.DeadLetterQuery, PAGE),
+        (fields.KeyFields, KeyRequest, {"name", "role"}),
+        (fields.RotateFields, RotateRequest, set()),
+        (fields.JoinTokenFields, JoinTokenRequest, set()),
+        (fields.AuditFilters, audit.AuditQuery, PAGE),
     ],
 )
 def test_the_fields_are_those_of_the_api(
@@ -38,3 +49,5 @@ def test_the_verbs_are_those_of_the_api() -> None:
         assert f"/api/v1/tasks/{{task_id}}:{verb}" in routes
     for verb in get_args(fields.TasksVerb):
         assert f"/api/v1/tasks:{verb}" in routes
+    for verb in get_args(fields.CrawlVerb):
+        assert f"/api/v1/crawls/{{task_id}}:{verb}" in routes

@@ -84,3 +84,40 @@ class DeadLetterChoice(TypedDict, total=False):
     status: Literal["failed", "timeout"] | None
     error_class: str | None
     reason: str | None
+
+
+CrawlVerb = Literal["pause", "resume", "stop"]
+"""What can be ordered about a crawl."""
+
+
+class KeyFields(TypedDict, total=False):
+    """A key, besides its name and its role."""
+
+    project_id: str | None
+    expires_in_s: float | None
+
+
+class RotateFields(TypedDict, total=False):
+    """How a key gets its new secret."""
+
+    grace_s: float
+    expires_in_s: float | None
+
+
+class JoinTokenFields(TypedDict, total=False):
+    """A token with which nodes join."""
+
+    name: str | None
+    cluster_id: str
+    uses: int
+    expires_in_s: float
+
+
+class AuditFilters(TypedDict, total=False):
+    """Which entries of the audit log are listed."""
+
+    actor: str
+    action: str
+    subject: str
+    since: str
+    until: str
