@@ -5,23 +5,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
+import pytest
 
 from crawlfleet.client import Client
 from crawlfleet.model.views import TaskView
+from crawlfleet.model.workflow_views import RunView
 from crawlfleet.testing.simulation.clock import run_simulated
 
 NEVER = float("inf")
 
 
-def view(id: str, status: str) -> TaskView:
-    """A task of which only the id and the state matter."""
+def a_thing(kind: type[Any], id: str, status: str) -> Any:
+    """A task or a run of which only the id and the state matter."""
     given = {"id": id, "status": status}
     fields = {
         field.name: given.get(field.name)
-        for field in msgspec.structs.fields(TaskView)
+        for field in msgspec.structs.fields(kind)
         if field.required
     }
-    return TaskView(**fields)  # type: ignore[arg-type]
+    return kind(**fields)
 
 
 class Tasks:
@@ -46,7 +48,9 @@ class Tasks:
         finally:
             self.under_way -= 1
         has_ended = asyncio.get_running_loop().time() >= self._ends[id]
-        return view(id, "completed" if has_ended else "processing")
+        if type is RunView:
+            return a_thing(RunView, id, "running")
+        return a_thing(TaskView, id, "completed" if has_ended else "processing")
 
 
 def simulated(tasks: Tasks, use: Callable[[Client], Awaitable[Any]]) -> Any:
@@ -117,3 +121,29 @@ def test_who_stops_listening_leaves_nothing_under_way() -> None:
 
     simulated(tasks, use)
     assert tasks.under_way == 0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda fleet: fleet.wait("stuck-1", timeout_s=50),
+        lambda fleet: fleet.wait_for_all(["done", "stuck-1"], timeout_s=50),
+        lambda fleet: fleet.wait_for_run("stuck-1", timeout_s=50),
+    ],
+    ids=["wait", "wait_for_all", "wait_for_run"],
+)
+def test_waiting_ends_when_it_was_told_to(use: Callable[[Client], Awaitable[Any]]) -> None:
+    tasks = Tasks({"stuck-1": NEVER, "done": 0.0})
+
+    async def timed(fleet: Client) -> float:
+        with pytest.raises(TimeoutError, match="had not ended within 50 s"):
+            await use(fleet)
+        return asyncio.get_running_loop().time()
+
+    assert simulated(tasks, timed) == pytest.approx(50.0, abs=0.1)
+    assert tasks.under_way == 0
+
+
+def test_what_ends_in_time_is_told_in_spite_of_a_limit() -> None:
+    tasks = Tasks({"task-1": 30.0})
+    assert simulated(tasks, lambda fleet: fleet.wait("task-1", timeout_s=50)).id == "task-1"

@@ -44,7 +44,7 @@ def chosen(
     return {name: value for name, value in given.items() if value}
 
 
-def as_query(filter: Mapping[str, Any]) -> dict[str, str]:
+def as_query(filter: Mapping[str, Any]) -> dict[str, Any]:
     """The same filter for a query string."""
     query = {name: str(value) for name, value in filter.items() if isinstance(value, str)}
     if "status" in filter:

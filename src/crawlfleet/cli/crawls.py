@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -18,7 +18,10 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl_views import CrawlItem, CrawlView, UrlExplanation
 from crawlfleet.model.figures import CrawlFigures, HostReport
 
-VERBS: Final = {
+if TYPE_CHECKING:
+    from crawlfleet.client.fields import CrawlVerb
+
+VERBS: Final[dict["CrawlVerb", str]] = {
     "pause": "Hold crawls: what is under way is finished, and nothing more begun.",
     "resume": "Let crawls go on.",
     "stop": "End crawls with what they have; they complete.",
@@ -157,7 +160,7 @@ async def why(
     desk.output.show(explanation, lambda: draw_explanation(explanation))
 
 
-def _order(verb: str) -> Callable[..., Awaitable[None]]:
+def _order(verb: "CrawlVerb") -> Callable[..., Awaitable[None]]:
     async def order(desk: Desk, ids: Ids) -> None:
         await order_each(desk, ids, lambda id: desk.fleet.steer(id, verb), draw_crawls)
 

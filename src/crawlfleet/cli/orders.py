@@ -1,7 +1,7 @@
 """`tasks cancel` and its like: for tasks that are named, or for all that flags choose."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import RenderableType
@@ -13,7 +13,10 @@ from crawlfleet.cli.output import cell
 from crawlfleet.cli.trouble import FAILED, say
 from crawlfleet.model.views import TaskView
 
-VERBS: Final = {
+if TYPE_CHECKING:
+    from crawlfleet.client.fields import TasksVerb, TaskVerb
+
+VERBS: Final[dict["TaskVerb", str]] = {
     "cancel": "End tasks; what runs of them is stopped.",
     "pause": "Take tasks out of the queue, or off their nodes.",
     "resume": "Put paused tasks back into the queue.",
@@ -55,7 +58,7 @@ def register(group: typer.Typer, draw: Draw) -> None:
     )
 
 
-def _ordering(verb: str, draw: Draw) -> Callable[..., Awaitable[None]]:
+def _ordering(verb: "TaskVerb", draw: Draw) -> Callable[..., Awaitable[None]]:
     async def order(
         desk: Desk,
         ids: Ids = None,
@@ -125,7 +128,7 @@ def _reprioritising(draw: Draw) -> Callable[..., Awaitable[None]]:
 
 async def _carry_out(
     desk: Desk,
-    verb: str,
+    verb: "TasksVerb",
     ids: Sequence[str] | None,
     filter: dict[str, Any],
     order: Callable[[str], Awaitable[TaskView]],

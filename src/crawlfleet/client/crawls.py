@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Final
 
 from crawlfleet.client.calls import API, Calls, segment
+from crawlfleet.client.fields import CrawlVerb
 from crawlfleet.client.patience import persist
 from crawlfleet.model.crawl_views import (
     CrawlItem,
@@ -79,6 +80,6 @@ class CrawlCalls(Calls):
         """Who visits which hosts, domains and addresses, and what they wait for."""
         return await self._get("/hosts", HostUses, {"containing": containing, "limit": str(limit)})
 
-    async def steer(self, task_id: str, verb: str) -> CrawlView:
+    async def steer(self, task_id: str, verb: CrawlVerb) -> CrawlView:
         """`pause`, `resume` or `stop` a crawl; `stop` ends it with what it has."""
         return await self._post(f"/crawls/{segment(task_id)}:{verb}", CrawlView)

@@ -1,9 +1,10 @@
 """Keys, join tokens and the audit log for programs."""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Unpack
 
 from crawlfleet.client.calls import Calls, segment
+from crawlfleet.client.fields import AuditFilters, JoinTokenFields, KeyFields, RotateFields
 from crawlfleet.model.audit_views import AuditPage, AuditView
 from crawlfleet.model.key_views import (
     JoinTokenPage,
@@ -31,11 +32,11 @@ class KeyCalls(Calls):
         """One key."""
         return await self._get(f"/keys/{segment(key_id)}", KeyView)
 
-    async def create_key(self, name: str, role: str, **fields: Any) -> NewKey:
+    async def create_key(self, name: str, role: str, **fields: Unpack[KeyFields]) -> NewKey:
         """A new key; `fields` are `project_id` and `expires_in_s`. Its secret is shown once."""
         return await self._post_once("/keys", NewKey, {"name": name, "role": role, **fields})
 
-    async def rotate_key(self, key_id: str, **fields: Any) -> NewKey:
+    async def rotate_key(self, key_id: str, **fields: Unpack[RotateFields]) -> NewKey:
         """A new secret for a key; `fields` are `grace_s` and `expires_in_s`."""
         return await self._post_once(f"/keys/{segment(key_id)}:rotate", NewKey, fields)
 
@@ -59,7 +60,7 @@ class KeyCalls(Calls):
         """One join token."""
         return await self._get(f"/join-tokens/{segment(join_token_id)}", JoinTokenView)
 
-    async def create_join_token(self, **fields: Any) -> NewJoinToken:
+    async def create_join_token(self, **fields: Unpack[JoinTokenFields]) -> NewJoinToken:
         """A new join token: `name`, `cluster_id`, `uses`, `expires_in_s`. Shown once."""
         return await self._post_once("/join-tokens", NewJoinToken, fields)
 
@@ -68,7 +69,9 @@ class KeyCalls(Calls):
         path = f"/join-tokens/{segment(join_token_id)}:revoke"
         return await self._post(path, JoinTokenView)
 
-    def audit(self, limit: int | None = None, **filters: str) -> AsyncIterator[AuditView]:
+    def audit(
+        self, limit: int | None = None, **filters: Unpack[AuditFilters]
+    ) -> AsyncIterator[AuditView]:
         """Who changed what, newest first, page by page; at most `limit`.
 
         `filters` are `actor`, `action`, `subject`, `since` and `until` (ISO 8601).

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from crawlfleet.errors import Busy, CrawlfleetError, MasterUnreachable, NotFound
@@ -75,3 +76,18 @@ def pause_after(error: CrawlfleetError, pause_s: float) -> float:
     if error.retry_after_s is not None:
         return error.retry_after_s + FIRST_PAUSE_S * chance
     return pause_s * chance
+
+
+@asynccontextmanager
+async def within(timeout_s: float | None, what: str) -> AsyncIterator[None]:
+    """Waiting ends after so long, if it is set: the `TimeoutError` says what has not ended."""
+    limit = asyncio.timeout(timeout_s)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise TimeoutError(
+            f"{what} had not ended within {timeout_s:g} s; wait longer, or look why"
+        ) from error

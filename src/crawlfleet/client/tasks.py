@@ -3,11 +3,22 @@
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from typing import Any, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any, Final, Unpack
 
 from crawlfleet.client.calls import Calls, segment
+from crawlfleet.client.fields import (
+    CloneFields,
+    DeadLetterChoice,
+    TaskChoice,
+    TaskFields,
+    TaskFilters,
+    TasksVerb,
+    TaskVerb,
+)
 from crawlfleet.client.naming import listed, names
+from crawlfleet.client.patience import within
 from crawlfleet.model.administration import DeadLetter, DeadLetterPage
 from crawlfleet.model.views import (
     BatchReply,
@@ -37,10 +48,10 @@ class TaskCalls(Calls):
     """What can be asked about tasks."""
 
     async def submit(
-        self, task_type: str, parameters: dict[str, Any] | None = None, **fields: Any
+        self, task_type: str, parameters: dict[str, Any] | None = None, **fields: Unpack[TaskFields]
     ) -> TaskReceipt:
         """Submit one task; `fields` are those of the API, such as `priority=7`."""
-        body = {"task_type": task_type, "parameters": parameters or {}, **fields}
+        body: dict[str, Any] = {"task_type": task_type, "parameters": parameters or {}, **fields}
         return await self._post("/tasks", TaskReceipt, self._once(body))
 
     async def submit_batch(self, tasks: Iterable[dict[str, Any]]) -> BatchReply:
@@ -52,17 +63,23 @@ class TaskCalls(Calls):
         """The whole task."""
         return await self._get(f"/tasks/{segment(task_id)}", TaskView)
 
-    async def wait(self, task_id: str) -> TaskView:
-        """The task once it has ended, however long that takes."""
-        while True:
-            task = await self._look(task_id, LONG_POLL_S)
-            if task.status in ENDED:
-                return task
+    async def wait(self, task_id: str, *, timeout_s: float | None = None) -> TaskView:
+        """The task once it has ended; raises `TimeoutError` if it has not within `timeout_s`."""
+        async with within(timeout_s, task_id):
+            while True:
+                task = await self._look(task_id, LONG_POLL_S)
+                if task.status in ENDED:
+                    return task
 
-    async def wait_for_all(self, task_ids: Iterable[str]) -> list[TaskView]:
-        """The tasks once all have ended, in the order of their ids."""
+    async def wait_for_all(
+        self, task_ids: Iterable[str], *, timeout_s: float | None = None
+    ) -> list[TaskView]:
+        """The tasks once all have ended, in the order of their ids; raises `TimeoutError` if they
+        have not within `timeout_s`."""
         ids = listed(task_ids, "task_ids")
-        ended = {task.id: task async for task in self.as_they_end(ids)}
+        ended: dict[str, TaskView] = {}
+        async with within(timeout_s, f"{len(ids)} tasks"), aclosing(self.as_they_end(ids)) as ends:
+            ended.update({task.id: task async for task in ends})
         return [ended[id] for id in ids]
 
     async def as_they_end(self, task_ids: Iterable[str]) -> AsyncGenerator[TaskView, None]:
@@ -92,7 +109,9 @@ class TaskCalls(Calls):
         query = {"wait": f"{wait_s:g}"}
         return await self._get(f"/tasks/{segment(task_id)}", TaskView, query, wait_s=wait_s)
 
-    def tasks(self, limit: int | None = None, **filters: Any) -> AsyncIterator[TaskView]:
+    def tasks(
+        self, limit: int | None = None, **filters: Unpack[TaskFilters]
+    ) -> AsyncIterator[TaskView]:
         """Tasks, newest first, page by page; at most `limit`.
 
         `filters` are those of the API, such as `status="failed,timeout"` or `project_id="shop"`.
@@ -112,7 +131,7 @@ class TaskCalls(Calls):
         """Why a task is (not) running."""
         return await self._get(f"/tasks/{segment(task_id)}:explain", TaskExplanation)
 
-    async def act(self, task_id: str, verb: str, *, if_version: int | None = None) -> TaskView:
+    async def act(self, task_id: str, verb: TaskVerb, *, if_version: int | None = None) -> TaskView:
         """`cancel`, `pause`, `resume` or `retry` a task.
 
         With `if_version` only if that is still its version; raises `PreconditionFailed` if not.
@@ -126,19 +145,19 @@ class TaskCalls(Calls):
         path, body = f"/tasks/{segment(task_id)}:reprioritise", {"priority": priority}
         return await self._post(path, TaskView, body, if_version)
 
-    async def clone(self, task_id: str, **changes: Any) -> TaskReceipt:
+    async def clone(self, task_id: str, **changes: Unpack[CloneFields]) -> TaskReceipt:
         """Submit the same task again, with other `parameters` or `priority`."""
         return await self._post(
-            f"/tasks/{segment(task_id)}:clone", TaskReceipt, self._once(changes)
+            f"/tasks/{segment(task_id)}:clone", TaskReceipt, self._once({**changes})
         )
 
     async def act_on(
         self,
-        verb: str,
+        verb: TasksVerb,
         ids: Iterable[str] | None = None,
         *,
         priority: int | None = None,
-        **filter: Any,
+        **filter: Unpack[TaskChoice],
     ) -> BulkReply:
         """`cancel`, `pause`, `resume`, `retry` or `reprioritise` many tasks.
 
@@ -148,7 +167,9 @@ class TaskCalls(Calls):
         body: dict[str, Any] = {} if priority is None else {"priority": priority}
         return await self._order_many(f"/tasks:{verb}", body, ids, filter)
 
-    def dead_letters(self, limit: int | None = None, **filters: Any) -> AsyncIterator[DeadLetter]:
+    def dead_letters(
+        self, limit: int | None = None, **filters: Unpack[DeadLetterChoice]
+    ) -> AsyncIterator[DeadLetter]:
         """Tasks that were given up, newest first, page by page; at most `limit`.
 
         `filters` are those of the API, such as `error_class="network"`.
@@ -156,14 +177,14 @@ class TaskCalls(Calls):
         return self._pages("/dead-letters", DeadLetterPage, filters, limit=limit)
 
     async def requeue_dead_letters(
-        self, ids: Iterable[str] | None = None, **filter: Any
+        self, ids: Iterable[str] | None = None, **filter: Unpack[DeadLetterChoice]
     ) -> BulkReply:
         """Send dead letters back to the queue: those named by their `ids`, or those that a filter
         chooses, or all when neither is given."""
         return await self._order_many("/dead-letters:requeue", {}, ids, filter)
 
     async def discard_dead_letters(
-        self, ids: Iterable[str] | None = None, **filter: Any
+        self, ids: Iterable[str] | None = None, **filter: Unpack[DeadLetterChoice]
     ) -> BulkReply:
         """Take dead letters off the list: those named by their `ids`, or those that a filter
         chooses, or all when neither is given."""
@@ -174,7 +195,7 @@ class TaskCalls(Calls):
         path: str,
         body: dict[str, Any],
         ids: Iterable[str] | None,
-        filter: dict[str, Any],
+        filter: Mapping[str, Any],
     ) -> BulkReply:
         if not names(ids, filter):
             return await self._order_portion(path, {**body, "filter": filter})

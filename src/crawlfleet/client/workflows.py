@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from crawlfleet.client.calls import Calls, as_query, segment
 from crawlfleet.client.naming import listed
+from crawlfleet.client.patience import within
 from crawlfleet.model.workflow_views import (
     LIVE,
     RunPage,
@@ -115,12 +116,13 @@ class WorkflowCalls(Calls):
         query = as_query({"wait": f"{wait_s:g}" if wait_s else None})
         return await self._get(_run(run_id), RunView, query, wait_s=wait_s)
 
-    async def wait_for_run(self, run_id: str) -> RunView:
-        """The run once it has ended, however long that takes."""
-        while True:
-            run = await self.workflow_run(run_id, wait_s=LONG_POLL_S)
-            if run.status not in LIVE:
-                return run
+    async def wait_for_run(self, run_id: str, *, timeout_s: float | None = None) -> RunView:
+        """The run once it has ended; raises `TimeoutError` if it has not within `timeout_s`."""
+        async with within(timeout_s, run_id):
+            while True:
+                run = await self.workflow_run(run_id, wait_s=LONG_POLL_S)
+                if run.status not in LIVE:
+                    return run
 
     def run_steps(
         self, run_id: str, limit: int | None = None, *, status: str | None = None
