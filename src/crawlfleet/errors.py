@@ -154,6 +154,10 @@ class MasterUnreachable(CrawlfleetError):
     retryable = True
 
 
+class MasterUnable(MasterUnreachable):
+    """The master answered that it cannot do its work now, and why, such as for want of a store."""
+
+
 class MasterFailed(MasterUnreachable):
     """The master has a defect, and may or may not have done what was asked; see its log."""
 
