@@ -156,6 +156,10 @@ class MasterUnreachable(CrawlfleetError):
     """Whether the request was on its way; if not, nothing can have been done."""
 
 
+class MasterUnable(MasterUnreachable):
+    """The master answered that it cannot do its work now, and why, such as for want of a store."""
+
+
 class MasterFailed(MasterUnreachable):
     """The master has a defect, and may or may not have done what was asked; see its log."""
 

@@ -1,17 +1,19 @@
 """Many tasks at once."""
 
 import asyncio
+import signal
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from crawlfleet.cli import batch, waiting
+from crawlfleet.cli import batch, submit, waiting
 from crawlfleet.cli.batch import Entry
 from crawlfleet.cli.command import Desk, for_each
 from crawlfleet.cli.ordering import order_each
 from crawlfleet.cli.output import Output
 from crawlfleet.errors import Conflict, MasterUnreachable
-from crawlfleet.model.views import BatchItem, BatchReply
+from crawlfleet.model.views import BatchItem, BatchReply, TaskReceipt
 
 
 class Fleet:
@@ -144,3 +146,55 @@ def test_waiting_outlasts_a_short_absence_of_the_master(monkeypatch: pytest.Monk
             return task_id
 
     assert asyncio.run(waiting._wait_patiently(desk(Absent()), "task-1")) == "task-1"
+
+
+class Silent(Fleet):
+    """A master that takes work and then never says how it ended."""
+
+    def __init__(self, *, is_gone: bool) -> None:
+        super().__init__()
+        self._is_gone = is_gone
+
+    async def submit(self, **fields: Any) -> TaskReceipt:
+        return TaskReceipt(id="task-1", status="pending", created_at=datetime.now(UTC), priority=5)
+
+    async def wait(self, task_id: str) -> Any:
+        if self._is_gone:
+            raise MasterUnreachable("gone for good")
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(30)
+
+
+@pytest.mark.parametrize(
+    ("is_gone", "error"), [(True, MasterUnreachable), (False, KeyboardInterrupt)]
+)
+@pytest.mark.parametrize("count", [None, 1])
+def test_who_waits_in_vain_knows_what_goes_on(
+    is_gone: bool,
+    error: type[BaseException],
+    count: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE_S", -1.0)
+    at = desk(Silent(is_gone=is_gone))
+    task = {"task_type": "1"}
+    sent = (
+        submit._submit_one(at, task, wait=True)
+        if count is None
+        else submit._submit_many(at, batch.copies(task, count), count, wait=True)
+    )
+    with pytest.raises(error):
+        asyncio.run(sent)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines()[0] == "submitted task-1"
+    assert "it goes on; `crawlfleet tasks wait task-1`" in told.err
+
+
+def test_of_very_many_tasks_some_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with waiting.submitted([f"task-{number}" for number in range(1000)], "tasks wait"):
+        pass
+    said = capsys.readouterr().err
+    assert said.startswith("submitted task-0 task-1 ")
+    assert said.endswith(" and 980 more\n")

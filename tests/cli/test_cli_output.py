@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -213,3 +215,17 @@ def test_an_explanation_names_filters_and_each_nodes_reasons() -> None:
 def test_a_settled_task_is_explained_in_one_sentence() -> None:
     explanation = TaskExplanation(task_id=TASK_ID, status="completed", summary="ended as completed")
     assert "ended as completed" in text_of(draw_explanation(explanation))
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_closed_output_is_told_and_is_no_defect(form: tuple[str, ...]) -> None:
+    ran = subprocess.run(
+        ["sh", "-c", '"$0" -m crawlfleet config show "$@" >&-', sys.executable, *form],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert "there is no standard output" in ran.stderr
+    assert "defect" not in ran.stderr

@@ -15,6 +15,8 @@ from crawlfleet.errors import (
     CrawlfleetError,
     FieldProblem,
     InvalidRequest,
+    MasterFailed,
+    MasterUnable,
     MasterUnreachable,
     NotFound,
     Unauthenticated,
@@ -53,6 +55,8 @@ def fail(error: Exception, *flags: str) -> Result:
         (Conflict("the task is completed"), 1, ""),
         (Unauthenticated("this key is not known here"), 1, "--key"),
         (MasterUnreachable("nobody there"), 3, "crawlfleet up"),
+        (MasterUnable("it answered 503: the store is away"), 3, "goes on by itself"),
+        (MasterFailed("it answered 500"), 3, "look at the master's log"),
         (PROBLEMS, 1, "use 1 to 10"),
         (typer.BadParameter("no"), 2, ""),
         (typer.Exit(7), 7, ""),
@@ -64,6 +68,10 @@ def test_each_error_has_its_exit_code_and_advice(error: Exception, code: int, ad
     assert advice in result.stderr
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
+
+
+def test_a_master_that_answers_is_not_looked_for() -> None:
+    assert "crawlfleet up" not in fail(MasterUnable("it answered 503: the store is away")).stderr
 
 
 def test_each_field_problem_has_its_own_line() -> None:

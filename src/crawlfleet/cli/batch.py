@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from crawlfleet.cli.command import Desk
 from crawlfleet.cli.output import cell, message_console, state, table
 from crawlfleet.cli.trouble import say
-from crawlfleet.errors import MasterUnreachable
+from crawlfleet.errors import MasterUnable, MasterUnreachable
 from crawlfleet.model.views import BatchItem, BatchReply, Problem
 
 PORTION: Final = 10_000
@@ -117,7 +117,8 @@ async def _submit(desk: Desk, requests: list[dict[str, Any]], sent: int) -> Batc
     try:
         return await desk.fleet.submit_batch(requests)
     except MasterUnreachable as error:
-        raise MasterUnreachable(
+        kind = MasterUnable if isinstance(error, MasterUnable) else MasterUnreachable
+        raise kind(
             f"{error}, after {sent} tasks; with the same --idempotency-key as before it is safe "
             "to submit all of them again"
         ) from error

@@ -16,6 +16,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from crawlfleet.errors import ConfigError
+
 ENDLESS: Final = 100_000
 LEAST_WIDTH: Final = 4
 STYLES: Final = {
@@ -110,12 +112,16 @@ class Output:
 
 def answer_console() -> Console:
     """Where answers for people go."""
+    if sys.stdout is None:
+        raise ConfigError(
+            "there is no standard output to answer to; where it is not wanted, send it to /dev/null"
+        )
     return _console(sys.stdout.isatty(), stderr=False)
 
 
 def message_console() -> Console:
     """Where errors, remarks and progress go."""
-    return _console(sys.stderr.isatty(), stderr=True)
+    return _console(sys.stderr is not None and sys.stderr.isatty(), stderr=True)
 
 
 def _console(terminal: bool, *, stderr: bool) -> Console:

@@ -297,7 +297,8 @@ async def _submit_one(desk: Desk, draft: dict[str, Any], *, wait: bool) -> None:
     if receipt.deduplicated:
         desk.output.remark("no new task was made: one with this key is there")
     if wait:
-        await waiting.wait_for_one(desk, receipt.id)
+        with waiting.submitted([receipt.id], "tasks wait"):
+            await waiting.wait_for_one(desk, receipt.id)
         return
     desk.output.show(receipt, lambda: cell(receipt.id))
     desk.output.remark(f"{receipt.status}; `crawlfleet tasks wait {receipt.id}` waits for its end")
@@ -311,7 +312,8 @@ async def _submit_many(
     if not wait:
         desk.output.show(reply, lambda: batch.draw(reply))
     elif ids := [item.id for item in reply.items if item.id is not None]:
-        await waiting.wait_for_all(desk, ids)
+        with waiting.submitted(ids, "tasks wait"):
+            await waiting.wait_for_all(desk, ids)
     if refused:
         raise typer.Exit(FAILED)
 

@@ -1,6 +1,7 @@
 """What people see when a command fails: what happened, what to do, and an exit code for scripts.
 
-0 done · 1 refused or failed · 2 used wrongly · 3 no master answers.
+0 done · 1 refused or failed · 2 used wrongly · 3 no master answers, or
+none can do its work now.
 """
 
 import errno
@@ -15,6 +16,8 @@ from crawlfleet.errors import (
     Busy,
     CrawlfleetError,
     InvalidRequest,
+    MasterFailed,
+    MasterUnable,
     MasterUnreachable,
     NotFound,
     Refused,
@@ -30,6 +33,8 @@ DISK_TAKES_NOTHING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
     MasterUnreachable: "start a fleet with `crawlfleet up`, or say where it is with --url (of "
     "`crawl`: --master) and --key; `crawlfleet doctor` looks for the cause",
+    MasterUnable: "look at the master's log; once the cause is gone it goes on by itself",
+    MasterFailed: "look at the master's log",
     Unauthenticated: "give a valid key with --key or CRAWLFLEET_KEY",
     Refused: "use a key with another role, or change what you ask for",
     Busy: "wait a little, then try again",
@@ -109,4 +114,4 @@ def _remedy(error: CrawlfleetError) -> str:
     if isinstance(error, NotFound):
         listing = _LISTS.get(error.kind)
         return f"`{listing}` shows those that exist" if listing else ""
-    return _REMEDIES.get(type(error), "")
+    return next((_REMEDIES[kind] for kind in type(error).__mro__ if kind in _REMEDIES), "")

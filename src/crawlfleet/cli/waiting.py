@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import typer
@@ -18,6 +19,24 @@ PATIENCE_S: Final = 60.0
 """A master that is away for less, such as for a restart, does not end the waiting."""
 PAUSE_S: Final = 1.0
 SHOWN: Final = 20
+
+
+@contextmanager
+def submitted(ids: Sequence[str], look: str) -> Iterator[None]:
+    """Say at once what is waited for, and where the waiting ends before it does, that it goes on.
+
+    `look` is the command that tells more of it. Both go to standard error, with `--json`, too: who
+    waits has no other way to the ids if there is never an answer.
+    """
+    more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
+    named = " ".join(ids[:SHOWN])
+    console = message_console()
+    console.print(f"submitted {named}{more}", style="dim", soft_wrap=True)
+    try:
+        yield
+    except (asyncio.CancelledError, MasterUnreachable):
+        console.print(f"it goes on; `crawlfleet {look} {named}`", style="dim", soft_wrap=True)
+        raise
 
 
 async def wait_for_one(desk: Desk, task_id: str) -> None:

@@ -10,7 +10,7 @@ from crawlfleet.cli.command import Desk, add_fleet_command
 from crawlfleet.cli.ordering import order_each
 from crawlfleet.cli.output import message_console
 from crawlfleet.cli.trouble import FAILED, say
-from crawlfleet.cli.waiting import PATIENCE_S, PAUSE_S
+from crawlfleet.cli.waiting import PATIENCE_S, PAUSE_S, submitted
 from crawlfleet.cli.workflow_display import (
     draw_run,
     draw_runs,
@@ -272,7 +272,8 @@ async def _show_started(desk: Desk, run: RunView, wait: bool) -> None:
         desk.output.show(run, lambda: draw_run(run, ()))
         desk.output.remark(f"`crawlfleet workflows show {run.id}` tells how it goes")
         return
-    ended = await _ended(desk, run.id)
+    with submitted([run.id], "workflows show"):
+        ended = await _ended(desk, run.id)
     await _show_run(desk, ended)
     if ended.status != "completed":
         say(

@@ -32,6 +32,7 @@ from crawlfleet.errors import (
     CrawlfleetError,
     InvalidRequest,
     MasterFailed,
+    MasterUnable,
     MasterUnreachable,
     NotFound,
     PreconditionFailed,
@@ -361,7 +362,7 @@ def _error(status: int, payload: bytes, url: str) -> CrawlfleetError:
         case 422 if document.errors:
             return InvalidRequest(document.errors)
         case _ if status >= 500:
-            return MasterUnreachable(f"{url} answered {status}: {document.detail}")
+            return MasterUnable(f"{url} answered {status}: {document.detail}")
         case _:
             return Refused(document.detail)
 
