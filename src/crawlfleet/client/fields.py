@@ -53,6 +53,7 @@ class TaskFilters(TypedDict, total=False):
 
     status: str
     project_id: str | None
+    cluster_id: str | None
     task_type: str | None
     workflow_id: str | None
     assigned_node: str | None
@@ -66,6 +67,7 @@ class TaskChoice(TypedDict, total=False):
 
     status: str | Sequence[str]
     project_id: str | None
+    cluster_id: str | None
     task_type: str | None
     workflow_id: str | None
     assigned_node: str | None
