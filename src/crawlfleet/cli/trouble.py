@@ -46,6 +46,7 @@ _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
 }
 _LISTS: Final = {
     "task": "crawlfleet tasks list",
+    "task-type": "crawlfleet task-types",
     "node": "crawlfleet nodes list",
     "project": "crawlfleet projects list",
     "cluster": "crawlfleet clusters list",

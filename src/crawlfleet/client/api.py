@@ -19,6 +19,7 @@ from crawlfleet.client.secrets import SecretCalls
 from crawlfleet.client.webhooks import WebhookCalls
 from crawlfleet.client.workflows import WorkflowCalls
 from crawlfleet.model.attention import AttentionList, Concern
+from crawlfleet.model.sign_in import SessionView
 from crawlfleet.model.statistics import Series, Statistics
 from crawlfleet.model.task_types import TaskTypePage, TaskTypeView
 from crawlfleet.model.views import (
@@ -171,6 +172,10 @@ class Client(
     async def task_types(self) -> list[TaskTypeView]:
         """What tasks there can be, and the JSON schemas of their parameters."""
         return (await self._get("/task-types", TaskTypePage)).items
+
+    async def session(self) -> SessionView:
+        """Who asks: the name of the key, its role and its projects."""
+        return await self._get("/session", SessionView)
 
     async def liveness(self) -> Liveness:
         """Whether the master's process is alive."""
