@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from crawlfleet.client.transport import Transport, addresses_in
-from crawlfleet.errors import MasterUnreachable, Unauthenticated
+from crawlfleet.errors import MasterUnable, MasterUnreachable, Unauthenticated
 from crawlfleet.model.views import Liveness
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -110,7 +110,7 @@ def test_a_master_in_trouble_is_left_and_a_refusal_is_no_trouble() -> None:
                     await ask(transport)
                 assert transport.address == one.url
                 one.answer = despair
-                with pytest.raises(MasterUnreachable, match="503"):
+                with pytest.raises(MasterUnable, match="503"):
                     await ask(transport)
                 assert await ask(transport) == "two"
 

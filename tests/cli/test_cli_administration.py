@@ -106,6 +106,30 @@ def test_dead_letters(
     assert told("dead-letters", "list") == []
 
 
+def test_who_asks(
+    told: Callable[..., Any],
+    shown: Callable[..., Result],
+    run: Callable[..., Result],
+    fleet: LocalFleet,
+) -> None:
+    me = told("whoami")
+    assert (me["role"], "csrf" in me) == ("admin", False)
+    assert "all" in shown("whoami").stdout
+    secret = told("keys", "create", "looks", "--role", "viewer")["secret"]
+    other = run("whoami", "--url", fleet.url, "--key", secret, "--json")
+    assert json.loads(other.stdout) == {"name": "looks", "role": "viewer"}
+
+
+def test_task_types(told: Callable[..., Any], shown: Callable[..., Result]) -> None:
+    listed = {each["name"]: each for each in told("task-types")}
+    assert listed["sleep"]["nodes"] == 1
+    assert listed["sleep"] == told("task-types", "sleep")
+    assert "sleep" in shown("task-types").stdout
+    assert "seconds" in shown("task-types", "sleep").stdout
+    strange = shown("task-types", "slep")
+    assert (strange.exit_code, "`crawlfleet task-types`" in strange.stderr) == (1, True)
+
+
 def test_settings_of_the_master(told: Callable[..., Any], shown: Callable[..., Result]) -> None:
     found = {each["name"]: each for each in told("config", "master")}
     assert found["session.timeout_s"]["origin"] == "environment CRAWLFLEET_SESSION_TIMEOUT_S"

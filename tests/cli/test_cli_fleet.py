@@ -130,6 +130,7 @@ def test_every_flag_of_submit_reaches_the_task(cli: Run) -> None:
         *("--priority", "8", "--min", "cpu_cores=0.5", "--capability", "antigravity=true"),
         *("--strategy", "least_loaded", "--region", "eu-west", "--node-type", "standard"),
         *("--project", "shop", "--max-retries", "1", "--timeout", "7"),
+        *("--category", "lamps", "--category", "chairs"),
         *("--idempotency-key", "every-flag", "--dedup-key", "every-flag"),
     )
     task = document(cli("tasks", "show", id, "--json"))
@@ -146,6 +147,7 @@ def test_every_flag_of_submit_reaches_the_task(cli: Run) -> None:
         "timeout": 7.0,
         "idempotency_key": "every-flag",
         "dedup_key": "every-flag",
+        "categories": ["lamps", "chairs"],
     }
     assert {name: task.get(name) for name in expected} == expected
     assert cli("tasks", "cancel", id).exit_code == 0

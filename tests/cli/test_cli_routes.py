@@ -147,6 +147,8 @@ COMMANDS = {
     "get_status": "status",
     "get_statistics": "statistics",
     "list_attention": "attention",
+    "get_session": "whoami",
+    "list_task_types": "task-types",
 }
 REASONS = {
     "register_node": "said by `worker`",
@@ -163,10 +165,8 @@ REASONS = {
     "get_key": "`keys list` shows all that there is to a key",
     "get_join_token": "`join-tokens list` shows all that there is to one",
     "open_session": "for a browser; a command shows its key",
-    "get_session": "for a browser; `keys list` says what keys are",
     "close_session": "for a browser; `keys revoke` ends all sessions of a key",
     "get_series": "for charts; `statistics` says how the fleet does",
-    "list_task_types": "for forms; the guide to executors says more",
     "get_liveness": "for whatever supervises the process; `doctor` asks the master more",
     "get_readiness": "for a load balancer; `doctor` asks the master more",
     "get_metrics": "for Prometheus; `statistics` is for people",

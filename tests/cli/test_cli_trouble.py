@@ -1,9 +1,11 @@
 """What people and scripts are told when a command fails."""
 
 import errno
+import json
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import pytest
 import typer
@@ -30,7 +32,7 @@ PROBLEMS = InvalidRequest(
 )
 
 
-def fail(error: Exception, *flags: str) -> Result:
+def fail(error: Exception, *flags: str, words: Sequence[str] = ()) -> Result:
     app = typer.Typer(cls=Program, pretty_exceptions_enable=False)
 
     @app.callback()
@@ -38,10 +40,10 @@ def fail(error: Exception, *flags: str) -> Result:
         """A program."""
 
     @app.command()
-    def go() -> None:
+    def go(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
         raise error
 
-    return CliRunner().invoke(app, [*flags, "go"])
+    return CliRunner().invoke(app, [*flags, "go", *words])
 
 
 @pytest.mark.parametrize(
@@ -112,3 +114,33 @@ def test_a_command_that_finds_nobody_says_how_to_start_a_fleet(run: Callable[...
     assert result.exit_code == 3
     assert "did not answer" in result.stderr
     assert "crawlfleet up" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code", "advice"),
+    [
+        (NotFound("task", "task-1"), "not_found", 1, "crawlfleet tasks list"),
+        (MasterUnreachable("nobody there"), "master_unreachable", 3, "crawlfleet up"),
+        (PROBLEMS, "invalid_request", 1, "use 1 to 10; give seconds"),
+        (KeyError("x"), "defect", 1, "--debug"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "disk_full", 1, "make room"),
+        (typer.BadParameter("no"), "wrong_use", 2, "--help"),
+    ],
+)
+def test_a_script_that_asked_for_json_can_read_what_went_wrong(
+    error: Exception, kind: str, code: int, advice: str
+) -> None:
+    result = fail(error, words=["--json"])
+    assert result.exit_code == code
+    assert result.stdout == ""
+    told = json.loads(result.stderr)["error"]
+    assert (told["kind"], told["exit_code"]) == (kind, code)
+    assert told["message"]
+    assert advice in told["remedy"]
+
+
+def test_wrong_use_is_told_as_json_too() -> None:
+    result = fail(KeyError("x"), words=["--json", "--strange"])
+    assert result.exit_code == 2
+    assert "--strange" in json.loads(result.stderr)["error"]["message"]
+    assert "defect" not in result.stderr

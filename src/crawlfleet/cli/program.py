@@ -24,6 +24,7 @@ PARTS: Final = {
     "crawl": ("crawl",),
     "status": ("status", "statistics", "attention"),
     "submit": ("submit",),
+    "whoami": ("whoami", "task-types"),
     "tasks": ("tasks",),
     "crawls": ("crawls",),
     "workflows": ("workflows",),

@@ -133,6 +133,15 @@ async def submit(
         float | None,
         typer.Option(metavar="SECONDS", help="How long one attempt may take.", rich_help_panel=HOW),
     ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What it is about; the first takes turns with others of the same priority. May be "
+            "repeated.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     deadline: Annotated[
         float | None,
         typer.Option(
@@ -254,6 +263,7 @@ async def submit(
         "project_id": project,
         "max_retries": max_retries,
         "timeout": timeout,
+        "categories": category or None,
         "deadline": deadline,
         "idempotency_key": idempotency_key,
         "dedup_key": dedup_key,

@@ -5,8 +5,11 @@ none can do its work now.
 """
 
 import errno
+import re
+from contextvars import ContextVar
 from typing import Any, Final
 
+import msgspec
 import typer
 from rich.text import Text
 from typer.core import TyperGroup
@@ -43,6 +46,7 @@ _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
 }
 _LISTS: Final = {
     "task": "crawlfleet tasks list",
+    "task-type": "crawlfleet task-types",
     "node": "crawlfleet nodes list",
     "project": "crawlfleet projects list",
     "cluster": "crawlfleet clusters list",
@@ -59,13 +63,40 @@ _LISTS: Final = {
 }
 
 
+_as_json: ContextVar[bool] = ContextVar("as_json", default=False)
+"""Whether the command that runs was given `--json`, so that a program reads what is told."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is wrong, for programs."""
+
+    kind: str
+    """The name of the error, such as `not_found`; `wrong_use`, `defect`, or else `failed`."""
+    message: str
+    remedy: str
+    exit_code: int
+
+
 class Program(TyperGroup):
     """The root of all commands: turns errors into messages and exit codes."""
 
     def invoke(self, ctx: Any) -> Any:
+        token = _as_json.set("--json" in ctx.args)
+        try:
+            return self._told(ctx)
+        finally:
+            _as_json.reset(token)
+
+    def _told(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError):
+        except typer.TyperException as error:
+            if not _as_json.get():
+                raise
+            message = error.format_message()
+            say(message, "`--help` shows the flags", kind="wrong_use", code=error.exit_code)
+            raise typer.Exit(error.exit_code) from None
+        except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except CrawlfleetError as error:
             if ctx.params.get("debug"):
@@ -75,30 +106,45 @@ class Program(TyperGroup):
         except Exception as error:
             if ctx.params.get("debug"):
                 raise
-            say(f"{type(error).__name__}: {error}", _remedy_of_fault(error))
+            said = f"{type(error).__name__}: {error}"
+            say(said, _remedy_of_fault(error), kind=_kind_of_fault(error))
             raise typer.Exit(FAILED) from None
 
 
 def _remedy_of_fault(error: Exception) -> str:
     """What to do about something that no code of ours expected."""
-    if isinstance(error, OSError) and error.errno in DISK_TAKES_NOTHING:
+    if _kind_of_fault(error) == "disk_full":
         return "make room on the disk of the data folder, or give another folder"
     return "this is a defect; run it again as `crawlfleet --debug …` to see where"
+
+
+def _kind_of_fault(error: Exception) -> str:
+    is_disk = isinstance(error, OSError) and error.errno in DISK_TAKES_NOTHING
+    return "disk_full" if is_disk else "defect"
 
 
 def report(error: CrawlfleetError, subject: str = "") -> None:
     """Write to standard error what happened and what to do; `subject` is what it happened to."""
     before = f"{subject}: " if subject else ""
-    if isinstance(error, InvalidRequest):
+    kind, code = _kind(error), exit_code(error)
+    if not isinstance(error, InvalidRequest):
+        say(f"{before}{error}", _remedy(error), kind=kind, code=code)
+    elif _as_json.get():
+        remedies = "; ".join(dict.fromkeys(each.remedy for each in error.problems if each.remedy))
+        say(f"{before}{error}", remedies, kind=kind, code=code)
+    else:
         for problem in error.problems:
             shown = "" if problem.value is None else f" = {problem.value!r}"
             say(f"{before}{problem.field}{shown}: {problem.message}", problem.remedy)
-    else:
-        say(f"{before}{error}", _remedy(error))
 
 
-def say(text: str, remedy: str = "") -> None:
-    """Write to standard error that something is wrong."""
+def say(text: str, remedy: str = "", *, kind: str = "failed", code: int = FAILED) -> None:
+    """Write to standard error that something is wrong; with `--json` as a line of JSON, which alone
+    has the kind and the exit code."""
+    if _as_json.get():
+        told = Told(kind=kind, message=text, remedy=remedy, exit_code=code)
+        typer.echo(msgspec.json.encode({"error": told}).decode(), err=True)
+        return
     console = message_console()
     console.print(Text.assemble(("error:", "bold red"), " ", printable(text, lines=True)))
     if remedy:
@@ -115,3 +161,9 @@ def _remedy(error: CrawlfleetError) -> str:
         listing = _LISTS.get(error.kind)
         return f"`{listing}` shows those that exist" if listing else ""
     return next((_REMEDIES[kind] for kind in type(error).__mro__ if kind in _REMEDIES), "")
+
+
+def _kind(error: CrawlfleetError) -> str:
+    """Its name as programs write names; of one that is private, the name of what it is."""
+    name = next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
