@@ -323,7 +323,8 @@ QUERIES = [
     read("events after text", "after", f"{TASKS}/$task/events?after=x"),
     read("events after 2**80", "after", f"{TASKS}/$task/events?after={2**80}"),
     read("events limit", "limit", f"{TASKS}/$task/events?limit=0"),
-    read("nodes take none", "limit", "/api/v1/nodes?limit=5"),
+    read("nodes limit", "limit", "/api/v1/nodes?limit=0"),
+    read("settings take none", "limit", "/api/v1/settings?limit=5"),
 ]
 
 CALLERS = [

@@ -25,7 +25,7 @@ def ended(master: Master, items: list[dict[str, Any]], **fields: Any) -> str:
     [
         ({"items": {"min": -1}}, "expectations.items.min"),
         ({"item": {"min": 1}}, "expectations.item"),
-        ({"fields": {"price": {"type": "money"}}}, "expectations.fields.*.type"),
+        ({"fields": {"price": {"type": "money"}}}, "expectations.fields.price.type"),
         ({"fields": {"price": {"pattern": "(a"}}}, "expectations.fields.price.pattern"),
         ({"drift": {"items": 0.5}}, "expectations.series"),
         ({"on_drift": "panic"}, "expectations.on_drift"),
