@@ -48,6 +48,29 @@ def test_a_follower_of_something_rare_is_told_how_far_it_got() -> None:
     run_simulated(scene())
 
 
+def test_a_follower_of_something_rare_is_told_so_while_much_else_happens() -> None:
+    """Each time it is seen whether its key is still good."""
+
+    async def scene() -> None:
+        async with stage() as on:
+
+            async def submit() -> None:
+                while True:
+                    await on.submit()
+                    await asyncio.sleep(1)
+
+            busy = asyncio.create_task(submit())
+            with on.control.events.follow(EventFilter(kind="node."), after=None) as news:
+                await anext(news)
+                for _ in range(2):
+                    begun = asyncio.get_running_loop().time()
+                    assert not (await anext(news)).events
+                    assert asyncio.get_running_loop().time() - begun < 17
+            busy.cancel()
+
+    run_simulated(scene())
+
+
 @pytest.mark.slow
 def test_a_follower_catches_up_through_any_number_of_portions() -> None:
     async def scene() -> None:

@@ -1,6 +1,8 @@
 """What executions say reaches the store from their own node alone, and readers as it comes."""
 
 import asyncio
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import logs
 from crawlfleet.control.logs import LogNews
+from crawlfleet.control.places import MOST_OF_ONE
 from crawlfleet.core.log_search import LineFilter, make_filter
 from crawlfleet.errors import Busy, NotFound, StoreUnavailable
 from crawlfleet.model.log import Gap, LogLevel, LogLine, LogPart, Progress
@@ -259,19 +262,19 @@ def test_a_master_that_stops_lets_its_followers_go_without_an_end() -> None:
     run_simulated(scene())
 
 
-def test_there_is_a_limit_to_followers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MOST_FOLLOWERS", 1)
-
+def test_there_is_a_limit_to_followers() -> None:
     async def scene() -> None:
         async with stage() as on:
             _, work = await at_work(on)
-            with (
-                on.control.logs.follow(work.execution_id, after=0),
-                pytest.raises(Busy),
-                on.control.logs.follow(work.execution_id, after=0),
-            ):
-                pass
-            with on.control.logs.follow(work.execution_id, after=0):
+            follow = partial(on.control.logs.follow, work.execution_id, after=0)
+            with ExitStack() as places:
+                for _ in range(MOST_OF_ONE):
+                    places.enter_context(follow(name="ann"))
+                with pytest.raises(Busy, match="with this key"), follow(name="ann"):
+                    pass
+                with follow(name="bob"):
+                    pass
+            with follow(name="ann"):
                 pass
 
     run_simulated(scene())

@@ -893,7 +893,7 @@ export interface paths {
         };
         /**
          * What an attempt said, in order, or as it says it
-         * @description With `follow=true`, or `Accept: text/event-stream`, the lines come live as server-sent events: `id` is the line's number, `event` is `line`, `data` its JSON. After the last line of an attempt that has ended comes an `event: end`. A stream that breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. Up to 100 may follow at once. Where lines were left out, because a node keeps only the first and the last of a large log, a line says how many. A search (`q`, `since`, `until`) takes half a second at most for each page: then a page has fewer lines, perhaps none, and its `next_cursor` says with which `after` to go on. Role: **viewer** or **operator** or **admin**.
+         * @description With `follow=true`, or `Accept: text/event-stream`, the lines come live as server-sent events: `id` is the line's number, `event` is `line`, `data` its JSON. After the last line of an attempt that has ended comes an `event: end`. A stream that breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. Up to 100 may follow at once, 50 with one key. Where lines were left out, because a node keeps only the first and the last of a large log, a line says how many. A search (`q`, `since`, `until`) takes half a second at most for each page: then a page has fewer lines, perhaps none, and its `next_cursor` says with which `after` to go on. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_execution_logs"];
         put?: never;

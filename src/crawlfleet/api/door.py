@@ -91,7 +91,7 @@ class Entrance:
             problem(
                 HTTPStatus.FORBIDDEN,
                 "address-refused",
-                f"nobody may ask from {client.address}; `server.allow_clients` says who may",
+                _unwelcome(client),
                 place(request),
             )
         )
@@ -106,6 +106,15 @@ class Entrance:
             of_peer is not None and is_in(of_peer, self._trusted),
             is_welcome(address, self._allowed, allow_loopback=self._allow_loopback),
         )
+
+
+def _unwelcome(client: Client) -> str:
+    if not client.address:
+        return (
+            "it is not known from which address this comes; "
+            "have the proxy append the client's to `X-Forwarded-For`"
+        )
+    return f"nobody may ask from {client.address}; `server.allow_clients` says who may"
 
 
 def _forwarded(scope: Scope) -> str:
@@ -225,6 +234,7 @@ class Door:
         now = asyncio.get_running_loop().time()
         wait_s = locked_for_s(self._standings.get(client.household), now=now)
         if wait_s > 0:
+            whence = client.address or "unknown addresses"
             raise LockedOut(
-                f"too many wrong keys came from {client.address}; wait {ceil(wait_s)} s", wait_s
+                f"too many wrong keys came from {whence}; wait {ceil(wait_s)} s", wait_s
             )

@@ -70,7 +70,8 @@ async def _logs(call: Call, execution_id: str) -> LogPage | Response:
     if query.follow or STREAM in call.headers.get("accept", ""):
         place = ExitStack()
         after = resumed(call.headers, query.after) or 0
-        following = call.control.logs.follow(execution_id, after=after, wanted=wanted)
+        name = call.caller.key_id or ""
+        following = call.control.logs.follow(execution_id, after=after, wanted=wanted, name=name)
         news = while_live(place.enter_context(following), call)
         return Stream(_written(news), place)
     found, cursor = await call.control.logs.find(
@@ -135,9 +136,9 @@ ROUTES: Final = (
         "server-sent events: `id` is the line's number, `event` is `line`, `data` its JSON. "
         "After the last line of an attempt that has ended comes an `event: end`. A stream that "
         "breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. "
-        "Up to 100 may follow at once. Where lines were left out, because a node keeps only the "
-        "first and the last of a large log, a line says how many. A search (`q`, `since`, "
-        "`until`) takes half a second at most for each page: then a page has fewer lines, "
+        "Up to 100 may follow at once, 50 with one key. Where lines were left out, because a node "
+        "keeps only the first and the last of a large log, a line says how many. A search "
+        "(`q`, `since`, `until`) takes half a second at most for each page: then a page has fewer lines, "
         "perhaps none, and its `next_cursor` says with which `after` to go on.",
         query=LogQuery,
         response=LogPage,

@@ -5,23 +5,19 @@ so a slow reader holds up nobody, and one that was away goes on where it was.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.errors import Busy
+from crawlfleet.control.places import Places
 from crawlfleet.model.event import Event
 from crawlfleet.ports.store import Store
 
 PORTION: Final = 1000
 MOST_PORTIONS: Final = 20
 """How far one question looks for events of a kind that is rare; the next one goes on from there."""
-MOST_FOLLOWERS: Final = 100
-MOST_OF_ONE: Final = 50
-"""Of those that one key may have: it does not shut out the others."""
 HEARTBEAT_S: Final = 15.0
 PAUSE_S: Final = 0.05
 """What happens within it is read at once: a follower costs at most twenty reads a second."""
@@ -100,8 +96,7 @@ class Events:
         self._broadcast = broadcast
         self._position = position
         """The number of the newest event, or nearly so."""
-        self._following: Counter[str] = Counter()
-        """How many follow the log in whose name."""
+        self._places = Places("the events")
 
     @property
     def position(self) -> int:
@@ -157,24 +152,14 @@ class Events:
         or too many in this name. An `after` that is not reached yet, of a store that was restored
         for example, is taken for now.
         """
-        if self._broadcast.listeners >= MOST_FOLLOWERS:
-            raise Busy(f"{MOST_FOLLOWERS} follow the events already; try again later")
-        if self._following[name] >= MOST_OF_ONE:
-            raise Busy(f"{MOST_OF_ONE} follow the events with this key already; end one of them")
-        self._following[name] += 1
-        try:
-            with self._broadcast.listen() as grown:
-                yield self._news(wanted, self._position() if after is None else after, grown)
-        finally:
-            self._following[name] -= 1
-            if not self._following[name]:
-                del self._following[name]
+        with self._places.take(name), self._broadcast.listen() as grown:
+            yield self._news(wanted, self._position() if after is None else after, grown)
 
     async def _news(
         self, wanted: EventFilter, position: int, grown: asyncio.Event
     ) -> AsyncIterator[News]:
         loop = asyncio.get_running_loop()
-        until = loop.time() + LONGEST_S
+        until, told = loop.time() + LONGEST_S, loop.time()
         if position > self._position():
             # Another master may have told of it; only the store knows what there is.
             position = min(position, (await self._store.commit(())).last_seq)
@@ -186,12 +171,14 @@ class Events:
             )
             if portion:
                 position = portion[-1].seq
-            if events := [*filter(wanted.takes, portion)]:
+            events = (*filter(wanted.takes, portion),)
+            if events or loop.time() >= told + HEARTBEAT_S:
+                told = loop.time()
                 yield News(events, position)
             if len(portion) < PORTION:
                 try:
-                    async with asyncio.timeout(HEARTBEAT_S):
+                    async with asyncio.timeout_at(told + HEARTBEAT_S):
                         await grown.wait()
                     await asyncio.sleep(PAUSE_S)
                 except TimeoutError:
-                    yield News((), position)
+                    continue

@@ -14,10 +14,11 @@ from typing import Final
 import msgspec
 
 from crawlfleet.control.headway import Headway
+from crawlfleet.control.places import Places
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.log_search import ALL, LineFilter
 from crawlfleet.core.logs import left_out_line, levels_from, trim
-from crawlfleet.errors import Busy, NotFound
+from crawlfleet.errors import NotFound
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, Progress
 from crawlfleet.model.messages import Note, NoteBatch, NoteReply
 from crawlfleet.model.settings import WebhookSettings
@@ -30,7 +31,6 @@ LATE_S: Final = 60.0
 SETTLED_S: Final = 2.0
 """So long after the end, whoever follows takes a log for complete."""
 PORTION: Final = 1000
-MOST_FOLLOWERS: Final = 100
 HEARTBEAT_S: Final = 15.0
 LOOK_S: Final = 1.0
 """How often a follower looks for lines that another master took."""
@@ -69,6 +69,7 @@ class Logs:
         self._system = system
         self._progress: dict[str, tuple[float, Progress]] = {}
         """With the node's own time, by which its words are ordered."""
+        self._places = Places("logs")
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._dismissed = False
         self._headway = Headway(
@@ -195,23 +196,22 @@ class Logs:
 
     @contextmanager
     def follow(
-        self, execution_id: str, *, after: int, wanted: LineFilter = ALL
+        self, execution_id: str, *, after: int, wanted: LineFilter = ALL, name: str = ""
     ) -> Iterator[AsyncIterator[LogNews]]:
         """Lines as they come, for as long as the block is entered, until the execution has ended.
 
         News without lines come every few seconds when nothing is said. Raises `Busy` when too
-        many follow already.
+        many follow already, or too many in this name.
         """
-        if sum(map(len, self._followers.values())) >= MOST_FOLLOWERS:
-            raise Busy(f"{MOST_FOLLOWERS} follow logs already; try again later")
-        news = asyncio.Event()
-        self._followers.setdefault(execution_id, set()).add(news)
-        try:
-            yield self._news(execution_id, after, wanted, news)
-        finally:
-            self._followers[execution_id].discard(news)
-            if not self._followers[execution_id]:
-                del self._followers[execution_id]
+        with self._places.take(name):
+            news = asyncio.Event()
+            self._followers.setdefault(execution_id, set()).add(news)
+            try:
+                yield self._news(execution_id, after, wanted, news)
+            finally:
+                self._followers[execution_id].discard(news)
+                if not self._followers[execution_id]:
+                    del self._followers[execution_id]
 
     def dismiss(self) -> None:
         """The master stops: followers end at once, and come back to the next one."""

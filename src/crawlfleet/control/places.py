@@ -1,0 +1,40 @@
+"""Room for those who follow what happens: each costs the master a connection and some reading."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from crawlfleet.errors import Busy
+
+MOST: Final = 100
+MOST_OF_ONE: Final = 50
+"""Of those that one key may have: it does not shut out the others."""
+
+
+class Places:
+    """So many may follow at once; `what` they follow, in the words of a refusal."""
+
+    def __init__(self, what: str, *, most: int = MOST, most_of_one: int = MOST_OF_ONE) -> None:
+        self._what = what
+        self._most = most
+        self._most_of_one = most_of_one
+        self._taken: Counter[str] = Counter()
+        """By the key in whose name."""
+
+    @contextmanager
+    def take(self, name: str) -> Iterator[None]:
+        """A place for as long as the block is entered; raises `Busy` when there is none."""
+        if self._taken.total() >= self._most:
+            raise Busy(f"{self._most} follow {self._what} already; try again later")
+        if self._taken[name] >= self._most_of_one:
+            raise Busy(
+                f"{self._most_of_one} follow {self._what} with this key already; end one of them"
+            )
+        self._taken[name] += 1
+        try:
+            yield
+        finally:
+            self._taken[name] -= 1
+            if not self._taken[name]:
+                del self._taken[name]
