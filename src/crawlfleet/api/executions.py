@@ -138,8 +138,8 @@ ROUTES: Final = (
         "breaks, or ends without that after 15 minutes, goes on with `Last-Event-ID` or `after`. "
         "Up to 100 may follow at once, 50 with one key. Where lines were left out, because a node "
         "keeps only the first and the last of a large log, a line says how many. A search "
-        "(`q`, `since`, `until`) takes half a second at most for each page: then a page has fewer lines, "
-        "perhaps none, and its `next_cursor` says with which `after` to go on.",
+        "(`q`, `since`, `until`) takes half a second at most for each page: then a page has fewer "
+        "lines, perhaps none, and its `next_cursor` says with which `after` to go on.",
         query=LogQuery,
         response=LogPage,
         media_types=(JSON, STREAM),
