@@ -7,7 +7,7 @@ import msgspec
 
 from crawlfleet.api.presenting import present_node
 from crawlfleet.api.routing import READERS, Call, Route, Scope
-from crawlfleet.api.selecting import PageSize, invalid, is_id
+from crawlfleet.api.selecting import PageSize, check_id_cursor
 from crawlfleet.model.node import NodeStatus
 from crawlfleet.model.views import NodePage
 
@@ -27,20 +27,14 @@ class NodeQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 async def find(call: Call) -> NodePage:
     query: NodeQuery = call.query
-    if query.cursor is not None and not is_id(query.cursor):
-        raise invalid(
-            "cursor",
-            "is not a cursor",
-            "send the next_cursor of the page before, or none for the first page",
-            query.cursor,
-        )
+    after = check_id_cursor(query.cursor)
     # They are in the order of their ids.
     found = (
         each
         for each in call.control.queries.nodes()
         if query.status in (msgspec.UNSET, each.node.status)
         and query.cluster_id in (None, each.node.cluster_id)
-        and (query.cursor is None or each.node.id > query.cursor)
+        and (after is None or each.node.id > after)
     )
     page = list(islice(found, None if query.limit is msgspec.UNSET else query.limit))
     is_last = next(found, None) is None

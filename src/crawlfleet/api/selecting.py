@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
 
@@ -52,15 +52,22 @@ def check_audit_cursor(text: str | None) -> str | None:
     return _check(text, AUDIT_CURSOR)
 
 
+def check_id_cursor(text: str | None) -> str | None:
+    """Where a page of things begins whose ids come from many places."""
+    return text if text is None or is_id(text) else _no_cursor(text)
+
+
 def _check(text: str | None, pattern: re.Pattern[str]) -> str | None:
-    if text is not None and not pattern.match(text):
-        raise invalid(
-            "cursor",
-            "is not a cursor",
-            "send the next_cursor of the page before, or none for the first page",
-            text,
-        )
-    return text
+    return text if text is None or pattern.match(text) else _no_cursor(text)
+
+
+def _no_cursor(text: str) -> NoReturn:
+    raise invalid(
+        "cursor",
+        "is not a cursor",
+        "send the next_cursor of the page before, or none for the first page",
+        text,
+    )
 
 
 def seconds_of(at: datetime | None) -> float:

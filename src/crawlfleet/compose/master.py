@@ -177,17 +177,19 @@ async def _announced(server: ServerSettings, port: int) -> AsyncIterator[None]:
         yield
 
 
+def _own_executors() -> Mapping[str, Any]:
+    """Only our own: the control plane imports no user code."""
+    return {name: plugins.load_one(plugins.EXECUTORS, name) for name in BUILT_IN_TASK_TYPES}
+
+
 def _parameter_types() -> Mapping[str, type[msgspec.Struct]]:
-    # Only our own: the control plane imports no user code.
-    own = {
-        name: plugins.load_one(plugins.EXECUTORS, name).Parameters for name in BUILT_IN_TASK_TYPES
-    }
+    own = {name: each.Parameters for name, each in _own_executors().items()}
     return {**own, "command": CommandParameters, "scrapy_spider": ScrapyParameters}
 
 
 def _parameter_checks() -> Mapping[str, Callable[[Any], Iterable[FieldProblem]]]:
-    executors = {name: plugins.load_one(plugins.EXECUTORS, name) for name in BUILT_IN_TASK_TYPES}
-    return {name: each.problems for name, each in executors.items() if hasattr(each, "problems")}
+    own = _own_executors().items()
+    return {name: each.problems for name, each in own if hasattr(each, "problems")}
 
 
 def _disk_free(folder: Path) -> float | None:
