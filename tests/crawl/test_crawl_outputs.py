@@ -135,3 +135,18 @@ def test_a_table_in_postgresql_is_written_and_replaced(
         assert int(crawls) == 1
         assert int(count) == told["items"] > 0
     assert not command.output.exists()
+
+
+def test_a_link_and_what_a_master_keeps_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    (tmp_path / "crawlfleet.db").touch()
+    (tmp_path / "output" / "task-1").mkdir(parents=True)
+    for name, why in (
+        ("link.jsonl", "is a link"),
+        ("pauses.jsonl", "keeps for itself"),
+        ("output/task-1/items.jsonl", "keeps for itself"),
+    ):
+        with pytest.raises(InvalidRequest) as raised:
+            outputs_of([str(tmp_path / name)])
+        assert why in raised.value.problems[0].message
+    assert outputs_of([str(tmp_path / "items.jsonl")])[0].path == tmp_path / "items.jsonl"

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from crawlfleet import plugins
+from crawlfleet import config, plugins
 from crawlfleet.crawl.sinks import ENDINGS, completed, name_of
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl import SinkSpec
@@ -46,8 +46,12 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def _file(cls, text: str) -> Self:
         path = Path(text).absolute()
+        if path.is_symlink():
+            raise _wrong(text, "is a link, and output follows none", "name the file itself")
         if path.is_dir():
             raise _wrong(text, "is a folder", "name a file in it, such as items.jsonl")
+        if _is_own(path):
+            raise _wrong(text, "is a file that crawlfleet keeps for itself", "name another one")
         try:
             spec = completed(SinkSpec(url=str(path)))
         except InvalidRequest as error:
@@ -70,6 +74,14 @@ def outputs_of(texts: Sequence[str]) -> tuple[Output, ...]:
         if names.count(name) > 1:
             raise _wrong(name, "is named twice", "name each output once")
     return outputs
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file is one that a master keeps beside its store."""
+    if path.name == config.PAUSES_NAME:
+        return (path.parent / config.STORE_NAME).exists()
+    kept = (each for each in path.parents if each.name == config.OUTPUT_NAME)
+    return any((each.parent / config.STORE_NAME).exists() for each in kept)
 
 
 def _wrong(value: str, message: str, remedy: str) -> InvalidRequest:

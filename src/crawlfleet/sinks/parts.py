@@ -7,10 +7,9 @@ cut where a receipt says is a whole, valid file. All here blocks, and belongs in
 import errno
 import os
 import re
-import stat
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,6 +17,7 @@ import msgspec
 import zstandard
 
 from crawlfleet.errors import SinkUnusable
+from crawlfleet.sinks.folder import OutputFolder
 
 TAIL_BYTES: Final = 1024
 """So many bytes before the end that counts are compared, to know the file again."""
@@ -57,8 +57,12 @@ class Parts:
         packing: Packing = None,
         rotate_bytes: int | None = None,
         head: Callable[[str], bytes] = lambda name: b"",
+        below: Path | None = None,
     ) -> None:
+        """Of a task's files, `below` is the folder of the node that they may not leave."""
         self.path = path
+        self._below = below
+        self._folder: OutputFolder | None = None
         self._pack = packer_of(packing)
         self._packs = packing is not None
         self._rotate_bytes = rotate_bytes
@@ -73,12 +77,16 @@ class Parts:
         """Begin with nothing, or go back to a receipt; raises `SinkUnusable` and changes nothing
         where the files do not go together with it."""
         with self._turn:
-            self._let_go()
+            self._close()
             try:
+                self._folder = self._opened()
                 self._begin() if receipt is None else self._return_to(receipt)
             except OSError as error:
-                self._let_go()
+                self._close()
                 raise unwritable(self.path, error) from error
+            except SinkUnusable:
+                self._close()
+                raise
 
     def append(self, units: Sequence[bytes], items: int) -> FileReceipt:
         """Make the units durable, each packed by itself; the receipt for all so far.
@@ -97,6 +105,9 @@ class Parts:
                 except OSError as error:
                     self._take_back(before)
                     raise unwritable(self.path, error) from error
+                except SinkUnusable:
+                    self._take_back(before)
+                    raise
                 self._items += items
             return self._receipt()
 
@@ -110,13 +121,13 @@ class Parts:
                         self._write([] if head else [b""])
                     except OSError as error:
                         raise unwritable(self.path, error) from error
-            self._let_go()
+            self._close()
             return self._receipt()
 
     def close(self) -> None:
         """Waits for an append that is under way. May be called twice."""
         with self._turn:
-            self._let_go()
+            self._close()
 
     def part(self, number: int) -> Path:
         """The file with that number, from 1."""
@@ -131,35 +142,46 @@ class Parts:
             path, packed = path.with_suffix(""), path.suffix
         return path.stem, path.suffix + packed
 
-    def _numbered(self) -> Iterator[tuple[int, Path]]:
+    def _numbered(self) -> list[tuple[int, str]]:
         """The parts that are there."""
+        folder = self._in()
         if self._rotate_bytes is None:
-            if self.path.exists():
-                yield 1, self.path
-            return
+            return [(1, self.path.name)] if folder.found(self.path.name) else []
         stem, ending = self._split()
         name = re.compile(rf"{re.escape(stem)}-(\d{{5,}}){re.escape(ending)}")
-        for path in self.path.parent.iterdir():
-            if match := name.fullmatch(path.name):
-                yield int(match[1]), path
+        matches = [name.fullmatch(each) for each in folder.names()]
+        return [(int(match[1]), match[0]) for match in matches if match]
+
+    def _opened(self) -> OutputFolder:
+        try:
+            return OutputFolder(self.path.parent, below=self._below)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise SinkUnusable(
+                f"the folder of {self.path} does not exist; create it first"
+            ) from error
+
+    def _in(self) -> OutputFolder:
+        assert self._folder is not None, "opened first"
+        return self._folder
 
     def _begin(self) -> None:
-        if not self.path.parent.is_dir():
-            raise SinkUnusable(f"the folder of {self.path} does not exist; create it first")
-        there = [*self._numbered()]
-        for _, path in there:
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise SinkUnusable(f"{path} is not a file; name one")
-            if path.stat().st_size:
-                raise SinkUnusable(f"{path} exists already; name another file, or remove it")
-        for number, path in there:
+        folder = self._in()
+        there = self._numbered()
+        for _, name in there:
+            found = folder.found(name)
+            if found is not None and found.st_size:
+                raise SinkUnusable(
+                    f"{self.path.with_name(name)} exists already; name another file, or remove it"
+                )
+        for number, name in there:
             if number > 1:
-                path.unlink()
+                folder.remove(name)
         self._length = self._items = 0
         self._tail, self._closed = b"", ()
         self._take(self.part(1))
 
     def _return_to(self, receipt: FileReceipt) -> None:
+        folder = self._in()
         current = self.part(len(receipt.closed) + 1)
         if receipt.file != current.name:
             raise SinkUnusable(
@@ -172,38 +194,44 @@ class Parts:
         self._length, self._items, self._tail = receipt.length, receipt.items, tail
         self._closed = receipt.closed
         self._take(current)
-        for number, path in [*self._numbered()]:
+        for number, name in self._numbered():
             if number > len(receipt.closed) + 1:
-                path.unlink()
-        sync_folder(current.parent)
+                folder.remove(name)
+        folder.sync()
 
     def _known_again(self, path: Path, receipt: FileReceipt) -> bytes:
         """The end of what counts, if this is the file that the receipt speaks of."""
         found = self._check_length(path, receipt.length, exact=False)
         if not receipt.length:
-            if found and path.stat().st_ino != receipt.inode:
+            there = self._in().found(path.name)
+            if found and there is not None and there.st_ino != receipt.inode:
                 raise _changed(path, "is another file than the one that was begun")
             return b""
-        with path.open("rb") as file:
-            file.seek(max(receipt.length - TAIL_BYTES, 0))
-            tail = file.read(min(receipt.length, TAIL_BYTES))
+        file = self._in().open(path.name, os.O_RDONLY)
+        try:
+            tail = os.pread(
+                file, min(receipt.length, TAIL_BYTES), max(receipt.length - TAIL_BYTES, 0)
+            )
+        finally:
+            os.close(file)
         if zlib.crc32(tail) != receipt.tail:
             raise _changed(path, "has other content than what was written to it")
         return tail
 
     def _check_length(self, path: Path, length: int, *, exact: bool) -> int:
-        found = path.stat().st_size if path.exists() else 0
+        there = self._in().found(path.name)
+        found = 0 if there is None else there.st_size
         if found < length or (exact and found > length):
             raise _changed(path, f"has {found} bytes and should have {length}")
         return found
 
     def _take(self, path: Path) -> None:
         """Go on in a file at the length that counts."""
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._file = self._in().open(path.name, os.O_RDWR | os.O_CREAT)
         self._inode = os.fstat(self._file).st_ino
         os.ftruncate(self._file, self._length)
         os.fsync(self._file)
-        sync_folder(path.parent)
+        self._in().sync()
 
     def _next_part(self) -> None:
         closed = (*self._closed, self._length)
@@ -228,14 +256,17 @@ class Parts:
     def _take_back(self, before: FileReceipt) -> None:
         """A full disk still lets files be cut; where even that fails, the next `open` does it."""
         current = self.part(len(self._closed) + 1)
+        is_begun = current.name != before.file and self._file is not None
         self._let_go()
         self._length, self._items, self._closed = before.length, before.items, before.closed
         try:
-            if current.name != before.file:
-                current.unlink(missing_ok=True)
-            os.truncate(current.with_name(before.file), before.length)
-        except OSError:
+            if is_begun:
+                self._in().remove(current.name)
+            self._in().truncate(before.file, before.length)
+        except (OSError, SinkUnusable):
             return
+        finally:
+            self._close()
 
     def _receipt(self) -> FileReceipt:
         return FileReceipt(
@@ -251,6 +282,12 @@ class Parts:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
+
+    def _close(self) -> None:
+        self._let_go()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.close()
 
 
 def packer_of(packing: Packing) -> Callable[[bytes], bytes]:

@@ -1,18 +1,23 @@
 """Items as rows of a table in a SQLite file; the file may have other tables."""
 
 import asyncio
+import os
 import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
 from crawlfleet.errors import SinkUnusable
+from crawlfleet.model.own_files import is_own
 from crawlfleet.ports.sink import PageRecord
+from crawlfleet.sinks.folder import OutputFolder
+from crawlfleet.sinks.parts import unwritable
 from crawlfleet.sinks.table import (
     COLUMNS,
     CRAWLS,
@@ -64,8 +69,10 @@ class SqliteTable:
 
     wants_bodies = False
 
-    def __init__(self, path: str | Path, table: str) -> None:
+    def __init__(self, path: str | Path, table: str, *, below: Path | None = None) -> None:
+        """Of a task's file, `below` is the folder of the node that it may not leave."""
         self._path = Path(path)
+        self._below = below
         self._table = table
         self._turn = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -106,7 +113,7 @@ class SqliteTable:
             await asyncio.to_thread(self._do, lambda: self._discard(crawl))
 
     def _discard(self, crawl: str) -> None:
-        with closing(sqlite3.connect(self._path, timeout=BUSY_S)) as connection, connection:
+        with closing(self._connected()) as connection, self._transaction(connection):
             for table in (self._quoted, CRAWLS):
                 try:
                     connection.execute(f"DELETE FROM {table} WHERE crawl = ?", (crawl,))
@@ -126,21 +133,54 @@ class SqliteTable:
                 return work()
             except sqlite3.Error as error:
                 raise self._explained(error) from error
+            except OSError as error:
+                raise unwritable(self._path, error) from error
 
     def _open(self, receipt: TableReceipt | None) -> None:
         self._close()
         if receipt is not None and not self._path.exists():
             check_sequence(None, receipt, str(self._path))
         # A new connection is cheap, and free of whatever befell the last one.
-        self._connection = connection = sqlite3.connect(
-            self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
-        )
+        self._connection = connection = self._connected()
         connection.execute("PRAGMA synchronous = FULL")
         with self._transaction(connection):
             if receipt is None:
                 self._begin(connection)
             else:
                 self._return_to(connection, receipt)
+
+    def _connected(self) -> sqlite3.Connection:
+        """A connection to the file, which is made where there is none; raises `SinkUnusable` for a
+        link, and before anything is written for a file that crawlfleet keeps for itself."""
+        with OutputFolder(self._path.parent, below=self._below) as folder:
+            if folder.found(self._path.name) is None:
+                # An empty file is a database. SQLite would follow a link that was put there now.
+                with suppress(FileExistsError):
+                    os.close(folder.open(self._path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+            connection = sqlite3.connect(
+                f"file:{quote(str(self._path.absolute()))}?mode=rw",
+                timeout=BUSY_S,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
+            )
+            try:
+                found = folder.found(self._path.name)
+                if found is None or not os.path.samestat(found, self._path.stat()):
+                    raise SinkUnusable(f"{self._path} was put elsewhere just now; try again")
+                self._check_foreign(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _check_foreign(self, connection: sqlite3.Connection) -> None:
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if is_own(mark, frozenset(name for (name,) in names)):
+            raise SinkUnusable(
+                f"{self._path} is a file that crawlfleet keeps for itself; name another one"
+            )
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         for statement in self._tables[:-1]:

@@ -24,8 +24,9 @@ from crawlfleet.backends.frontier.numbers import (
 )
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.frontier import FrontierRules
+from crawlfleet.model.own_files import FRONTIER_MARK
 
-MARK: Final = 0x63726177
+MARK: Final = FRONTIER_MARK
 """SQLite's `application_id` of our files."""
 VERSION: Final = 2
 LARGEST_CHUNK: Final = 256

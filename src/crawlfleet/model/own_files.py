@@ -1,0 +1,18 @@
+"""What tells crawlfleet's own SQLite files from those of other programs."""
+
+from typing import Final
+
+FRONTIER_MARK: Final = 0x63726177
+"""SQLite's `application_id` of the files that crawls keep their frontiers in."""
+OWN_TABLES: Final = (
+    frozenset({"crawler_tasks", "crawler_nodes"}),
+    frozenset({"crawler_locks"}),
+    frozenset({"place", "taken", "waiting", "writers"}),
+)
+"""Tables that a file of ours has: a master's store, locks, and what is noted of a frontier that is
+kept elsewhere."""
+
+
+def is_own(application_id: int, tables: frozenset[str]) -> bool:
+    """Whether a SQLite file with that mark and those tables is one that crawlfleet keeps."""
+    return application_id == FRONTIER_MARK or any(own <= tables for own in OWN_TABLES)
