@@ -331,3 +331,49 @@ def test_a_template_that_is_not_closed_names_its_path() -> None:
 def test_conditions_may_stand_with_or_without_braces() -> None:
     assert evaluate(whole("${1 < 2}"), Scope()) is True
     assert evaluate(whole(" 1 < 2 "), Scope()) is True
+
+
+SECRET = "${secret:SHOP_TOKEN}"
+
+
+@pytest.mark.parametrize(
+    ("value", "filled"),
+    [
+        (SECRET, SECRET),
+        (f"Bearer {SECRET}", f"Bearer {SECRET}"),
+        (f"$${{secret:SHOP_TOKEN}} {SECRET}", f"{SECRET} {SECRET}"),
+        ("a ${parameters.name} " + SECRET, "a x " + SECRET),
+    ],
+)
+def test_a_reference_to_a_secret_stays_as_it_stands_in_the_document(
+    value: str, filled: str
+) -> None:
+    scope = Scope(roots={"parameters": {"name": "x"}})
+    assert compiled({"h": value}, "parameters").fill(scope) == {"h": filled}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "${parameters.whole}",
+        "Bearer ${parameters.whole}",
+        "${parameters.nested}",
+        "${parameters.begin}${parameters.end}",
+        "$${secret:${parameters.name}}",
+        SECRET + " ${parameters.whole}",
+        "${parameters.dollar}{secret:SHOP_TOKEN}",
+    ],
+)
+def test_no_value_brings_a_reference_to_a_secret_along(value: str) -> None:
+    """Results are what strangers' sites sent, and must not choose what is sent to them."""
+    values = {
+        "whole": SECRET,
+        "nested": {"list": [{"deep": SECRET}]},
+        "begin": "${sec",
+        "end": "ret:SHOP_TOKEN}",
+        "name": "SHOP_TOKEN",
+        "dollar": "$",
+    }
+    scope = Scope(roots={"parameters": values})
+    with pytest.raises(BadExpression, match="has to stand in the document"):
+        compiled({"h": value}, "parameters").fill(scope)

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections import Counter, defaultdict
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -23,6 +23,7 @@ from crawlfleet.testing.simulation.clock import run_simulated
 
 class Told:
     task_id, attempt = "task-1", 1
+    secrets: ClassVar = {}
 
     def __init__(self) -> None:
         self.progressed: list[tuple[float, float | None]] = []

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 
 class Quiet:
     task_id, attempt = "task-1", 1
+    secrets: ClassVar = {"SHOP_TOKEN": "t0ken-of-the-shop"}
 
     async def log(self, message: str, **fields: object) -> None: ...
 

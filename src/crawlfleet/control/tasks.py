@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from crawlfleet.control.callbacks import Carriers, carriers
 from crawlfleet.control.quotas import Intake, Quotas
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.vault import Vault
-from crawlfleet.core import administration, admission, bundles, dividing, shards, vault
+from crawlfleet.core import administration, admission, bundles, credentials, dividing, shards
 from crawlfleet.core.admission import AdmissionRules
 from crawlfleet.core.quality.rules import in_series, of_schedule
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, NotFound
@@ -189,7 +189,7 @@ class Tasks:
             problems = [
                 *self._place_problems(request),
                 *_pin_problems(request, pins),
-                *vault.declared_problems(request.secrets, request.project_id, of_project),
+                *_secret_problems(request, of_project),
             ]
             found.append(next(iter(problems), None))
         return found
@@ -274,7 +274,7 @@ class Tasks:
         return [
             *self._problems(request),
             *_pin_problems(request, named.pins),
-            *vault.declared_problems(request.secrets, request.project_id, of_project),
+            *_secret_problems(request, of_project),
             *([carrier] if isinstance(carrier, FieldProblem) else []),
         ]
 
@@ -348,8 +348,10 @@ class Tasks:
         return await self.bundles.pins(wanted) if wanted else {}
 
     async def _secrets(self, requests: Sequence[TaskRequest]) -> Known:
-        """Which secrets there are in the projects of requests that declare some."""
-        return await self._vault.known([each.project_id for each in requests if each.secrets])
+        """Which secrets there are in the projects of requests that declare or refer to some."""
+        return await self._vault.known(
+            [each.project_id for each in requests if admission.secrets_of(each)]
+        )
 
     async def _ensure_projects(self, ids: set[str], *, by: str) -> None:
         now = self._system.now()
@@ -410,6 +412,17 @@ def _pin_problems(request: TaskRequest, pins: Pins) -> list[FieldProblem]:
     problem = bundles.wanted_problem(request.task_type, request.bundle)
     found = problem or pins.get((request.project_id, request.bundle or ""))
     return [found] if isinstance(found, FieldProblem) else []
+
+
+def _secret_problems(request: TaskRequest, of_project: Collection[str]) -> Iterator[FieldProblem]:
+    """What is wrong with the secrets that a request declares or refers to."""
+    return credentials.declared_problems(
+        request.task_type,
+        bytes(request.parameters),
+        request.secrets,
+        request.project_id,
+        of_project,
+    )
 
 
 def _too_many_shards(change: Change) -> FieldProblem:

@@ -15,6 +15,7 @@ from crawlfleet.control.plans import LARGE_BYTES, Plans
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.control.versions import accept, expect_version, has_changed
+from crawlfleet.core import credentials
 from crawlfleet.core.admission import MAX_PARAMETERS_BYTES, AdmissionRules
 from crawlfleet.core.graph import document as documents
 from crawlfleet.core.graph import runs, validation
@@ -353,8 +354,14 @@ def _wanted(document: WorkflowDocument) -> dict[str, TaskRequest]:
     seen: set[tuple[Any, ...]] = set()
     wanted: dict[str, TaskRequest] = {}
     for name in document.steps:
-        request = request_of(document, name, EMPTY_OBJECT)
-        key = request.cluster_id, request.bundle, request.task_type, request.secrets
+        step = document.steps[name]
+        # Expressions are not computed yet; references to secrets stand as they are.
+        raw = EMPTY_OBJECT
+        if step.task_type in credentials.TYPES:
+            raw = msgspec.Raw(msgspec.json.encode(step.parameters))
+        referred = credentials.names_in(step.task_type, bytes(raw))
+        request = request_of(document, name, raw if referred else EMPTY_OBJECT)
+        key = request.cluster_id, request.bundle, request.task_type, request.secrets, referred
         if key not in seen:
             seen.add(key)
             wanted[name] = request

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.core import dividing, targets
+from crawlfleet.core import credentials, dividing, targets
 from crawlfleet.core.attempts import dedup_scope
 from crawlfleet.core.complaints import LONGEST_NAME, field_problem
 from crawlfleet.core.isolation import with_demand
@@ -122,7 +122,7 @@ def admit(
         dedup_key=request.dedup_key,
         dedup_window_s=request.dedup_window,
         bundle=bundle,
-        secrets=tuple(dict.fromkeys(request.secrets)),
+        secrets=secrets_of(request),
         step=step,
         expectations=request.expectations,
         callback=callback,
@@ -162,6 +162,13 @@ def admit(
         project_id=task.project_id,
     )
     return Change(tasks=(task,), claims=tuple(claims), events=(event,), usual=True)
+
+
+def secrets_of(request: TaskRequest) -> tuple[str, ...]:
+    """What a task is given: the secrets that it declares, and those that its parameters refer to,
+    each once."""
+    referred = credentials.names_in(request.task_type, bytes(request.parameters))
+    return tuple(dict.fromkeys((*request.secrets, *referred)))
 
 
 def _target(request: TaskRequest, registrable: targets.Registrable) -> str | None:
@@ -382,9 +389,15 @@ def _parameters(request: TaskRequest, rules: AdmissionRules) -> Iterator[FieldPr
         yield field_problem(error, kind, within="parameters", raw=raw)
         return
     check = rules.parameter_checks.get(request.task_type)
-    if check is not None and kind is not dict:
-        for problem in check(parameters):
-            yield msgspec.structs.replace(problem, field=f"parameters.{problem.field}")
+    found = check(parameters) if check is not None and kind is not dict else ()
+    for problem in chain(_credentials(request.task_type, raw), found):
+        yield msgspec.structs.replace(problem, field=f"parameters.{problem.field}")
+
+
+def _credentials(task_type: str, raw: bytes) -> Iterable[FieldProblem]:
+    if task_type not in credentials.TYPES:
+        return ()
+    return credentials.problems_of(task_type, msgspec.json.decode(raw), refers=b"secret:" in raw)
 
 
 def _expectations(request: TaskRequest) -> Iterator[FieldProblem]:

@@ -7,6 +7,7 @@ from crawlfleet import plugins
 from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.run import Crawl
+from crawlfleet.crawl.secrets import check_no_secrets
 from crawlfleet.crawl.sinks import name_of, open_sink
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.ports.frontier import Frontier
@@ -31,6 +32,7 @@ def local_crawl(
     """A crawl of this process alone, whose frontier is that file; `also` are sinks by their names
     that its parameters do not speak of."""
     _, plan = checked(parameters)
+    check_no_secrets(parameters)
     return Crawl(
         parameters,
         frontier=local_frontier(parameters, frontier),

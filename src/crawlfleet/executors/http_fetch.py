@@ -19,6 +19,7 @@ from crawlfleet.crawl.granted import ledger_of
 from crawlfleet.crawl.granted_list import GrantedFetch
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.request import header_problem, read_target
+from crawlfleet.crawl.secrets import headers_with_secrets
 from crawlfleet.errors import CrawlfleetError, FieldProblem
 from crawlfleet.executors.fetch_list import ListFetch, Page
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
@@ -53,7 +54,7 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     method: Literal["GET", "HEAD"] = "GET"
     """`HEAD` asks for the headers alone."""
     headers: dict[str, str] = {}
-    """Sent beside the usual ones."""
+    """Sent beside the usual ones; `${secret:NAME}` stands for a secret of the project."""
     timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     """For the whole request, with its redirects."""
     max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
@@ -79,6 +80,7 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 class HttpFetch:
     Parameters: ClassVar[type[msgspec.Struct]] = HttpFetchParameters
+    secrets_as_variables: ClassVar = False
 
     def __init__(self, *, allow_private: bool) -> None:
         self._allow_private = allow_private
@@ -98,6 +100,9 @@ class HttpFetch:
             )
 
     async def run(self, parameters: HttpFetchParameters, context: Context) -> Page | Measured:
+        if parameters.headers:
+            headers = headers_with_secrets(parameters.headers, context.secrets)
+            parameters = msgspec.structs.replace(parameters, headers=headers)
         if parameters.urls:
             if problem := header_problem(parameters.headers.items()):
                 raise BadRequest(f"{problem}; correct `headers`")

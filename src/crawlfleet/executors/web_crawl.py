@@ -17,6 +17,7 @@ from crawlfleet.crawl.office import Member
 from crawlfleet.crawl.placed import PlacedFrontier, placed_frontier, where
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary
+from crawlfleet.crawl.secrets import with_secrets
 from crawlfleet.crawl.seeds import seed_problems
 from crawlfleet.crawl.served_frontier import ServedFrontier, served_frontier
 from crawlfleet.crawl.shipment import ItemLines, Shipment, runs_in, stream_of
@@ -138,6 +139,7 @@ class WebCrawl:
     """Runs a crawl in this process, or with mates (`workers`)."""
 
     Parameters: ClassVar[type[msgspec.Struct]] = CrawlParameters
+    secrets_as_variables: ClassVar = False
 
     def __init__(self, *, allow_private: bool) -> None:
         self._allow_private = allow_private
@@ -160,7 +162,8 @@ class WebCrawl:
             shared = None if keeper is None else frontier
             sinks, inline = await self._sinks(parameters, context, receipts, shared)
             ledger = await ledger_of(context)
-            crawl = self._crawl(parameters, sinks, reins, frontier, keeper, ledger)
+            told = with_secrets(parameters, context.secrets)
+            crawl = self._crawl(told, sinks, reins, frontier, keeper, ledger)
             if watched is not None:
                 watched.obey(_orders(crawl, reins))
             telling = asyncio.create_task(_tell(crawl, context, teller, reins), name="tell")

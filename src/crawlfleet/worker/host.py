@@ -169,7 +169,7 @@ class Host:
         self._replies.send(pipe.Started(execution_id=start.execution_id))
         cpu = time.process_time()
         assert self._context is not None, "made when the order came"
-        if start.secrets:
+        if start.secrets and getattr(executor, "secrets_as_variables", True):
             os.environ.update(start.secrets)  # the process ends with the work
         value = await executor.run(parameters, self._context)
         metrics = {"cpu_s": time.process_time() - cpu}

@@ -1,7 +1,8 @@
 """Values with `${…}` in them: found when a document is read, filled in when a step begins.
 
 A text that is one `${…}` becomes the value itself, whatever it is; within other text a value is
-written out. `$${` stands for `${`.
+written out. `$${` stands for `${`. A reference to a secret, `${secret:NAME}`, stays as it is, and
+has to stand in the document: no value that is filled in may bring one along.
 """
 
 import re
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.credentials import BEGIN, REFERENCE
 from crawlfleet.core.graph.evaluation import Scope, evaluate
 from crawlfleet.core.graph.functions import as_text
 from crawlfleet.core.graph.syntax import BadExpression, Node, parse
@@ -116,6 +118,10 @@ def _parts(text: str) -> Iterator[str | Node]:
             continue
         if begin > place:
             yield text[place:begin]
+        if reference := REFERENCE.match(text, begin):
+            yield reference[0]
+            place = reference.end()
+            continue
         found = _INSIDE.match(text, begin + 2)
         end = found.end() if found else begin + 2
         if text[end : end + 1] != "}":
@@ -131,19 +137,38 @@ def _filled(value: Any, scope: Scope, room: Room | None) -> Any:
     match value:
         case Whole(node=node):
             found = evaluate(node, scope)
+            encoded = msgspec.json.encode(found)
+            if BEGIN.encode() in encoded:
+                raise _brought_along()
             if room is not None:
-                size = len(msgspec.json.encode(found))
+                size = len(encoded)
                 scope.charge(size // BYTES_FOR_ONE)
                 room.take(size)
             return found
         case Mixed(parts=parts):
-            return "".join(_texts(parts, scope, room))
+            text = "".join(_texts(parts, scope, room))
+            meant = [name for part in parts if isinstance(part, str) for name in _names(part)]
+            if text.count(BEGIN) != len(meant) or _names(text) != meant:
+                raise _brought_along()
+            return text
         case dict():
             return {name: _filled(inner, scope, room) for name, inner in value.items()}
         case list():
             return [_filled(inner, scope, room) for inner in value]
         case _:
             return value
+
+
+def _brought_along() -> BadExpression:
+    return BadExpression(
+        "comes to a reference to a secret, which has to stand in the document itself",
+        "write ${secret:NAME} where it is needed, and compute none",
+    )
+
+
+def _names(text: str) -> list[str]:
+    """The secrets that a text refers to."""
+    return REFERENCE.findall(text)
 
 
 def _texts(parts: tuple[str | Node, ...], scope: Scope, room: Room | None) -> Iterator[str]:

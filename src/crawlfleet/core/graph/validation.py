@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core import credentials
 from crawlfleet.core.admission import NAME, AdmissionRules
 from crawlfleet.core.admission import problems_of as task_problems
 from crawlfleet.core.graph import requests
@@ -313,6 +314,8 @@ def _task(
         kind = rules.parameter_types.get(step.task_type)
         if kind is not None:
             yield from _unknown(f"{path}.parameters", step.parameters, kind)
+        for found in credentials.problems_of(step.task_type, step.parameters, is_template=True):
+            yield msgspec.structs.replace(found, field=f"{path}.parameters.{found.field}")
         rules = msgspec.structs.replace(rules, parameter_types={})
     for problem in task_problems(request, rules):
         if problem.field != "project_id" or path == f"steps.{next(iter(document.steps))}":
