@@ -265,3 +265,43 @@ def test_raw_tcp_without_a_network_is_refused(places: dict[str, Path]) -> None:
     assert "crawlfleet.toml:3" in told
     assert "set worker.sandbox.network to public" in told
     assert load(places, toml.replace("none", "public")).settings.worker.sandbox.raw_tcp
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_refused"),
+    [
+        ("/srv/sinks", False),
+        ("/srv/data/sinks", False),
+        ("/srv/data-sinks", False),
+        ("/srv/data", True),
+        ("/srv", True),
+        ("/", True),
+        ("/srv/other/../data/.", True),
+        ("/srv/data/logs", True),
+        ("/srv/data/sinks/deeper", True),
+        ("/srv/data-code", True),
+        ("/srv/data-code/x", True),
+        ("/srv/kept", True),
+        ("/srv/kept/x", True),
+    ],
+)
+def test_sinks_of_tasks_write_where_nothing_of_our_own_lies(
+    places: dict[str, Path], folder: str, is_refused: bool
+) -> None:
+    flags = {"data_dir": "/srv/data", "output_dir": "/srv/kept", "worker.sinks_dir": folder}
+    if is_refused:
+        said = refusal(places, flags=flags)
+        assert "worker.sinks_dir" in said
+        assert "crawlfleet's own. Name a folder beside it" in said
+    else:
+        settings = load(places, flags=flags).settings
+        assert config.sinks_dir(settings) == Path(folder)
+
+
+def test_sinks_of_tasks_write_into_the_data_folder_unless_another_is_named(
+    places: dict[str, Path],
+) -> None:
+    settings = load(places, flags={"data_dir": "data"}).settings
+    assert config.sinks_dir(settings) == places["cwd"] / "data" / "sinks"
+    named = load(places, flags={"worker.sinks_dir": "~/found"}).settings
+    assert config.sinks_dir(named) == places["home"] / "found"

@@ -7,6 +7,7 @@ All that is wrong is told at once, each with the value, its origin and the remed
 """
 
 import math
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,7 @@ PAUSES_NAME: Final = "pauses.jsonl"
 """Of hosts that are left alone."""
 OUTPUT_NAME: Final = "output"
 CODE_NAME: Final = "code"
+SINKS_NAME: Final = "sinks"
 SECRETS_KEY_NAME: Final = "secrets.key"
 DEFAULT: Final = "default"
 
@@ -155,10 +157,15 @@ def load(
         raise ConfigError("\n".join(problems))
 
     values["data_dir"] = _absolute(values.get("data_dir", ""), cwd=cwd, home=home)
-    if values.get("output_dir"):
-        values["output_dir"] = _absolute(values["output_dir"], cwd=cwd, home=home)
+    for name in ("output_dir", "worker.sinks_dir"):
+        if values.get(name):
+            values[name] = _absolute(values[name], cwd=cwd, home=home)
+    settings = _build(values)
+    if wrong := sinks_dir_problem(settings):
+        name = "worker.sinks_dir"
+        raise ConfigError(_describe(name, given[name], wrong))
     origins = {name: given[name].origin if name in given else DEFAULT for name in SETTINGS}
-    return Loaded(settings=_build(values), origins=origins, file=path)
+    return Loaded(settings=settings, origins=origins, file=path)
 
 
 def default_data_dir(home: Path | None = None) -> Path:
@@ -182,6 +189,30 @@ def code_dir(settings: Settings) -> Path:
     given = settings.worker.code_dir
     data = data_dir(settings).absolute()
     return Path(given) if given else data.with_name(f"{data.name}-{CODE_NAME}")
+
+
+def sinks_dir(settings: Settings) -> Path:
+    """Below where sinks of tasks write their files on a node."""
+    given = settings.worker.sinks_dir
+    return Path(os.path.normpath(given or data_dir(settings).absolute() / SINKS_NAME))
+
+
+def sinks_dir_problem(settings: Settings) -> str:
+    """Why tasks may not write there: it has, or lies among, what crawlfleet keeps for itself.
+    Nothing where they may."""
+    if not settings.worker.sinks_dir:
+        return ""
+    folder = sinks_dir(settings)
+    data = Path(os.path.normpath(data_dir(settings).absolute()))
+    code = Path(os.path.normpath(code_dir(settings).absolute()))
+    output = Path(os.path.normpath(output_dir(settings).absolute()))
+    kept = next((each for each in (data, output, code) if each.is_relative_to(folder)), None)
+    if kept is not None:
+        return f"tasks could write into {kept}, which is crawlfleet's own. Name a folder beside it"
+    inside = next((each for each in (output, code, data) if folder.is_relative_to(each)), None)
+    if inside is not None and folder != data / SINKS_NAME:
+        return f"it lies in {inside}, which is crawlfleet's own. Name a folder beside it"
+    return ""
 
 
 def store_url(settings: Settings) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from crawlfleet.crawl.dial import AddressRefused
+from crawlfleet.crawl.sinks import on_node
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.model.extraction import Item
@@ -164,6 +166,31 @@ def test_server_that_stays_away_is_explained_without_the_password(
         await sink.close()
 
     run(scenario)
+
+
+def test_the_sink_of_a_task_gets_there_by_what_its_url_says(
+    postgres: PostgresServer, schema: str
+) -> None:
+    postgres.execute("CREATE ROLE tasks LOGIN SUPERUSER PASSWORD 'p@ss word'")
+    postgres.execute(f"ALTER ROLE tasks SET search_path = {schema}")
+    url = f"postgresql://tasks:${{secret:PG}}@localhost:{postgres.port}/postgres?table=goods"
+
+    async def scenario() -> None:
+        node = {"folder": "/srv/sinks", "secrets": {"PG": "p@ss word"}}
+        sink = from_spec(on_node(SinkSpec(url=url), allow_private=True, **node))
+        await sink.open(None)
+        await sink.stage([page(1, 1)])
+        await sink.finish()
+        refused = from_spec(on_node(SinkSpec(url=url), allow_private=False, **node))
+        with pytest.raises(AddressRefused):
+            await refused.open(None)
+
+    try:
+        run(scenario)
+        assert values(postgres, schema) == [1]
+    finally:
+        postgres.execute(f"DROP TABLE IF EXISTS {schema}.goods, {schema}.crawlfleet_output")
+        postgres.execute("DROP ROLE tasks")
 
 
 def test_table_of_somebody_else_is_not_touched(

@@ -10,10 +10,12 @@ import pytest
 from crawlfleet.backends.frontier.memory import MemoryFrontier
 from crawlfleet.core.selectors import make_plan
 from crawlfleet.crawl.desk import Handed
+from crawlfleet.crawl.local import local_crawl
 from crawlfleet.crawl.office import Office
-from crawlfleet.crawl.sinks import columns_of, completed, open_sink, planned
+from crawlfleet.crawl.secrets import NoSuchSecret
+from crawlfleet.crawl.sinks import columns_of, completed, name_of, on_node, open_sink, planned
 from crawlfleet.errors import InvalidRequest, PluginError, StoreUnavailable
-from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.crawl import CrawlParameters, Fetching, SinkSpec
 from crawlfleet.model.extraction import Plan
 from crawlfleet.model.frontier import FrontierRules, HostCommit
 from crawlfleet.sinks.files import FileSink
@@ -155,3 +157,36 @@ def test_output_has_what_was_committed_once(tmp_path: Path, trouble: str) -> Non
     assert archive.read_bytes().count(b"WARC-Type: response") == 3
     urls = [line.rpartition(b'"url":')[2] for line in lines.read_bytes().splitlines()]
     assert len(urls) == len(set(urls)) == 1 + 2 + 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sinks": (SinkSpec(url="postgresql://me:${secret:PG}@db.example/shop"),)},
+        {"fetching": Fetching(proxy="http://me:${secret:PG}@proxy.example")},
+        {"fetching": Fetching(headers={"X-Key": "${secret:PG}"})},
+    ],
+)
+def test_a_crawl_of_one_machine_has_no_secrets(tmp_path: Path, given: dict[str, Any]) -> None:
+    parameters = CrawlParameters(url="https://a.example/", **given)
+    with pytest.raises(NoSuchSecret, match="no secret 'PG' here"):
+        local_crawl(parameters, frontier=tmp_path / "frontier.db")
+
+
+def test_the_sink_of_a_task_is_told_what_its_node_allows() -> None:
+    spec = SinkSpec(url="sqlite:///a%20b.db?table=x", kinds=True)
+    on = on_node(spec, folder="/srv/my sinks", allow_private=True, secrets={})
+    assert (on.url, on.kinds) == ("sqlite:////srv/my%20sinks/a%20b.db?table=x", True)
+    assert (on.folder, on.allow_private) == ("/srv/my sinks", True)
+    plugin = SinkSpec(url="parquet://bucket/x?secret_key=${secret:KEY}")
+    on = on_node(plugin, folder="/srv", allow_private=False, secrets={"KEY": "a&b"})
+    assert on.url == "parquet://bucket/x?secret_key=a%26b"
+    assert name_of(plugin) == "parquet://bucket/x"
+    database = SinkSpec(url="postgresql://me:${secret:KEY}@db.example/shop")
+    on = on_node(database, folder="/srv", allow_private=False, secrets={"KEY": "a&b-long"})
+    assert on.address is not None
+    assert (on.address.password, "a&b-long" in repr(on)) == ("a&b-long", False)
+    with pytest.raises(InvalidRequest, match="not below the folder"):
+        on_node(SinkSpec(url="/etc/x.csv"), folder="/srv", allow_private=True, secrets={})
+    with pytest.raises(msgspec.ValidationError, match="unknown field `folder`"):
+        msgspec.convert({"url": "x.csv", "folder": "/etc"}, SinkSpec)

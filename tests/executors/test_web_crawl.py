@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import pytest
@@ -55,6 +55,7 @@ class Said:
     """A context that remembers what it was told."""
 
     attempt = 1
+    secrets: ClassVar = {}
 
     def __init__(self) -> None:
         self.task_id = f"task-{uuid4().hex}"
@@ -116,8 +117,15 @@ def order(shop: ServedShop, **more: Any) -> CrawlParameters:
     )
 
 
-def run(parameters: CrawlParameters, said: Said, *, allow_private: bool = True) -> Measured:
-    return asyncio.run(WebCrawl(allow_private=allow_private).run(parameters, said))
+def run(
+    parameters: CrawlParameters,
+    said: Said,
+    *,
+    allow_private: bool = True,
+    sinks_dir: Path | str = "",
+) -> Measured:
+    crawl = WebCrawl(allow_private=allow_private, sinks_dir=str(sinks_dir))
+    return asyncio.run(crawl.run(parameters, said))
 
 
 def test_the_whole_shop_comes_out_as_the_result(shop: ServedShop) -> None:
@@ -139,7 +147,7 @@ def test_the_whole_shop_comes_out_as_the_result(shop: ServedShop) -> None:
 def test_with_a_sink_the_result_says_where_the_items_are(shop: ServedShop, tmp_path: Path) -> None:
     output = tmp_path / "items.jsonl"
     sink = SinkSpec(url=str(output))
-    measured = run(order(shop, depth=1, sinks=(sink,)), Said())
+    measured = run(order(shop, depth=1, sinks=(sink,)), Said(), sinks_dir=tmp_path)
 
     items = [json.loads(line) for line in output.read_text().splitlines()]
     assert measured.data == {
@@ -265,7 +273,8 @@ def test_cancelling_leaves_nothing_behind(shop: ServedShop, tmp_path: Path) -> N
     async def scene() -> float:
         sink = SinkSpec(url=str(tmp_path / "items.jsonl"))
         slow = order(shop, politeness=Politeness(delay_s=0.2), sinks=(sink,), workers=2)
-        work = asyncio.create_task(WebCrawl(allow_private=True).run(slow, said))
+        crawl = WebCrawl(allow_private=True, sinks_dir=str(tmp_path))
+        work = asyncio.create_task(crawl.run(slow, said))
         await asyncio.sleep(1.0)
         work.cancel()
         began = time.monotonic()
@@ -294,10 +303,11 @@ def test_a_second_attempt_leaves_the_one_that_runs_alone(shop: ServedShop, tmp_p
         return len([*Path(tempfile.gettempdir()).glob(pattern)])
 
     async def scene() -> Measured:
-        first = asyncio.create_task(WebCrawl(allow_private=True).run(slow, said))
+        crawl = WebCrawl(allow_private=True, sinks_dir=str(tmp_path))
+        first = asyncio.create_task(crawl.run(slow, said))
         await asyncio.sleep(0.7)
         with pytest.raises(ConfigError, match="in use"):
-            await WebCrawl(allow_private=True).run(slow, said)
+            await crawl.run(slow, said)
         assert frontiers() == 1
         return await first
 

@@ -51,6 +51,7 @@ async def run_worker(
     from crawlfleet.client.link import HttpControlLink
     from crawlfleet.client.transport import Transport
 
+    settings = _with_sinks_dir(settings)
     masters = Masters((master_url or "").split(","))
     confined = settings.worker.sandbox
     allow_many(settings.worker.slots, confined.connections, confined.spare_cells)
@@ -116,6 +117,15 @@ async def run_worker(
                 return await agent.run()
         finally:
             await pool.close()
+
+
+def _with_sinks_dir(settings: Settings) -> Settings:
+    """The settings with the folder for sinks of tasks, which is made if need be."""
+    folder = config.sinks_dir(settings)
+    with contextlib.suppress(OSError):  # the first task that writes there will be told
+        folder.mkdir(0o700, exist_ok=True)
+    worker = msgspec.structs.replace(settings.worker, sinks_dir=str(folder))
+    return msgspec.structs.replace(settings, worker=worker)
 
 
 def _trust(settings: WorkerSettings, pin: str) -> Trust:

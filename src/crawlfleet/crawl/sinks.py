@@ -1,13 +1,17 @@
 """Which sink a place belongs to, and what it has to know of the crawl."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 
 from crawlfleet import plugins
+from crawlfleet.core import credentials, sink_rules
+from crawlfleet.core.sink_rules import SinkRefusal
 from crawlfleet.errors import FieldProblem, InvalidRequest
-from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.crawl import CrawlParameters, NodeSink, SinkSpec
 from crawlfleet.model.extraction import Plan
 from crawlfleet.ports.sink import Sink
 
@@ -29,6 +33,48 @@ def open_sink(spec: SinkSpec, plan: Plan) -> Sink:
     spec = planned(completed(spec), plan)
     sink: Sink = plugins.load_one(plugins.SINKS, spec.format or "")(spec)
     return sink
+
+
+def sink_problems(parameters: CrawlParameters) -> Iterator[FieldProblem]:
+    """Why no node would write to the sinks of a task."""
+    for number, spec in enumerate(parameters.sinks):
+        if (refusal := sink_rules.problem_of(spec)) is not None:
+            yield _refused(f"sinks[{number}].url", refusal, spec)
+
+
+def on_node(
+    spec: SinkSpec, *, folder: str, allow_private: bool, secrets: Mapping[str, str]
+) -> NodeSink:
+    """The sink of a task as a node may write it: its files below the folder, its password in its
+    place. Raises `InvalidRequest`."""
+    refusal = sink_rules.problem_of(spec)
+    address, url = None, spec.url
+    if refusal is None:
+        scheme = sink_rules.scheme_of(url)
+        if scheme in (None, sink_rules.SQLITE):
+            path = sink_rules.sqlite_path(url) if scheme else url.removeprefix("file://")
+            below = path if isinstance(path, SinkRefusal) else sink_rules.path_below(folder, path)
+            if isinstance(below, SinkRefusal):
+                refusal = below
+            elif scheme:
+                _, question, query = url.partition("?")
+                url = f"sqlite:///{quote(f'{folder}/{below}')}{question}{query}"
+            else:
+                url = f"{folder}/{below}"
+        else:
+            filled = credentials.filled_url(url, secrets)
+            if scheme in sink_rules.POSTGRES:
+                found = sink_rules.postgres_address(filled)
+                refusal = found if isinstance(found, SinkRefusal) else None
+                address = None if isinstance(found, SinkRefusal) else found
+            else:
+                url = filled
+    if refusal is not None:
+        raise InvalidRequest([_refused("sinks[].url", refusal, spec)])
+    fields = {name: getattr(spec, name) for name in SinkSpec.__struct_fields__}
+    return NodeSink(
+        **{**fields, "url": url}, folder=folder, allow_private=allow_private, address=address
+    )
 
 
 def name_of(spec: SinkSpec) -> str:
@@ -88,6 +134,12 @@ def completed(spec: SinkSpec) -> SinkSpec:
             spec.url,
         )
     return msgspec.structs.replace(spec, url=str(path), format=format, compress=compress)
+
+
+def _refused(field: str, refusal: SinkRefusal, spec: SinkSpec) -> FieldProblem:
+    return FieldProblem(
+        field=field, message=refusal.message, remedy=refusal.remedy, value=name_of(spec)[:200]
+    )
 
 
 def _wrong(field: str, message: str, remedy: str, value: str) -> InvalidRequest:

@@ -17,20 +17,22 @@ from crawlfleet.crawl.office import Member
 from crawlfleet.crawl.placed import PlacedFrontier, placed_frontier, where
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.crawl.run import Crawl, Summary
-from crawlfleet.crawl.secrets import with_secrets
+from crawlfleet.crawl.secrets import NoSuchSecret, with_secrets
 from crawlfleet.crawl.seeds import seed_problems
 from crawlfleet.crawl.served_frontier import ServedFrontier, served_frontier
 from crawlfleet.crawl.shipment import ItemLines, Shipment, runs_in, stream_of
-from crawlfleet.crawl.sinks import name_of, open_sink, planned
+from crawlfleet.crawl.sinks import name_of, on_node, open_sink, planned, sink_problems
 from crawlfleet.crawl.teller import Teller
 from crawlfleet.errors import (
     CrawlfleetError,
+    FieldProblem,
     InvalidRequest,
     SinkUnusable,
     StoreUnavailable,
 )
 from crawlfleet.executors.crawl_folder import scratch
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
+from crawlfleet.model.extraction import Plan
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.model.output import Run
@@ -123,7 +125,7 @@ class Inline:
                 raise TooMuch(
                     f"the items have more than {MOST_INLINE_BYTES:,} bytes, too many for the "
                     "result of a task: name a file in `sinks`, such as "
-                    '[{"url": "/data/items.jsonl"}], or set `limits.max_pages`'
+                    '[{"url": "items.jsonl"}], or set `limits.max_pages`'
                 )
             self.fits, self.items = False, {}
         counts = {kind: len(items) for kind, items in self.items.items()}
@@ -141,14 +143,20 @@ class WebCrawl:
     Parameters: ClassVar[type[msgspec.Struct]] = CrawlParameters
     secrets_as_variables: ClassVar = False
 
-    def __init__(self, *, allow_private: bool) -> None:
+    def __init__(self, *, allow_private: bool, sinks_dir: str = "") -> None:
+        """Tasks write their files below `sinks_dir`; nowhere without it."""
         self._allow_private = allow_private
+        self._sinks_dir = sinks_dir
 
     @classmethod
     def from_settings(cls, settings: WorkerSettings) -> Self:
-        return cls(allow_private=settings.allow_private)
+        return cls(allow_private=settings.allow_private, sinks_dir=settings.sinks_dir)
 
-    problems = staticmethod(seed_problems)
+    @staticmethod
+    def problems(parameters: CrawlParameters) -> Iterator[FieldProblem]:
+        """Why the crawl could not begin, or no node would write its output."""
+        yield from seed_problems(parameters)
+        yield from sink_problems(parameters)
 
     async def run(self, parameters: CrawlParameters, context: Context) -> Measured:
         """Without sinks, items go to the master's storage, and into the result if they fit."""
@@ -203,7 +211,7 @@ class WebCrawl:
         with _explaining():
             _, plan = checked(parameters)
             own = [spec for spec in parameters.sinks if not spec.url.startswith(FLEET)]
-            sinks = {name_of(spec): open_sink(spec, plan) for spec in own}
+            sinks = {name_of(spec): self._sink(spec, plan, context.secrets) for spec in own}
             kept = {spec.url: stream_of(spec) for spec in parameters.sinks if spec not in own}
             if sinks and not kept:
                 return sinks, None
@@ -240,6 +248,20 @@ class WebCrawl:
                         master, "pages", archive.format, others=_others(shared, PAGES)
                     )
         return (sinks, None) if own else ({INLINE: inline, **sinks}, inline)
+
+    def _sink(self, spec: SinkSpec, plan: Plan, secrets: Mapping[str, str]) -> Sink:
+        if not self._sinks_dir:
+            raise BadCrawl(
+                "this node has no folder for sinks of tasks: use `fleet:` sinks, or set "
+                "`worker.sinks_dir` at the node"
+            )
+        try:
+            limited = on_node(
+                spec, folder=self._sinks_dir, allow_private=self._allow_private, secrets=secrets
+            )
+        except KeyError as error:
+            raise NoSuchSecret(str(error.args[0])) from None
+        return open_sink(limited, plan)
 
     def _crawl(
         self,

@@ -158,11 +158,13 @@ class Fetching(Part, frozen=True, kw_only=True):
     contact: Annotated[str, Meta(examples=["crawls@me.example"])] | None = None
     """An address or page that the default user agent names, for who wants to complain."""
     headers: dict[str, str] = {}
-    """Sent with every request, beside the usual ones."""
+    """Sent with every request, beside the usual ones; on a fleet `${secret:NAME}` stands for a
+    secret of the project."""
     cookies: bool = True
     """Whether cookies are kept and sent back, for each host on its own."""
     proxy: Annotated[str, Meta(examples=["http://proxy.example:3128"])] | None = None
-    """All requests go through it: `http://`, `https://` or `socks5://`."""
+    """All requests go through it: `http://`, `https://` or `socks5://`; on a fleet a password is
+    `${secret:NAME}`."""
     allow_private: bool = False
     """Whether addresses of private networks may be visited, where the node allows it."""
     verify_tls: bool = True
@@ -196,6 +198,7 @@ class SinkSpec(Part, frozen=True, kw_only=True):
     url: Annotated[str, Meta(examples=["fleet:items"])]
     """A path or `file:`, `sqlite:`, `postgresql:` URL; the ending tells the format of a file, and
     `?table=` the table of a database. Other schemes are the formats of their name. On a fleet,
+    paths lie below the node's `worker.sinks_dir`, a password is `${secret:NAME}`, and
     `fleet:items` and `fleet:pages` (a WARC archive) are the master's storage; items go there when
     no sink is named."""
     format: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")] | None = None
@@ -208,6 +211,32 @@ class SinkSpec(Part, frozen=True, kw_only=True):
     """Of CSV; those of the selectors where none are named."""
     kinds: bool = False
     """Whether each line or row names the kind of its item; always where a crawl has several."""
+
+
+class PostgresAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """A database that a sink of a task names: all that the node needs to know, so that it takes
+    nothing from its own files and variables."""
+
+    hosts: tuple[tuple[str, int], ...]
+    """Each with its port; the first that answers is used."""
+    user: str
+    password: str
+    database: str
+    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
+
+    def __repr__(self) -> str:
+        return f"PostgresAddress({self.hosts}, {self.database})"
+
+
+class NodeSink(SinkSpec, frozen=True, kw_only=True):
+    """A sink of a task, with what the node that writes it allows. Nobody can send one."""
+
+    folder: str
+    """Its files lie below this folder, and no link leads there."""
+    allow_private: bool = False
+    """Whether it may connect to loopback, private and link-local addresses, and to the node."""
+    address: PostgresAddress | None = None
+    """Of a database on another machine."""
 
 
 class CrawlParameters(Part, frozen=True, kw_only=True):

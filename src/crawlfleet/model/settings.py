@@ -224,9 +224,16 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
         Meta(
             description="Whether `http_fetch` may reach loopback, private and link-local "
             "addresses and those of the node itself, and `web_crawl` where the crawl asks for it "
-            "too."
+            "too; sinks of tasks, too, connect nowhere else."
         ),
     ] = False
+    sinks_dir: Annotated[
+        str,
+        Meta(
+            description="The folder below which sinks of tasks write their files; `sinks` in "
+            "`data_dir` when empty. It is for nothing else."
+        ),
+    ] = ""
     bundles: Annotated[
         bool,
         Meta(

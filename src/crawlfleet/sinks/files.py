@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from crawlfleet.errors import SinkUnusable
-from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.crawl import NodeSink, SinkSpec
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.sinks.parts import FileReceipt, Parts
 
@@ -31,7 +31,13 @@ def file_sink(spec: SinkSpec, format: Format) -> "FileSink":
     """The sink of that format for the file that a specification names."""
     rotate = None if spec.rotate_mb is None else max(int(spec.rotate_mb * 1_000_000), 1)
     path = Path(spec.url.removeprefix("file://"))
-    parts = Parts(path, packing=spec.compress, rotate_bytes=rotate, head=format.head)
+    parts = Parts(
+        path,
+        packing=spec.compress,
+        rotate_bytes=rotate,
+        head=format.head,
+        below=Path(spec.folder) if isinstance(spec, NodeSink) else None,
+    )
     return FileSink(parts, format, rotates=rotate is not None)
 
 

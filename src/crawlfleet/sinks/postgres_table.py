@@ -4,11 +4,13 @@ import asyncio
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 import msgspec
 
+from crawlfleet.crawl.dial import AddressRefused
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.ports.sink import PageRecord
 from crawlfleet.sinks.table import (
@@ -28,9 +30,16 @@ R = TypeVar("R")
 Connection = Any
 """An asyncpg connection; the package has no types."""
 Work = Callable[[Connection], Awaitable[R]]
+Connect = Callable[[], Awaitable[Connection]]
 
 CONNECT_S: Final = 5.0
 COMMAND_S: Final = 60.0
+MANNERS: Final[dict[str, Any]] = {
+    "timeout": CONNECT_S,
+    "command_timeout": COMMAND_S,
+    "server_settings": {"application_name": "crawlfleet", "synchronous_commit": "on"},
+}
+"""Of every connection."""
 CLOSE_S: Final = 2.0
 WAIT_OUT_S: Final = 10.0
 """How long a server may be away before the crawl stops; it can go on later."""
@@ -70,8 +79,9 @@ class PostgresTable:
 
     wants_bodies = False
 
-    def __init__(self, url: str, table: str) -> None:
-        self._url = url
+    def __init__(self, url: str, table: str, *, connect: Connect | None = None) -> None:
+        """`connect` is another way there than straight on, such as past a guard."""
+        self._connect = connect or partial(_connect, url)
         self._place = shown(url)
         self._table = table
         self._turn = asyncio.Lock()
@@ -207,7 +217,7 @@ class PostgresTable:
                 connection = await self._connected()
                 async with connection.transaction():
                     return await work(connection)
-            except SinkUnusable:
+            except (SinkUnusable, AddressRefused):
                 raise
             except BaseException as error:
                 await self._let_go()
@@ -219,12 +229,7 @@ class PostgresTable:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(
-                self._url,
-                timeout=CONNECT_S,
-                command_timeout=COMMAND_S,
-                server_settings={"application_name": "crawlfleet", "synchronous_commit": "on"},
-            )
+            self._connection = await self._connect()
         return self._connection
 
     async def _let_go(self) -> None:
@@ -240,6 +245,10 @@ class PostgresTable:
             f"{self._place} cannot be written ({type(error).__name__}: {error}); mend that and run "
             "the same crawl again: it goes on where it was"
         )
+
+
+async def _connect(url: str) -> Connection:
+    return await asyncpg.connect(url, **MANNERS)
 
 
 def _index_name(table: str) -> str:

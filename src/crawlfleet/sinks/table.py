@@ -6,13 +6,14 @@ crawl again raises its `fence`, and a process with an older one can write no mor
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
 
 from crawlfleet.errors import FieldProblem, InvalidRequest, PluginError, SinkUnusable
-from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.crawl import NodeSink, SinkSpec
 from crawlfleet.ports.sink import PageRecord, Sink
 
 DEFAULT_TABLE: Final = "items"
@@ -53,14 +54,22 @@ def from_spec(spec: SinkSpec) -> Sink:
         path = unquote(url.removeprefix("sqlite://"))
         if not path.startswith("/") or path == "/":
             raise _wrong(spec.url, "names no file", "use sqlite:/// and the path of the file")
-        return SqliteTable(path.removeprefix("/"), table)
+        below = Path(spec.folder) if isinstance(spec, NodeSink) else None
+        return SqliteTable(path.removeprefix("/"), table, below=below)
     try:
         from crawlfleet.sinks.postgres_table import PostgresTable
     except ImportError as error:
         raise PluginError(
             "output to PostgreSQL needs a driver: pip install 'crawlfleet[postgres]'"
         ) from error
-    return PostgresTable(url, table)
+    if not isinstance(spec, NodeSink):
+        return PostgresTable(url, table)
+    if spec.address is None:
+        raise _wrong(spec.url, "names no database", "use postgresql://user@host:5432/database")
+    from crawlfleet.sinks.guarded_postgres import GuardedPostgres
+
+    guarded = GuardedPostgres(spec.address, allow_private=spec.allow_private)
+    return PostgresTable(url, table, connect=guarded.connect)
 
 
 async def discard(spec: SinkSpec, receipt: Any) -> None:

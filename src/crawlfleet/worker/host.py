@@ -77,6 +77,7 @@ class Host:
                     python_allow=order.python_allow,
                     python_modules=order.python_modules,
                     allow_private=order.allow_private,
+                    sinks_dir=order.sinks_dir,
                 )
                 self._takes = order.takes
                 task_types = plugins.names(plugins.EXECUTORS)

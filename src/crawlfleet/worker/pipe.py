@@ -59,6 +59,8 @@ class Hello(Order, frozen=True, kw_only=True):
     python_allow: tuple[str, ...] = ()
     python_modules: tuple[str, ...] = ()
     allow_private: bool = False
+    sinks_dir: str = ""
+    """The folder below which sinks of tasks write their files; none may without it."""
     takes: tuple[str, ...] = ()
     """Kinds of messages beyond the first ones that the node understands: `segments`, and
     `frontier` for `query`, `inquiries` for `ask`."""
@@ -259,6 +261,7 @@ def hello_of(settings: WorkerSettings) -> Hello:
         python_allow=settings.python_allow,
         python_modules=settings.python_modules,
         allow_private=settings.allow_private,
+        sinks_dir=settings.sinks_dir,
         takes=(SEGMENTS, FRONTIER, INQUIRIES),
     )
 
