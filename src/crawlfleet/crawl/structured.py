@@ -11,6 +11,8 @@ from crawlfleet.crawl.texts import text_of
 
 MOST: Final = 1_000
 """Scripts, properties or microdata items of a page."""
+DEEPEST: Final = 50
+"""Microdata items within items; one that lies deeper is not part of the one around it."""
 _PREFIXES: Final = ("og:", "article:", "product:", "book:", "profile:", "video:", "twitter:")
 _ADDRESSES: Final = {
     "a": "href",
@@ -83,11 +85,16 @@ def _microdata(page: Page) -> list[dict[str, Any]]:
     items = [_bare_item(scope) for scope in scopes]
     made = {scope.mem_id: item for scope, item in zip(scopes, items, strict=True)}
     inner: set[int] = set()
+    depths: dict[int, int] = {}
     properties = nest_into(scopes, page.find("[itemprop]")[: 10 * MOST])
     for item, own in zip(items, properties, strict=True):
         for node in own:
             value = made.get(node.mem_id)
             if value is not None:
+                depth = depths.get(id(item), 0) + 1
+                if depth > DEEPEST:
+                    continue  # it stays an item of its own
+                depths[id(value)] = depth
                 inner.add(id(value))
             names = (node.attributes.get("itemprop") or "").split()
             for name in names:
