@@ -271,8 +271,8 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield name, value
 
 
-_HEADER: Final = re.compile(r"\s*\[\s*([\w.\-\"' ]+?)\s*\]\s*(?:#.*)?$")
-_KEY: Final = re.compile(r"\s*([\w.\-\"' ]+?)\s*=")
+_HEADER: Final = re.compile(r"\s*+\[([\w.\-\"'\s]++)\]\s*+(?:#.*)?$")
+_KEY: Final = re.compile(r"\s*+([\w.\-\"'\s]++)=")
 
 
 def _line_numbers(text: str) -> dict[str, int]:
@@ -289,7 +289,7 @@ def _line_numbers(text: str) -> dict[str, int]:
 
 
 def _bare(name: str) -> str:
-    return ".".join(part.strip(" \"'") for part in name.split("."))
+    return ".".join(part.strip(" \t\"'") for part in name.split("."))
 
 
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, _Given]:

@@ -14,13 +14,13 @@ from crawlfleet.backends.frontier.sqlite import SqliteFrontier
 from crawlfleet.core.shared_crawl import rules_of
 from crawlfleet.crawl import admittance, assembly
 from crawlfleet.crawl.assembly import checked
+from crawlfleet.crawl.limited_reader import LimitedReader
 from crawlfleet.crawl.local import local_crawl
-from crawlfleet.crawl.reading import PageReader, Reading
+from crawlfleet.crawl.reading import Reading
 from crawlfleet.crawl.run import Crawl
 from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Outcome, Scope
-from crawlfleet.model.extraction import Plan
 from crawlfleet.ports.sink import PageRecord, Sink
 from crawlfleet.testing.zoo.animal import reply
 from tests.crawl.crawling import HASTY, POLITE, OddSite, crawl, odd_site, parameters_for, records
@@ -347,22 +347,19 @@ def test_robots_txt_is_read_again_while_a_host_is_held(
 def test_a_page_that_our_reader_fails_on_does_not_end_the_crawl(
     site: OddSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing:
-        def __init__(self, plan: Plan, product: str) -> None:
-            self._usual = PageReader(plan, product=product)
-
+    class Failing(LimitedReader):
         def read(self, body: bytes, url: str, **more: Any) -> Reading:
             if url.endswith("/poison"):
                 raise RecursionError("too deep")
-            return self._usual.read(body, url, **more)
+            return super().read(body, url, **more)
 
-    monkeypatch.setattr(assembly, "reader_of", Failing)
+    monkeypatch.setattr(assembly, "LimitedReader", Failing)
     site.page("/", "/poison", "/fine")
     site.page("/poison")
     site.page("/fine")
     crawled = crawl(tmp_path, site.url("/"))
 
-    assert crawled.summary.outcomes == {Outcome.OK: 2, Outcome.BAD_CONTENT: 1}
+    assert crawled.summary.outcomes == {Outcome.OK: 2, Outcome.UNREADABLE: 1}
 
 
 def test_a_host_that_stays_away_is_given_up_with_all_its_urls(

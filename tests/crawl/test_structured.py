@@ -1,12 +1,16 @@
 """What pages say of themselves for machines."""
 
+from typing import Any
+
+import msgspec
+
 from crawlfleet.core.selectors import make_plan
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
-from crawlfleet.crawl.structured import structured_data
+from crawlfleet.crawl.structured import DEEPEST, structured_data
 
 
-def of(html: str) -> dict[str, object]:
+def of(html: str) -> dict[str, Any]:
     return structured_data(Page(html.encode(), "https://x.example/a"))
 
 
@@ -51,3 +55,35 @@ def test_it_is_an_item_of_its_own_and_only_if_there_is_any() -> None:
     assert item.kind == "structured"
     assert item.fields == {"url": "https://x.example/a", "open_graph": {"og:title": "A"}}
     assert extractor.items(Page(b"<p>", "https://x.example/a")) == []
+
+
+def levels(item: dict[str, Any]) -> int:
+    inner = [each for own in item["properties"].values() for each in own if isinstance(each, dict)]
+    return 1 + max(map(levels, inner), default=0)
+
+
+def test_microdata_is_nested_only_so_deep() -> None:
+    found = of("<div itemscope itemprop=x>" * 400)["microdata"]
+    assert sum(map(levels, found)) == 400
+    assert max(map(levels, found)) == DEEPEST + 1
+
+
+def test_microdata_with_several_names_does_not_double_at_each_level() -> None:
+    found = of("<div itemscope itemprop='x y'>" * 60)["microdata"]
+    assert len(msgspec.json.encode(found)) < 10_000
+
+
+def test_an_item_may_have_several_names() -> None:
+    page = "<p itemscope><b itemscope itemprop='brand maker'><i itemprop=name>A</i></b>"
+    (item,) = of(page)["microdata"]
+    brand = [{"properties": {"name": ["A"]}}]
+    assert item["properties"] == {"brand": brand, "maker": brand}
+
+
+def test_json_ld_that_is_nested_too_deep_is_left_out() -> None:
+    def page(depth: int) -> str:
+        value = '{"a":' * depth + "1" + "}" * depth
+        return f'<script type="application/ld+json">{value}</script>'
+
+    assert of(page(150))["json_ld"]
+    assert of(page(900)) == {}

@@ -539,6 +539,7 @@ export const en = {
   "outcome.bad_response": "broken answer",
   "outcome.too_large": "too large",
   "outcome.bad_content": "broken content",
+  "outcome.unreadable": "unreadable",
   "outcome.unwanted": "other content type",
   "outcome.soft_404": "soft 404",
   "outcome.redirect_loop": "redirect loop",

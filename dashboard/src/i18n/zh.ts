@@ -525,6 +525,7 @@ export const zh: Dictionary = {
   "outcome.bad_response": "响应损坏",
   "outcome.too_large": "过大",
   "outcome.bad_content": "内容损坏",
+  "outcome.unreadable": "无法解析",
   "outcome.unwanted": "其他内容类型",
   "outcome.soft_404": "软 404",
   "outcome.redirect_loop": "循环重定向",

@@ -22,7 +22,9 @@ LONGEST_NAME: Final = 64
 ONLY: Final = "only"
 """In the `extra` of a type: those of its values that may be sent here."""
 
-_PATH: Final = re.compile(r" - at (`key` in )?`\$(.*)`\Z", re.DOTALL)
+_AT: Final = " - at "
+"""Stands before the path, once; before it names may stand that somebody invented."""
+_PATH: Final = re.compile(r"(`key` in )?`\$([^`]*)`\Z")
 _STEP: Final = re.compile(r"\[\.\.\.\]|[^.\[\]]+")
 _KEY: Final = re.compile(r"'(.*)'", re.DOTALL)
 _NAMED: Final = re.compile(r"`(.*)`", re.DOTALL)
@@ -45,9 +47,10 @@ def field_problem(
     """The field, what is wrong with it, and what to send; `within` is where the JSON stood, and
     `raw` the JSON, if it is at hand."""
     text = str(error)
-    found = _PATH.search(text)
+    complaint, _, place = text.rpartition(_AT)
+    found = _PATH.match(place)
     path = found.group(2).lstrip(".") if found else ""
-    complaint = _PATH.sub("", text)
+    complaint = complaint if found else text
     names = iter(culprits(raw, type, _STEP.findall(path), text))
     place = _STEP.sub(lambda step: _shown(step.group(), next(names)), path)
     field = _joined(within, place.removeprefix("."))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.core.selectors import compile_pattern
+from crawlfleet.core.patterns import compile_pattern, pattern_problem
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.log import LogLevel, LogLine
 
@@ -81,19 +81,14 @@ def _value(value: Any) -> str:
 
 
 def _compiled(text: str) -> Any:
-    import re2
-
-    try:
-        pattern = compile_pattern(text.encode())
-    except re2.error as error:
-        reason = error.args[0] if error.args else ""
-        told = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+    if problem := pattern_problem(text.encode()):
         raise _bad(
-            f"is no regular expression: {told}",
+            problem,
             "use RE2's syntax (no look-around, no back-references), or leave out regex=true to "
             "search for the text as it is",
             text,
-        ) from None
+        )
+    pattern = compile_pattern(text.encode())
     if pattern.programsize > LARGEST_PROGRAM:
         raise _bad("is too large an expression", "use smaller counts in braces", text)
     return pattern

@@ -24,7 +24,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9._,<>=!~*+()\[\]; \"'-]+")
 """No path, address, variable or comment can be written with these."""
 _HASHED: Final = " --hash="
 _HASH: Final = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
-_COMMENT: Final = re.compile(r"(^|\s)#.*$")
+_COMMENT: Final = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
 class BadRequirement(ValueError):

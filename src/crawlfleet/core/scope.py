@@ -5,12 +5,12 @@ the signs of a trap, and the user's expressions last. Expressions are tried on a
 bounded length only.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from crawlfleet.core.canonical import host_key
 from crawlfleet.core.extensions import unwanted_endings
+from crawlfleet.core.patterns import REMEDY, compile_pattern, pattern_problem
 from crawlfleet.core.suffixes import Suffixes
 from crawlfleet.core.traps import LOOK_BACK_YEARS, beyond_calendar, repeats
 from crawlfleet.errors import FieldProblem
@@ -44,31 +44,16 @@ def problems(scope: Scope) -> list[FieldProblem]:
     found = []
     for field, patterns in (("allow", scope.allow), ("deny", scope.deny)):
         for number, pattern in enumerate(patterns):
-            if complaint := _complaint(pattern):
+            if problem := pattern_problem(pattern):
                 found.append(
                     FieldProblem(
                         field=f"scope.{field}.{number}",
-                        message=complaint,
-                        remedy="write a regular expression of Python's `re`, such as `/news/`",
+                        message=problem,
+                        remedy=f"{REMEDY}; `/news/` is one",
                         value=pattern,
                     )
                 )
     return found
-
-
-# A group that is repeated, and whose inside ends in a repetition of its own, can take time that
-# doubles with each character: `(a+)+`, `(a*)*`. Not all such expressions are found by their looks.
-_NESTED_REPEAT: Final = re.compile(r"(?<!\\)[*+}]\??\)(?:[*+]|\{\d*,)|[*+}]\?\)(?:[*+]|\{\d*,)")
-
-
-def _complaint(pattern: str) -> str | None:
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"is not a regular expression: {error}"
-    if _NESTED_REPEAT.search(pattern):
-        return "repeats a repetition, which can take for ever on some addresses"
-    return None
 
 
 class Territory:
@@ -93,8 +78,8 @@ class Territory:
         self._places = frozenset(map(self._place_of, seeds))
         self._prefixes = tuple(map(_folder, seeds)) if scope.within == "prefix" else ()
         self._hosts: dict[str, bool] = {}
-        self._allow = [re.compile(pattern) for pattern in scope.allow]
-        self._deny = [re.compile(pattern) for pattern in scope.deny]
+        self._allow = [compile_pattern(pattern) for pattern in scope.allow]
+        self._deny = [compile_pattern(pattern) for pattern in scope.deny]
         # So many segments neither are too many nor can repeat one too often.
         self._shallow = min(scope.max_repeated_segments, scope.max_path_segments)
         self._expressions = bool(self._allow or self._deny)

@@ -14,6 +14,7 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from crawlfleet.core import css, json_path
 from crawlfleet.core.complaints import field_problem
+from crawlfleet.core.patterns import REMEDY, pattern_problem
 from crawlfleet.core.values import strptime_works
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.extraction import (
@@ -51,16 +52,6 @@ def make_plan(
         return Plan(flat=fields, structured=structured)
     page = tuple(field for field in fields if not field.fields)
     return Plan(groups=groups, page=page, structured=structured)
-
-
-def compile_pattern(pattern: str | bytes) -> Any:
-    """A regular expression whose time grows with the text alone; raises `re2.error`."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = 1 << 23
-    return re2.compile(pattern, options)
 
 
 class _Reader:
@@ -226,17 +217,8 @@ class _Reader:
         )
 
     def _check_pattern(self, pattern: str, at: str) -> None:
-        import re2
-
-        try:
-            compile_pattern(pattern)
-        except re2.error as error:
-            reason = error.args[0] if error.args else ""
-            self._wrong(
-                f"{at}.regex",
-                f"is no regular expression: {_text(reason)}",
-                "use RE2's syntax: no look-around, no back-references",
-            )
+        if problem := pattern_problem(pattern):
+            self._wrong(f"{at}.regex", problem, REMEDY)
 
     def _xpath(self, text: str, at: str) -> Query | None:
         from lxml import etree

@@ -14,6 +14,8 @@ import msgspec
 
 from crawlfleet.model.extraction import ValueType
 
+DEEPEST: Final = 200
+"""Levels of a JSON value; encoders and databases have limits of their own not far above."""
 LONGEST: Final = 10_000
 """Characters of a text in which numbers and dates are looked for."""
 _YES: Final = frozenset(
@@ -93,11 +95,27 @@ def absolute(base: str, href: str) -> str | None:
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value that the text spells; `None` when it is no JSON."""
+    """The value that the text spells; `None` when it is no JSON, or nested too deep for those who
+    write it down again."""
     try:
-        return msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+    return value if _is_shallow(value) else None
+
+
+def _is_shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def strptime_works(format: str) -> bool:

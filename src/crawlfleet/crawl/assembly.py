@@ -10,11 +10,11 @@ from crawlfleet.core.scope import problems as scope_problems
 from crawlfleet.core.selectors import make_plan
 from crawlfleet.core.splitting import queue_of
 from crawlfleet.core.traps import Variants
-from crawlfleet.crawl.careful import reader_of
 from crawlfleet.crawl.desk import Desk
 from crawlfleet.crawl.engine import Engine
 from crawlfleet.crawl.fetch import Fetcher
 from crawlfleet.crawl.judgement import Judge
+from crawlfleet.crawl.limited_reader import LimitedReader
 from crawlfleet.crawl.links import Links
 from crawlfleet.crawl.neighbourhood import Neighbourhood
 from crawlfleet.crawl.request import user_agent
@@ -101,7 +101,7 @@ def engine_of(
         judge=Judge(
             parameters,
             links=links,
-            reader=reader_of(plan, product=product),
+            reader=LimitedReader(plan, product=product),
             chance=random.random,
             keep_bodies=keep_bodies,
             revisiting=revisiting,

@@ -31,7 +31,9 @@ _BEGIN_BOMS: Final = frozenset(mark[:1] for mark, _ in _BOMS)
 _STATEFUL: Final = frozenset({"iso-2022-jp", "utf-16le", "utf-16be"})
 """Those whose bytes may look like ASCII or UTF-8 and mean something else."""
 _ESCAPE: Final = b"\x1b"
-_HEADER: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:()+-]{1,40})", re.IGNORECASE | re.ASCII)
+_HEADER: Final = re.compile(
+    r"charset\s*+=\s*+[\"']?+\s*+([\w.:()+-]{1,40})", re.IGNORECASE | re.ASCII
+)
 _META: Final = re.compile(
     rb"""<meta\s[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:()+-]{1,40})"""
     rb"""|<\?xml\s[^>]{0,200}?encoding\s*=\s*["']([\w.:()+-]{1,40})""",

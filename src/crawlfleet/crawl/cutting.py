@@ -8,6 +8,7 @@ attributes that no page for people has. Small pages are parsed as they are; they
 
 import re
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 FEW_TAGS: Final = 10_000
@@ -25,10 +26,18 @@ MOST_ATTRIBUTES: Final = 2_000
 SLOPPY: Final = 1_000
 """So many end tags more than begun elements of a name are a mistake, not a trick."""
 
-_MANY_ATTRIBUTES: Final = re.compile(
-    rb"<[a-zA-Z][^\s/>]*+(?:[\s/]++[^\s/>=]?[^\s/>=]*+"
-    rb"(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+)?+)?+){%d}" % MOST_ATTRIBUTES
+_MARK_UP: Final = re.compile(
+    rb"<(?:!--.*?(?:-->|\Z)|(script|style|textarea|title)\b.*?(?:</\1|\Z)"
+    rb"|[a-z](?:[^>\"'=]++|=\s*+(?:\"[^\"]*+\"?+|'[^']*+'?+)?+|[\"'])*+)",
+    re.IGNORECASE | re.DOTALL,
 )
+"""A comment, an element whose content is plain text, or the begin tag of another one up to its `>`.
+It never gives up what it has begun to match, and the next search starts where the last match ended:
+so each byte is looked at once, whatever the page is."""
+_ATTRIBUTE: Final = re.compile(
+    rb"(?<=[\s/])[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+)?+)?+"
+)
+_SHORTEST_ATTRIBUTE: Final = len("a ")
 _SCRIPT: Final = re.compile(rb"<script\b(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)
 _FLAT: Final = re.findall("..", "brhriminmeliwbcosotrtdthdtddoparbaemp ")
 """How the names of elements begin that are empty, or end by themselves when the next begins."""
@@ -39,11 +48,23 @@ def cut_at(body: bytes) -> int | None:
     if len(body) < SHORTEST_TAG * FEW_TAGS:
         return None
     ends = []
-    if len(body) > FEW_BYTES and (found := _MANY_ATTRIBUTES.search(body)):
-        ends.append(found.start())
+    if len(body) > FEW_BYTES and (crowded := _crowded_tag(body)) is not None:
+        ends.append(crowded)
     if body.count(b"<") > FEW_TAGS:
         ends += _too_many(body)
     return min(ends, default=None)
+
+
+def _crowded_tag(body: bytes) -> int | None:
+    """Where the first tag begins that has too many attributes."""
+    shortest = MOST_ATTRIBUTES * _SHORTEST_ATTRIBUTE
+    for found in _MARK_UP.finditer(body):
+        start, end = found.span()
+        if end - start > shortest and found[1] is None:
+            attributes = _ATTRIBUTE.finditer(body, start, end)
+            if next(islice(attributes, MOST_ATTRIBUTES, None), None) is not None:
+                return start
+    return None
 
 
 def _too_many(body: bytes) -> list[int]:

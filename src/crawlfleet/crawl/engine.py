@@ -133,6 +133,7 @@ class Engine:
             task.cancel()
         await asyncio.wait(tasks)
         await self._asking.close()
+        await self._judge.close()
         # This one ends by itself: what it has begun to hand in counts.
         self._stopping = True
         self._to_hand_in.set()
@@ -332,6 +333,13 @@ class Engine:
         except BaseException:
             host.returned.append(waiting.id)
             raise
+        reading = None
+        if not self._judge.reads_at_once(fetched):
+            try:
+                reading = await self._judge.read_within_limit(fetched)
+            except BaseException:
+                host.returned.append(waiting.id)
+                raise
         now = self._now()
         new_cookies = self._use_cookies and self._cookies.take(waiting.url, fetched.headers, now)
         return fetched, self._judge.judge(
@@ -341,6 +349,7 @@ class Engine:
             retry_after_s=asked_to_wait(fetched, now),
             new_cookies=new_cookies,
             lost=host.clock.lost,
+            reading=reading,
         )
 
     def _conclude(self, host: VisitedHost, judged: Judged) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.core import css, json_path
-from crawlfleet.core.selectors import compile_pattern
+from crawlfleet.core.patterns import compile_pattern
 from crawlfleet.core.values import convert, read_json
 from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.searching import find

@@ -10,7 +10,7 @@ from crawlfleet.crawl.charset import to_utf8
 from crawlfleet.crawl.discover import PLAIN, Found, Kind
 from crawlfleet.crawl.links import MOST_LINKS, Links
 from crawlfleet.crawl.page import Fetched
-from crawlfleet.crawl.reading import Reader
+from crawlfleet.crawl.reading import Reader, Reading, read_failed
 from crawlfleet.crawl.sitemaps import MOST_ADDRESSES
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome, Scope
 from crawlfleet.model.frontier import Link, Retry, Visit, Waiting
@@ -52,6 +52,17 @@ def _text(body: bytes, content_type: str) -> bytes:
     return body if body.startswith(GZIP) else to_utf8(body, content_type).utf8
 
 
+def _said_by_headers(fetched: Fetched) -> tuple[str, list[str]]:
+    """The content type, and the values of `X-Robots-Tag`."""
+    content_type, tags = "", []
+    for name, value in fetched.headers:
+        if name == "content-type":
+            content_type = value
+        elif name == "x-robots-tag":
+            tags.append(value)
+    return content_type, tags
+
+
 class Judge:
     """Reads what was fetched, by the rules of one crawl."""
 
@@ -90,10 +101,12 @@ class Judge:
         retry_after_s: float | None = None,
         new_cookies: bool = False,
         lost: bool = False,
+        reading: Reading | None = None,
     ) -> Judged:
         """What the answer means for the URL; `new_cookies`: whether it came with some; `lost`:
-        whether its host is not to be waited for any more."""
-        judged = self._judge(waiting, fetched, now, retry_after_s, new_cookies, lost)
+        whether its host is not to be waited for any more; `reading`: what is on the page, where it
+        was read before."""
+        judged = self._judge(waiting, fetched, now, retry_after_s, new_cookies, lost, reading)
         if not self._revisiting or judged.visit is None or judged.page is not None:
             return judged
         if not refetch.supersedes(judged.visit.outcome):
@@ -108,16 +121,16 @@ class Judge:
         retry_after_s: float | None,
         new_cookies: bool,
         lost: bool,
+        reading: Reading | None,
     ) -> Judged:
         outcome = fetched.outcome
         if outcome is Outcome.OK:
             try:
-                return self._read(waiting, fetched, now)
+                return self._with_reading(waiting, fetched, now, reading or self._read(fetched))
             except Exception as error:
                 # One page must not end the crawl, now and each time that it is resumed.
                 log.exception("a page could not be read", url=waiting.url)
-                note = f"reading it failed: {type(error).__name__}: {error}"
-                return self._end(waiting, Outcome.BAD_CONTENT, fetched, now, note)
+                return self._end(waiting, Outcome.UNREADABLE, fetched, now, read_failed(error))
         if outcome is Outcome.REDIRECT:
             return self._redirected(waiting, fetched, now, new_cookies)
         if outcome is Outcome.NOT_MODIFIED:
@@ -137,14 +150,14 @@ class Judge:
             return Judged(None, Retry(waiting.id, outcome, fetched.status, now, verdict.due, note))
         return Judged(Visit(waiting.id, outcome, fetched.status, now, counts=False, note=note))
 
-    def _read(self, waiting: Waiting, fetched: Fetched, now: float) -> Judged:
-        content_type, tags = "", []
-        for name, value in fetched.headers:
-            if name == "content-type":
-                content_type = value
-            elif name == "x-robots-tag":
-                tags.append(value)
-        reading = self._reader.read(
+    def reads_at_once(self, fetched: Fetched) -> bool:
+        """Whether `judge` may read the page; else `read_within_limit` comes first."""
+        return fetched.outcome is not Outcome.OK or self._reader.reads_at_once(fetched.body)
+
+    async def read_within_limit(self, fetched: Fetched) -> Reading:
+        """What is on a page that may take long to read."""
+        content_type, tags = _said_by_headers(fetched)
+        return await self._reader.read_within_limit(
             _text(fetched.body, content_type),
             fetched.url,
             status=fetched.status,
@@ -152,6 +165,28 @@ class Judge:
             robots_tags=tags,
             headers=fetched.headers,
         )
+
+    async def close(self) -> None:
+        """Nothing more will be read."""
+        await self._reader.close()
+
+    def _read(self, fetched: Fetched) -> Reading:
+        content_type, tags = _said_by_headers(fetched)
+        return self._reader.read(
+            _text(fetched.body, content_type),
+            fetched.url,
+            status=fetched.status,
+            content_type=content_type,
+            robots_tags=tags,
+            headers=fetched.headers,
+        )
+
+    def _with_reading(
+        self, waiting: Waiting, fetched: Fetched, now: float, reading: Reading
+    ) -> Judged:
+        if reading.outcome is Outcome.UNREADABLE:
+            log.warning("a page could not be read", url=waiting.url, reason=reading.note)
+            return self._end(waiting, Outcome.UNREADABLE, fetched, now, reading.note)
         obey = self._obey_tags
         links: Sequence[Link] = ()
         note = reading.note

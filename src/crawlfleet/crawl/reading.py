@@ -36,8 +36,16 @@ class Reading(NamedTuple):
     """Why it is not `ok`, or what is remarkable about the page."""
 
 
+def read_failed(error: Exception) -> str:
+    """Why a page is unreadable whose reading raised this."""
+    return f"reading it failed: {type(error).__name__}: {error}"
+
+
 class Reader(Protocol):
     """Reads the pages of a whole crawl."""
+
+    def reads_at_once(self, body: bytes) -> bool:
+        """Whether the page can be read by `read`, since it cannot take long."""
 
     def read(
         self,
@@ -53,9 +61,23 @@ class Reader(Protocol):
 
         `body` is UTF-8 (or gzip, for a sitemap), `url` canonical; `robots_tags` are the values of
         `X-Robots-Tag`, `headers` have lower-case names. JSON has items and no links, sitemaps and
-        feeds have links and no items. The answer depends on nothing but the arguments. Never
-        raises.
+        feeds have links and no items. The answer depends on nothing but the arguments.
         """
+
+    async def read_within_limit(
+        self,
+        body: bytes,
+        url: str,
+        *,
+        status: int = 200,
+        content_type: str = "",
+        robots_tags: Sequence[str] = (),
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> Reading:
+        """The same for pages that may take long: one that takes too long is `unreadable`."""
+
+    async def close(self) -> None:
+        """Let go of what reading within a limit has needed."""
 
 
 class PageReader:

@@ -11,6 +11,11 @@ from crawlfleet.crawl.texts import text_of
 
 MOST: Final = 1_000
 """Scripts, properties or microdata items of a page."""
+DEEPEST: Final = 50
+"""Levels of microdata items within an item; what would have more stands for itself."""
+MOST_NAMES: Final = 10
+"""Of one microdata property. An item with items within has only one name: with two on each of fifty
+levels, a page of two kilobytes would have more values than any memory."""
 _PREFIXES: Final = ("og:", "article:", "product:", "book:", "profile:", "video:", "twitter:")
 _ADDRESSES: Final = {
     "a": "href",
@@ -83,17 +88,26 @@ def _microdata(page: Page) -> list[dict[str, Any]]:
     items = [_bare_item(scope) for scope in scopes]
     made = {scope.mem_id: item for scope, item in zip(scopes, items, strict=True)}
     inner: set[int] = set()
+    heights: dict[int, int] = {}
     properties = nest_into(scopes, page.find("[itemprop]")[: 10 * MOST])
-    for item, own in zip(items, properties, strict=True):
+    # Backwards: what is within an item is known before the item itself.
+    for item, own in zip(reversed(items), reversed(properties), strict=True):
+        height = 0
         for node in own:
+            names = (node.attributes.get("itemprop") or "").split()[:MOST_NAMES]
             value = made.get(node.mem_id)
-            if value is not None:
-                inner.add(id(value))
-            names = (node.attributes.get("itemprop") or "").split()
-            for name in names:
-                item["properties"].setdefault(name, []).append(
-                    value if value is not None else _property(node, page)
-                )
+            if value is None:
+                for name in names:
+                    item["properties"].setdefault(name, []).append(_property(node, page))
+                continue
+            inside = heights.get(id(value), 0)
+            if not names or inside >= DEEPEST:
+                continue  # it stays an item of its own
+            height = max(height, inside + 1)
+            inner.add(id(value))
+            for name in names[:1] if inside else names:
+                item["properties"].setdefault(name, []).append(value)
+        heights[id(item)] = height
     return [item for item in items if id(item) not in inner]
 
 

@@ -37,6 +37,8 @@ class Outcome(StrEnum):
     TOO_LARGE = "too_large"
     BAD_CONTENT = "bad_content"
     """An answer that is not what it says: undecodable, binary as HTML."""
+    UNREADABLE = "unreadable"
+    """Reading it took more time or memory than a page may have, or failed."""
     UNWANTED = "unwanted"
     """A content type that the crawl does not take; its body was not read."""
     SOFT_404 = "soft_404"

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.patterns import compile_pattern
 from crawlfleet.core.quality.sketch import Sketch
 from crawlfleet.model.quality import (
     MOST_FIELDS,
@@ -190,8 +191,6 @@ class _Fitting:
 
 
 def _compiled(pattern: str) -> Any:
-    from crawlfleet.core.selectors import compile_pattern  # dear, and few expect patterns
-
     return compile_pattern(pattern)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.core.patterns import REMEDY, pattern_problem
 from crawlfleet.errors import FieldProblem
 from crawlfleet.model.quality import (
     MOST_FIELDS,
@@ -154,20 +155,9 @@ def _field(wanted: FieldExpectation, field: str) -> Iterator[FieldProblem]:
     yield from _band(wanted.distinct, f"{field}.distinct")
     if wanted.pattern is None:
         return
-    import re2
-
-    from crawlfleet.core.selectors import compile_pattern  # dear, and few expect patterns
-
-    try:
-        compile_pattern(wanted.pattern)
-    except re2.error as error:
-        reason = error.args[0] if error.args else ""
-        told = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+    if problem := pattern_problem(wanted.pattern):
         yield FieldProblem(
-            field=f"{field}.pattern",
-            value=wanted.pattern,
-            message=f"is no regular expression: {told}",
-            remedy="use RE2's syntax: no look-around, no back-references",
+            field=f"{field}.pattern", value=wanted.pattern, message=problem, remedy=REMEDY
         )
 
 
