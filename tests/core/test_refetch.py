@@ -23,6 +23,7 @@ def verdict(outcome: Outcome, status: int = 0, attempt: int = 1, **more):
         (Outcome.SERVER_ERROR, 500, True),
         (Outcome.SERVER_ERROR, 503, True),
         (Outcome.SERVER_ERROR, 501, False),
+        (Outcome.PAYMENT_REQUIRED, 402, False),
         (Outcome.BLOCKED, 429, True),
         (Outcome.BLOCKED, 403, False),
         (Outcome.CLIENT_ERROR, 404, False),
