@@ -104,8 +104,7 @@ def _judged(page: Page, status: int, headers: Sequence[tuple[str, str]]) -> tupl
     title = page.title
     if not page_signs.worth_a_look(status=status, title=title, size=len(page.body)):
         return Outcome.OK, ""
-    body = page.tree.body
-    text = "" if body is None else " ".join(text_of(body, page.allowance).split())
+    text = visible_text(page)
     if why := page_signs.blocked(
         status=status, title=title, text=text, body=page.body, headers=headers
     ):
@@ -113,6 +112,12 @@ def _judged(page: Page, status: int, headers: Sequence[tuple[str, str]]) -> tupl
     if why := page_signs.soft_404(status=status, title=title, text=text):
         return Outcome.SOFT_404, why
     return Outcome.OK, ""
+
+
+def visible_text(page: Page) -> str:
+    """What people read on the page, its title left out."""
+    body = page.tree.body
+    return "" if body is None else " ".join(text_of(body, page.allowance).split())
 
 
 def _listing(body: bytes, url: str, robots: Directives) -> Reading:
