@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from crawlfleet.core.robots_tags import PRODUCT
 from crawlfleet.core.xpath import needs_care, without_xpath
+from crawlfleet.crawl.charset import UTF8
 from crawlfleet.crawl.reading import PageReader, Reader, Reading
 from crawlfleet.model.extraction import Plan
 
@@ -48,12 +49,13 @@ class CarefulReader:
         body: bytes,
         url: str,
         *,
+        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
         headers: Sequence[tuple[str, str]] = (),
     ) -> Reading:
-        page = (body, url, status, content_type, robots_tags, headers)
+        page = (body, url, charset, status, content_type, robots_tags, headers)
         try:
             if self._clerk is None:
                 self._clerk = Clerk(self._plan, self._product)
@@ -65,6 +67,7 @@ class CarefulReader:
         rest = self._without_xpath.read(
             body,
             url,
+            charset=charset,
             status=status,
             content_type=content_type,
             robots_tags=robots_tags,

@@ -19,12 +19,13 @@ def main() -> None:
         reader = PageReader(plan, product=product)
         connection.send(None)
         while True:
-            body, url, status, content_type, tags, headers = connection.recv()
+            body, url, charset, status, content_type, tags, headers = connection.recv()
             try:
                 connection.send(
                     reader.read(
                         body,
                         url,
+                        charset=charset,
                         status=status,
                         content_type=content_type,
                         robots_tags=tags,

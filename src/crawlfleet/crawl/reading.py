@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from crawlfleet.core import page_signs
 from crawlfleet.core.robots_tags import FREE, PRODUCT, Directives, addressed, from_headers
 from crawlfleet.core.values import read_json
+from crawlfleet.crawl.charset import UTF8
 from crawlfleet.crawl.discover import Found, Kind, discover
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
@@ -44,6 +45,7 @@ class Reader(Protocol):
         body: bytes,
         url: str,
         *,
+        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
@@ -51,7 +53,8 @@ class Reader(Protocol):
     ) -> Reading:
         """Read a page, a JSON document, a sitemap or a feed.
 
-        `body` is UTF-8 (or gzip, for a sitemap), `url` canonical; `robots_tags` are the values of
+        `body` is UTF-8 (or gzip, for a sitemap), and was in `charset` when it came, as
+        `crawl.charset` names it; `url` is canonical, `robots_tags` are the values of
         `X-Robots-Tag`, `headers` have lower-case names. JSON has items and no links, sitemaps and
         feeds have links and no items. The answer depends on nothing but the arguments. Never
         raises.
@@ -72,6 +75,7 @@ class PageReader:
         body: bytes,
         url: str,
         *,
+        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
@@ -81,7 +85,7 @@ class PageReader:
         kind = content_type.partition(";")[0].strip().lower()
         if kind not in HTML and looks_like_listing(body, kind):
             return _listing(body, url, robots)
-        page, document = open_page(body, url, kind)
+        page, document = open_page(body, url, kind, charset)
         items = self._extractor.items(page, document) if self._extractor else ()
         if document is not None:
             return Reading(items=items, base=url, robots=robots)
@@ -129,9 +133,10 @@ def _listing(body: bytes, url: str, robots: Directives) -> Reading:
     return Reading(base=url, links=links, is_listing=True, robots=robots, note=note)
 
 
-def open_page(body: bytes, url: str, kind: str) -> tuple[Page, Any]:
-    """The page, and its body as a value where that is JSON; `None` where it is not."""
+def open_page(body: bytes, url: str, kind: str, charset: str = UTF8) -> tuple[Page, Any]:
+    """The page, and its body as a value where that is JSON; `None` where it is not. `body` is
+    UTF-8, and was in `charset` when it came."""
     document = None
     if kind.endswith("json") or (kind not in HTML and body[:100].lstrip()[:1] in {b"{", b"["}):
         document = read_json(body)
-    return Page(b"" if document is not None else body, url), document
+    return Page(b"" if document is not None else body, url, charset), document

@@ -7,6 +7,7 @@ no timer, no copy that could be spared, and no object but the answer.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from typing import Final
@@ -31,6 +32,7 @@ FOLD: Final = 256
 
 _NAMES: Final[dict[bytes, str]] = {}
 """Names of headers as they come and as we write them; the same few all the time."""
+_BEYOND_ASCII: Final = re.compile("[\x80-\xff]")
 _CLEAN: Final = dict.fromkeys((*range(32), 127), " ")
 
 _IDLE, _HEAD, _BODY, _DONE = range(4)
@@ -407,11 +409,12 @@ class Connection(asyncio.Protocol):
 
 
 def _mended(header: tuple[str, str]) -> tuple[str, str]:
-    """Where a Location has bytes beyond ASCII, they are UTF-8 like those of any URL."""
+    """Where a Location has bytes beyond ASCII, these very bytes are asked for, as browsers do,
+    be they UTF-8 or not."""
     name, value = header
     if name != "location" or value.isascii():
         return header
-    return name, value.encode("latin-1").decode("utf-8", "replace")
+    return name, _BEYOND_ASCII.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 
 def _header_name(name: bytes) -> str:
