@@ -87,6 +87,8 @@ def test_pages_are_read_as_without_care() -> None:
             reading = careful.read(body, URL, **more)
             assert reading == usual.read(body, URL, **more)
             assert reading.robots == (True, True)
+    legacy = "<a href='?q=中'>".encode()
+    assert list(careful.read(legacy, URL, charset="gbk").links) == ["?q=%D6%D0"]
 
 
 @pytest.mark.slow

@@ -144,6 +144,7 @@ def test_addresses_in_items_are_those_of_the_links() -> None:
     items = PageReader(plan).read(text.utf8, f"{SITE}/", charset=text.charset).items
 
     assert items[0].fields["to"] == f"{SITE}/s?q=%D6%D0"
+    assert items[0].fields["url"] == f"{SITE}/s?q=%D6%D0"
     microdata = items[-1].fields["microdata"]
     assert microdata[0]["properties"]["url"] == [f"{SITE}/?q=%D6%D0"]
 
