@@ -94,6 +94,14 @@ def test_a_header_may_say_so() -> None:
         (403, "", "", b"", [("x-datadome", "protected")], True),
         # What sites themselves say where there is no file.
         (200, "Our shop", LONG, b"/cdn-cgi/challenge-platform/scripts/jsd/main.js", [], False),
+        (
+            200,
+            "App",
+            "Please enable JavaScript to continue using this application.",
+            b"",
+            [],
+            False,
+        ),
         (200, "Page not found", "Sorry. Contact us", b"<div class=g-recaptcha>", [], False),
         (403, "403 Forbidden", "403 Forbidden nginx", b"<center>nginx</center>", [], False),
         (403, "", "AccessDenied Access Denied", b"<Error><Code>AccessDenied</Code>", [], False),

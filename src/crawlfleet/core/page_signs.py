@@ -73,6 +73,8 @@ _WALL_TEXT: Final = re.compile(
     r"|访问过于频繁|请(?:完成|进行|输入).{0,6}验证|人机验证|拖动.{0,4}滑块|您的访问.{0,6}(?:异常|拦截|阻断|受限)|操作太频繁",
     re.IGNORECASE,
 )
+_IN_ANY_APP: Final = re.compile(r"\benable javascript to (?:continue|proceed)\b", re.IGNORECASE)
+"""What the page of a program in the browser says where there are no scripts."""
 _SIGN_IN_TITLE: Final = re.compile(
     "404|found|exist|no longer|just a moment|attention required|access|are you|robot|a bot|security"
     "|verify|captcha|pardon|blocked|unusual|ddos|forbidden"
@@ -163,6 +165,7 @@ def in_place_of_rules(
     stores of files say of any file that they do not have.
     """
     if 200 <= status < 300:
+        text = _IN_ANY_APP.sub("", text)
         return blocked(status=status, title=title, text=text, body=body, headers=headers)
     if by_header := _in_headers(status, headers):
         return by_header
