@@ -88,7 +88,7 @@ def _encoded(text: str, name: str) -> str:
     return "".join([char if char.isascii() else _escaped(char, name) for char in text])
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=32_768)
 def _escaped(char: str, name: str) -> str:
     found = _bytes_of(char, name)
     return _instead_of(char) if found is None else _ESCAPED.sub(_escape, found).decode("ascii")
