@@ -2,10 +2,11 @@
 
 import pytest
 
-from crawlfleet.core.page_signs import blocked, soft_404, worth_a_look
+from crawlfleet.core.page_signs import blocked, in_place_of_rules, soft_404, worth_a_look
 from crawlfleet.core.plural import plural
 from crawlfleet.core.robots_tags import Directives, from_headers, from_words
 
+ANUBIS = b"<script async src=/.within.website/x/cmd/anubis/static/js/main.mjs></script>"
 LONG = "Lorem ipsum dolor sit amet. " * 200
 
 
@@ -51,6 +52,8 @@ def test_other_pages_are_not_missing(status: int, title: str, text: str) -> None
         (200, "安全验证", "请完成下方验证后继续访问", b""),
         (200, "提示", "您的访问过于频繁，请稍后再试", b""),
         (403, "", "", b"<div class=g-recaptcha>"),
+        (200, "Making sure you're not a bot!", "Loading...", ANUBIS),
+        (200, "Making sure you&#39;re", "Why? You are not a bot, are you. " * 9, ANUBIS),
     ],
 )
 def test_a_wall_is_seen(status: int, title: str, text: str, body: bytes) -> None:
@@ -74,6 +77,44 @@ def test_a_header_may_say_so() -> None:
     headers = [("cf-mitigated", "challenge")]
     assert blocked(status=403, title="", text=LONG, headers=headers)
     assert blocked(status=200, title="", text=LONG, headers=[("x-datadome", "protected")]) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "title", "text", "body", "headers", "is_wall"),
+    [
+        (200, "Just a moment...", "", b"/cdn-cgi/challenge-platform/h/b", [], True),
+        (200, "Making sure you're not a bot!", "Loading...", ANUBIS, [], True),
+        (200, "", "Please enable JavaScript and cookies to continue", b"", [], True),
+        (200, "Access denied", "You have been blocked", b"", [], True),
+        (403, "Just a moment...", "", b"/cdn-cgi/challenge-platform/h/b", [], True),
+        (403, "", "", b"", [("cf-mitigated", "challenge")], True),
+        (404, "", "", b"", [("cf-mitigated", "challenge")], True),
+        (405, "", "", b"", [("x-amzn-waf-action", "captcha")], True),
+        (403, "", "", b'{"url":"https://geo.captcha-delivery.com/captcha/"}', [], True),
+        (403, "", "", b"", [("x-datadome", "protected")], True),
+        # What sites themselves say where there is no file.
+        (200, "Our shop", LONG, b"/cdn-cgi/challenge-platform/scripts/jsd/main.js", [], False),
+        (
+            200,
+            "App",
+            "Please enable JavaScript to continue using this application.",
+            b"",
+            [],
+            False,
+        ),
+        (200, "Page not found", "Sorry. Contact us", b"<div class=g-recaptcha>", [], False),
+        (403, "403 Forbidden", "403 Forbidden nginx", b"<center>nginx</center>", [], False),
+        (403, "", "AccessDenied Access Denied", b"<Error><Code>AccessDenied</Code>", [], False),
+        (401, "", "Access denied", b"", [], False),
+        (404, "Not found", "Contact us", b"<div class=g-recaptcha>", [], False),
+    ],
+)
+def test_what_stands_in_place_of_rules(
+    status: int, title: str, text: str, body: bytes, headers: list[tuple[str, str]], is_wall: bool
+) -> None:
+    signs = in_place_of_rules(status=status, title=title, text=text, body=body, headers=headers)
+
+    assert bool(signs) is is_wall
 
 
 def test_large_pages_with_plain_titles_are_not_looked_at() -> None:
@@ -107,6 +148,7 @@ def test_a_meta_element_says_what_is_allowed(content: str, directives: tuple[boo
         *("Are you a human?", "Are you robot", "Robot check", "Security check", "Forbidden"),
         *("Verify you are one", "Verify that you are", "Pardon our interruption", "Blocked"),
         *("Request blocked", "Unusual traffic from you", "DDoS protection by us"),
+        "Making sure you're not a bot!",
     ],
 )
 def test_every_title_that_says_something_is_looked_at(title: str) -> None:

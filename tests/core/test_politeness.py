@@ -19,7 +19,9 @@ GUEST = Politeness()
 
 def answered(clock: HostClock, now: float, *, status: int = 200, latency: float = 0.1, **more):
     outcome = {429: Outcome.BLOCKED, 503: Outcome.SERVER_ERROR}.get(status, Outcome.OK)
-    return clock.observe(outcome, status, latency, more.get("retry_after"), now)
+    pause = clock.observe(outcome, status, latency, more.get("retry_after"), now)
+    clock.served(outcome, status, latency)
+    return pause
 
 
 def test_one_request_at_a_time_and_a_delay_between_starts() -> None:
@@ -60,10 +62,57 @@ def test_overload_doubles_the_delay_and_good_answers_bring_it_back_slowly() -> N
     assert delays == [2, 4, 8, 16, 32, 64, 120, 120, 120, 120]
 
     good = 0
-    while clock.delay_s > GUEST.delay_s:
+    while clock.delay_s > GUEST.delay_s and good < 60:
         answered(clock, now := now + 200)
         good += 1
     assert 20 < good < 60
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        *((Outcome.BLOCKED, status) for status in (200, 401, 403, 407, 429, 451, 999)),
+        *((Outcome.SERVER_ERROR, status) for status in (500, 502, 503, 504)),
+        *((Outcome.CLIENT_ERROR, status) for status in (400, 404, 405, 410)),
+        (Outcome.PAYMENT_REQUIRED, 402),
+        (Outcome.SOFT_404, 200),
+        (Outcome.REDIRECT, 302),
+        (Outcome.REDIRECT_LOOP, 302),
+        (Outcome.UNWANTED, 200),
+        (Outcome.BAD_CONTENT, 200),
+        (Outcome.TOO_LARGE, 200),
+        (Outcome.OK, 202),
+        *((outcome, 0) for outcome in (Outcome.TIMEOUT, Outcome.CONNECT, Outcome.BAD_RESPONSE)),
+    ],
+)
+def test_what_is_no_page_never_makes_us_quicker(outcome: Outcome, status: int) -> None:
+    clock = HostClock(GUEST)
+    for now in range(10):
+        answered(clock, now, latency=3.0)
+    answered(clock, 20.0, status=429, latency=3.0)
+    answered(clock, 40.0, status=429, latency=3.0)
+    slow = clock.delay_s
+    for number in range(12):
+        clock.observe(outcome, status, 0.01, None, 100.0 + number)
+        clock.served(outcome, status, 0.01)
+        assert clock.delay_s >= slow
+
+    clock.observe(Outcome.OK, 200, 0.01, None, 1000.0)
+    clock.served(Outcome.OK, 200, 0.01)
+    if status not in (429, 503):
+        assert clock.delay_s < slow
+
+
+@pytest.mark.parametrize(("outcome", "status"), [(Outcome.OK, 200), (Outcome.NOT_MODIFIED, 304)])
+def test_pages_bring_the_delay_back(outcome: Outcome, status: int) -> None:
+    clock = HostClock(GUEST)
+    answered(clock, 1.0, status=429)
+    answered(clock, 3.0, status=429)
+    assert clock.delay_s == 4.0
+    for number in range(12):
+        clock.observe(outcome, status, 0.1, None, 10.0 + number)
+        clock.served(outcome, status, 0.1)
+    assert clock.delay_s == pytest.approx(4.0 * 0.9**12)
 
 
 def test_answers_to_what_was_under_way_do_not_count_again() -> None:

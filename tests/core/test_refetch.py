@@ -1,6 +1,13 @@
 import pytest
 
-from crawlfleet.core.refetch import LONGEST_WAIT_S, Again, GiveUp, decide, retry_after_s
+from crawlfleet.core.refetch import (
+    LONGEST_WAIT_S,
+    Again,
+    GiveUp,
+    decide,
+    retry_after_s,
+    supersedes,
+)
 from crawlfleet.model.crawl import Outcome, Politeness
 
 NOW = 1_800_000_000.0
@@ -23,6 +30,7 @@ def verdict(outcome: Outcome, status: int = 0, attempt: int = 1, **more):
         (Outcome.SERVER_ERROR, 500, True),
         (Outcome.SERVER_ERROR, 503, True),
         (Outcome.SERVER_ERROR, 501, False),
+        (Outcome.PAYMENT_REQUIRED, 402, False),
         (Outcome.BLOCKED, 429, True),
         (Outcome.BLOCKED, 403, False),
         (Outcome.CLIENT_ERROR, 404, False),
@@ -38,6 +46,16 @@ def verdict(outcome: Outcome, status: int = 0, attempt: int = 1, **more):
 )
 def test_only_what_may_pass_is_tried_again(outcome: Outcome, status: int, again: bool) -> None:
     assert isinstance(verdict(outcome, status), Again if again else GiveUp)
+
+
+def test_who_cannot_be_reached_or_wants_to_be_paid_keeps_what_was_there() -> None:
+    standing = {outcome for outcome in Outcome if not supersedes(outcome)}
+
+    assert standing == {
+        *(Outcome.DNS, Outcome.CONNECT, Outcome.TLS, Outcome.TIMEOUT, Outcome.BAD_RESPONSE),
+        *(Outcome.SERVER_ERROR, Outcome.BLOCKED, Outcome.PAYMENT_REQUIRED),
+        *(Outcome.ROBOTS, Outcome.REFUSED, Outcome.NOT_MODIFIED),
+    }
 
 
 def test_waits_double_and_end() -> None:

@@ -12,6 +12,7 @@ from crawlfleet.core.robots_rules import (
     Answer,
     is_due,
     learn,
+    names_somebody,
     parse,
     verdict,
 )
@@ -261,6 +262,13 @@ def test_an_answer_counts_for_a_day() -> None:
         (Answer(outcome=Outcome.DNS), "none"),
         (Answer(outcome=Outcome.CONNECT), "none"),
         (Answer(outcome=Outcome.TIMEOUT), "none"),
+        (Answer(outcome=Outcome.OK, status=200), "rules"),
+        (Answer(outcome=Outcome.OK, status=203), "rules"),
+        (Answer(outcome=Outcome.OK, status=204), "rules"),
+        (Answer(outcome=Outcome.PAYMENT_REQUIRED, status=402), "all"),
+        *((Answer(outcome=Outcome.OK, status=status), "none") for status in (201, 202, 205, 206)),
+        (Answer(outcome=Outcome.OK, status=200, body=b"<p>", wall=True), "none"),
+        (Answer(outcome=Outcome.BLOCKED, status=403, wall=True), "none"),
         (Answer(outcome=Outcome.TOO_LARGE, status=200), "none"),
         (Answer(outcome=Outcome.TOO_LARGE, status=200, body=b"x"), "rules"),
     ],
@@ -289,6 +297,26 @@ def test_known_rules_are_kept_while_it_cannot_be_had() -> None:
     assert verdict(state, LIFETIME_S).access == "rules"
     assert state.robots == b"rules"
     assert state.robots_until == LIFETIME_S + FIRST_RETRY_S
+
+
+@pytest.mark.parametrize("before", [200, 404, 503])
+def test_a_wall_leaves_known_rules_in_force_and_nothing_else(before: int) -> None:
+    state = learn(HostState(), Answer(outcome=Outcome.OK, status=before, body=b"rules"), 0.0)
+    state = learn(state, Answer(outcome=Outcome.OK, status=200, wall=True), LIFETIME_S)
+    assert state.robots_until == LIFETIME_S + FIRST_RETRY_S
+    later = learn(state, Answer(outcome=Outcome.OK, status=202), 2 * LIFETIME_S)
+
+    for each in (state, later):
+        found = verdict(each, 2 * LIFETIME_S)
+        assert found.access == ("rules" if before == 200 else "none")
+        assert ("a wall in its place" in found.reason) is (before != 200)
+
+
+def test_a_line_that_names_crawlers_makes_a_file_of_rules() -> None:
+    for body in (b"User-agent: *", b"\xef\xbb\xbf# a\r\n user-AGENT : x", b"a\ruseragent:*"):
+        assert names_somebody(body)
+    for body in (b"", b"<p>Your user-agent: x", b"Disallow: /", b"No user-agent: here"):
+        assert not names_somebody(body)
 
 
 def test_retry_after_of_robots_txt_is_obeyed() -> None:

@@ -19,6 +19,13 @@ def test_every_status_has_an_outcome() -> None:
         assert reason or outcome is Outcome.OK
 
 
+def test_whoever_wants_to_be_paid_says_so_in_an_outcome_of_its_own() -> None:
+    outcome, reason = judge(402, location=False, conditional=False)
+
+    assert outcome is Outcome.PAYMENT_REQUIRED
+    assert "402" in reason
+
+
 @pytest.mark.parametrize(
     ("content_type", "wanted"),
     [

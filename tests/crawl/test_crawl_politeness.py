@@ -154,6 +154,36 @@ def test_a_robots_txt_elsewhere_uses_a_slot_of_that_host(tmp_path: Path) -> None
         assert_apart(at, 0.4)
 
 
+def test_walls_are_never_asked_quicker(tmp_path: Path) -> None:
+    """After a 429 walls of all kinds answer at once for a while, then the site is back."""
+    at: list[float] = []
+    challenge = (
+        b"<title>Just a moment...</title><script src=/cdn-cgi/challenge-platform/x></script>"
+    )
+    walls = [
+        reply(b"no", status="403 Forbidden"),
+        reply(challenge),
+        reply(b"pay", status="402 Payment Required"),
+        reply(b"", status="404 Not Found"),
+    ]
+    answers = [reply(b"", status="429 Too Many Requests"), *walls, *[reply(b"hello")] * 4]
+
+    def give(asked: object) -> bytes:
+        at.append(asyncio.get_event_loop().time())
+        return answers[len(at) - 1]
+
+    with odd_site() as site:
+        site.page("/", *(f"/{number}" for number in range(len(answers))))
+        site.answers |= {f"/{number}": give for number in range(len(answers))}
+        politeness = Politeness(delay_s=0.05, retries=0)
+        summary = crawl(tmp_path, site.url("/"), politeness=politeness).summary
+
+    counts = {"ok": 5, "blocked": 3, "payment_required": 1, "client_error": 1}
+    assert summary.outcomes == counts
+    assert_apart(at[:6], 1.0)
+    assert at[-1] - at[5] < 2.9
+
+
 def _timed(at: list[float], answer: bytes) -> object:
     def give(asked: object) -> bytes:
         at.append(asyncio.get_event_loop().time())

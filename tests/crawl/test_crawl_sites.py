@@ -322,6 +322,30 @@ def test_without_patience_a_robots_txt_with_an_error_closes_the_host(
     assert site.paths() == ["/robots.txt"]
 
 
+WALL = b"<title>Just a moment...</title><script src=/cdn-cgi/challenge-platform/x></script>"
+
+
+@pytest.mark.parametrize(
+    ("answer", "opens"),
+    [
+        (reply(WALL), False),
+        (reply(WALL, "cf-mitigated: challenge", status="403 Forbidden"), False),
+        (reply(b"", status="202 Accepted"), False),
+        (reply(b"<title>Shop</title>" + b"Welcome. " * 500), True),
+        (reply(b"<title>403 Forbidden</title>nginx", status="403 Forbidden"), True),
+    ],
+)
+def test_a_wall_in_place_of_robots_txt_does_not_open_the_site(
+    site: OddSite, tmp_path: Path, answer: bytes, opens: bool
+) -> None:
+    site.answers["/robots.txt"] = answer
+    site.page("/")
+    crawled = crawl(tmp_path, site.url("/"), politeness=IMPATIENT)
+
+    assert crawled.summary.outcomes == {Outcome.OK if opens else Outcome.ROBOTS: 1}
+    assert site.paths() == ["/robots.txt", "/"][: 1 + opens]
+
+
 def test_robots_txt_is_read_again_while_a_host_is_held(
     site: OddSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

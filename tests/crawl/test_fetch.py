@@ -226,12 +226,23 @@ def test_not_modified_is_believed_when_conditions_were_sent() -> None:
     asyncio.run(scenario())
 
 
-def test_a_location_beyond_ascii_is_read_as_utf8() -> None:
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("/grüße?q=ß".encode(), "/gr%C3%BC%C3%9Fe?q=%C3%9F"),
+        (b"/s?q=\xd6\xd0", "/s?q=%D6%D0"),
+        ("/\xe9?中=".encode() + b"\xe9", "/%C3%A9?%E4%B8%AD=%E9"),
+        (b"/a%20b?c", "/a%20b?c"),
+    ],
+)
+def test_the_bytes_of_a_location_are_asked_for_as_they_are(location: bytes, expected: str) -> None:
+    """As in Chromium."""
+
     async def scenario() -> None:
-        data = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: /grüße\r\n\r\n".encode()
+        data = b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n" % location
         async with serve(always(data)) as (_, url), make() as fetcher:
             page = await get(fetcher, f"{url}/")
-            assert (page.outcome, page.header("location")) == (Outcome.REDIRECT, "/grüße")
+            assert (page.outcome, page.header("location")) == (Outcome.REDIRECT, expected)
 
     asyncio.run(scenario())
 

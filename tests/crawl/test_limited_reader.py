@@ -137,6 +137,9 @@ async def test_pages_are_read_as_without_a_limit() -> None:
                 reading = await reader.read_within_limit(body, URL, **more)
                 assert reading == usual.read(body, URL, **more)
                 assert reading.robots == (True, True)
+        legacy = "<a href='?q=中'>".encode()
+        reading = await reader.read_within_limit(legacy, URL, charset="gbk")
+        assert list(reading.links) == ["?q=%D6%D0"]
 
 
 @pytest.mark.slow

@@ -95,6 +95,47 @@ def test_nothing_is_allowed_while_it_cannot_be_had_and_it_says_why() -> None:
     assert known(site, now=state.robots_until, state=state).robots == RULES
 
 
+WALL = (
+    b"<!DOCTYPE html><title>Just a moment...</title>"
+    b"<body>Checking your browser<script src=/cdn-cgi/challenge-platform/x></script>"
+)
+SHOP = b"<!DOCTYPE html><title>Our shop</title><body>" + b"Welcome to our shop. " * 200
+HTML = ("content-type", "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "header", "allowed"),
+    [
+        (200, WALL, HTML, False),
+        (200, b"\n\n" + WALL, ("content-type", "text/plain"), False),
+        (200, WALL + b"\nUser-agent: you\nAllow: /", HTML, False),
+        (200, b"Please enable JavaScript and cookies to continue", HTML, False),
+        (202, b"", HTML, False),
+        (202, RULES, ("content-type", "text/plain"), False),
+        (200, b"", ("cf-mitigated", "challenge"), False),
+        (403, WALL, HTML, False),
+        (403, b"", ("cf-mitigated", "challenge"), False),
+        (200, SHOP, HTML, True),
+        (404, SHOP, HTML, True),
+        (403, b"<title>403 Forbidden</title><body>nginx", HTML, True),
+        (200, b"# automated access is watched\n" + RULES, HTML, True),
+        (200, SHOP + b"\n" + RULES, HTML, True),
+    ],
+)
+def test_a_wall_in_its_place_closes_the_host_and_a_page_of_the_site_does_not(
+    status: int, body: bytes, header: tuple[str, str], allowed: bool
+) -> None:
+    outcome = Outcome.OK if status < 300 else Outcome.BLOCKED
+    answer = Fetched(url=HOST, outcome=outcome, status=status, body=body, headers=(header,))
+    state = known(Site({f"{HOST}/robots.txt": answer}), now=100.0)
+    rules = Robots(Site({}), product="crawlfleet").rules(HOST, state, 100.0)
+
+    assert rules.allows(f"{HOST}/") is allowed
+    assert state.robots_until - 100.0 == (86_400.0 if allowed else 300.0)
+    if RULES in body and status == 200:
+        assert rules.allows(f"{HOST}/private") is False
+
+
 def test_new_rules_replace_the_old_ones() -> None:
     robots = Robots(Site({}), product="crawlfleet")
     day = {"robots_status": 200, "robots_until": 1e9}

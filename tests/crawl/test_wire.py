@@ -85,6 +85,92 @@ def test_an_answer_is_the_same_byte_by_byte(data: bytes) -> None:
     assert slow.reusable == whole.reusable
 
 
+NO_HEADERS = [
+    b"Bad Name: x",
+    b"\xc3\x9cber: x",
+    b": no name",
+    b":",
+    b"no colon",
+    b"X(1): a",
+    b"X\x0b: a",
+    b"X\0: a",
+    b"Bad Name: x\r\n goes: on\r\n\tand on",
+    b"Access-Control Allow-Origin: *",
+]
+
+
+@pytest.mark.parametrize("line", NO_HEADERS)
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_a_line_that_is_no_header_is_left_out(line: bytes, end: bytes) -> None:
+    before, after = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", b"\r\nX-A: b\r\nX-B : c\r\n"
+    length = b"Content-Length: %d\r\n\r\n" % len(PAGE)
+    head = (before + line + after + length).replace(b"\r\n", end)
+    for data in (head + PAGE, b"HTTP/1.1 103 Hints\r\nBad Hint: x\r\n\r\n" + head + PAGE):
+        whole, _ = exchange([data])
+        slow, _ = exchange([data[at : at + 1] for at in range(len(data))])
+        for answer in (whole, slow):
+            assert (answer.outcome, answer.status, answer.body) == (Outcome.OK, 200, PAGE)
+            assert answer.headers == [
+                ("content-type", "text/html"),
+                ("x-a", "b"),
+                ("x-b", "c"),
+                ("content-length", str(len(PAGE))),
+            ]
+            assert not answer.reusable
+
+
+def test_a_header_goes_on_in_the_next_line() -> None:
+    data = reply(PAGE, "Bad Name: x", "X-A: a\r\n  b\r\n\tc")
+
+    assert exchange([data])[0].headers[-1] == ("x-a", "a b c")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Content Length: 5"],
+        ["Content-Length 5"],
+        ["Content-Length\x0b: 5"],
+        ["Transfer Encoding: chunked"],
+        ["Transfer-Encoding\x0b: chunked"],
+        ["(Content-Length): 5"],
+        ["Bad Name: x", "Content-Length: 5"],
+        ["Bad Name: x", f"Content-Length : {len(PAGE)}"],
+        ["Bad Name: x", "Transfer-Encoding: gzip"],
+        ["Bad Name: x", "Content-Length: 5, 5"],
+        ["Content-Length : 5"],
+    ],
+)
+def test_what_may_say_where_the_body_ends_is_never_left_out(lines: list[str]) -> None:
+    """Each answer has a right Content-Length, too."""
+    answer, line = exchange([reply(PAGE, *lines)])
+
+    assert (answer.outcome, answer.body) == (Outcome.BAD_RESPONSE, b"")
+    assert line.closed
+
+
+def test_white_space_before_a_colon_is_no_part_of_the_name() -> None:
+    data = reply(PAGE).replace(b"Content-Length:", b"Content-Length :")
+
+    answer, _ = exchange([data + b"more"])
+    assert (answer.outcome, answer.body) == (Outcome.OK, PAGE)
+
+
+def test_what_is_no_http_at_all_is_not_waited_for() -> None:
+    for data in (b"SSH-2.0-OpenSSH_9.2\r\n", b"220 mail.example ESMTP\r\n", PAGE):
+        assert exchange([data])[0].reason.startswith("not HTTP")
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(st.binary(max_size=30), max_size=6), st.lists(st.integers(0, 400), max_size=5))
+def test_heads_of_any_lines_end_in_an_outcome(lines: list[bytes], places: list[int]) -> None:
+    head = b"\r\n".join([b"HTTP/1.1 200 OK", *lines, b"Content-Length: %d" % len(PAGE)])
+
+    answer, line = exchange(cut(head + b"\r\n\r\n" + PAGE, places))
+    assert answer.outcome is Outcome.OK or answer.reason
+    assert line.closed or answer.reusable
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from(ANSWERS),

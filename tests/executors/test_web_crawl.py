@@ -18,6 +18,7 @@ from crawlfleet.executors import web_crawl
 from crawlfleet.executors.web_crawl import BadCrawl, Inline, NothingFetched, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
 from crawlfleet.model.extraction import Item
+from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.model.output import Segment
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
@@ -243,6 +244,21 @@ def test_private_networks_need_the_node_and_the_crawl(
         run(parameters, Said(), allow_private=node)
 
     assert failure.value.error_class is ErrorClass.INVALID, "trying again cannot help"
+
+
+def test_a_site_that_wants_to_be_paid_is_not_tried_again() -> None:
+    fate = UrlRecord(
+        id=1,
+        url="https://shop.example/",
+        host="https://shop.example",
+        status="done",
+        depth=0,
+        attempts=1,
+        outcome="payment_required",
+        http_status=402,
+    )
+
+    assert NothingFetched([fate]).error_class is ErrorClass.INVALID
 
 
 def test_what_cannot_be_a_crawl_is_refused(shop: ServedShop) -> None:

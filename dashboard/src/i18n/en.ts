@@ -529,6 +529,7 @@ export const en = {
   "outcome.redirect": "redirect",
   "outcome.client_error": "client error (4xx)",
   "outcome.server_error": "server error (5xx)",
+  "outcome.payment_required": "payment required (402)",
   "outcome.blocked": "blocked",
   "outcome.robots": "kept out by robots.txt",
   "outcome.refused": "refused by our guard",

@@ -515,6 +515,7 @@ export const zh: Dictionary = {
   "outcome.redirect": "重定向",
   "outcome.client_error": "客户端错误 (4xx)",
   "outcome.server_error": "服务器错误 (5xx)",
+  "outcome.payment_required": "需要付费 (402)",
   "outcome.blocked": "被拒绝",
   "outcome.robots": "被 robots.txt 排除",
   "outcome.refused": "被出口保护拒绝",

@@ -28,6 +28,7 @@ LINE_EVERY_S: Final = 5.0
 REMEDIES: Final[Mapping[str, str]] = {
     Outcome.REFUSED: "loopback and private networks are visited with --allow-private",
     Outcome.ROBOTS: "the site's robots.txt keeps crawlers out; ask its owner",
+    Outcome.PAYMENT_REQUIRED: "the site wants to be paid by crawlers; ask its owner for terms",
     Outcome.BLOCKED: "the site does not want to be crawled like this; ask its owner",
     Outcome.DNS: "check the spelling of the name",
     Outcome.CONNECT: "check the address and the port, and whether the site is up",

@@ -125,7 +125,7 @@ class _Survey:
         """Extract from one page."""
         from crawlfleet.crawl.reading import open_page
 
-        page, document = open_page(kept.body, kept.url, kept.kind)
+        page, document = open_page(kept.body, kept.url, kept.kind, kept.charset)
         items = self._extractor.items(page, document)
         self._pages += 1
         for item in items:
@@ -147,7 +147,9 @@ class _Survey:
         from crawlfleet.core.values import absolute
         from crawlfleet.crawl.reading import PageReader
 
-        reading = PageReader(make_plan({})).read(kept.body, kept.url, content_type=kept.kind)
+        reading = PageReader(make_plan({})).read(
+            kept.body, kept.url, charset=kept.charset, content_type=kept.kind
+        )
         self._pages += 1
         for href, found in reading.links.items():
             self._links += 1

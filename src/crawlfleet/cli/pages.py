@@ -44,6 +44,8 @@ class KeptPage(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """Its content type; empty when nobody said."""
     body: bytes
+    charset: str
+    """That of the page as it came."""
 
 
 def find_pages(
@@ -123,4 +125,5 @@ async def _fetch(url: str, allow_private: bool) -> KeptPage:
 
 def _page(body: bytes, url: str, content_type: str) -> KeptPage:
     kind = content_type.partition(";")[0].strip().lower()
-    return KeptPage(url=url, kind=kind, body=to_utf8(body, content_type).utf8)
+    text = to_utf8(body, content_type)
+    return KeptPage(url=url, kind=kind, body=text.utf8, charset=text.charset)

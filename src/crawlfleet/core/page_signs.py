@@ -32,6 +32,7 @@ _MISSING_TEXT: Final = re.compile(
 )
 
 _CHALLENGE_MARKS: Final = (
+    (b"/.within.website/x/cmd/anubis/", "Anubis's challenge"),
     (b"/cdn-cgi/challenge-platform/", "Cloudflare's challenge"),
     (b"cf-chl-", "Cloudflare's challenge"),
     (b"_incapsula_resource", "Incapsula's challenge"),
@@ -54,14 +55,15 @@ _CHALLENGE_MARKS: Final = (
 _WALL_TITLE: Final = re.compile(
     r"\bjust a moment\b|\battention required\b|\baccess (?:denied|to this page has been denied)\b"
     r"|\bare you (?:a )?(?:human|robot)\b|\brobot check\b|\bsecurity check\b"
-    r"|\bverify (?:you|that you)\b"
+    r"|\bverify (?:you|that you)\b|\byou(?:.re| are) not a (?:ro)?bot\b"
     r"|\bcaptcha\b|\bpardon our interruption\b|\brequest blocked\b|\bblocked\b|\bunusual traffic\b"
     r"|\bddos protection\b|\bforbidden\b"
     r"|安全验证|人机验证|滑动验证|验证码|访问(?:被拒绝|受限|过于频繁|异常)|身份验证|请完成验证",
     re.IGNORECASE,
 )
 _WALL_TEXT: Final = re.compile(
-    r"\bverify (?:that )?you are (?:a )?human\b|\bnot a robot\b|\bunusual (?:traffic|activity)\b"
+    r"\bverify (?:that )?you are (?:a )?human\b|\bnot a (?:ro)?bot\b"
+    r"|\bunusual (?:traffic|activity)\b"
     r"|\benable (?:javascript|cookies)(?: and (?:javascript|cookies))?"
     r" to (?:continue|proceed|access)\b"
     r"|\bchecking (?:if the site connection is secure|your browser)\b"
@@ -71,12 +73,15 @@ _WALL_TEXT: Final = re.compile(
     r"|访问过于频繁|请(?:完成|进行|输入).{0,6}验证|人机验证|拖动.{0,4}滑块|您的访问.{0,6}(?:异常|拦截|阻断|受限)|操作太频繁",
     re.IGNORECASE,
 )
+_IN_ANY_APP: Final = re.compile(r"\benable javascript to (?:continue|proceed)\b", re.IGNORECASE)
+"""What the page of a program in the browser says where there are no scripts."""
 _SIGN_IN_TITLE: Final = re.compile(
-    "404|found|exist|no longer|just a moment|attention required|access|are you|robot|security"
+    "404|found|exist|no longer|just a moment|attention required|access|are you|robot|a bot|security"
     "|verify|captcha|pardon|blocked|unusual|ddos|forbidden"
 ).search
 """One of these is in every title in plain letters that one of the long expressions finds; they
 look at each letter of it in a dozen ways."""
+_MISSING: Final = frozenset({404, 410})
 _WALL_HEADERS: Final = {
     "cf-mitigated": "Cloudflare",
     "x-datadome": "DataDome",
@@ -127,14 +132,13 @@ def blocked(
     `headers` have lower-case names. The mark of a captcha alone means nothing on a page that has
     something to say: contact forms have captchas too.
     """
-    for name, value in headers:
-        if name in _WALL_HEADERS and (name != "x-datadome" or status in {403, 429}):
-            return f"{_WALL_HEADERS[name]} says so in the header {name}: {value[:40]}"
+    if by_header := _in_headers(status, headers):
+        return by_header
     short = len(text) <= SMALL_CHARS
     said = _WALL_TITLE.search(title[:500])
     found = _WALL_TEXT.search(text[:SMALL_CHARS]) if short else None
     head = body[:_HEAD_CHARS].lower() if short else b""
-    mark = next((name for mark, name in _CHALLENGE_MARKS if mark in head), None) if head else None
+    mark = _marked(head)
     if said and short and (mark or found or status in {403, 429, 503}):
         return mark or f"its title says {said[0]!r}"
     if mark and found:
@@ -144,3 +148,39 @@ def blocked(
     if mark and short and status in {403, 429, 503}:
         return mark
     return None
+
+
+def in_place_of_rules(
+    *,
+    status: int,
+    title: str,
+    text: str,
+    body: bytes,
+    headers: Iterable[tuple[str, str]],
+) -> str | None:
+    """What keeps us out where a robots.txt should be; `None` when the site itself may have
+    answered that there is none.
+
+    With a 4xx only what makers of walls leave there counts, and no words: "access denied" is what
+    stores of files say of any file that they do not have.
+    """
+    if 200 <= status < 300:
+        text = _IN_ANY_APP.sub("", text)
+        return blocked(status=status, title=title, text=text, body=body, headers=headers)
+    if by_header := _in_headers(status, headers):
+        return by_header
+    if status in _MISSING or len(text) > SMALL_CHARS:
+        return None
+    return _marked(body[:_HEAD_CHARS].lower())
+
+
+def _in_headers(status: int, headers: Iterable[tuple[str, str]]) -> str | None:
+    for name, value in headers:
+        if name in _WALL_HEADERS and (name != "x-datadome" or status in {403, 429}):
+            return f"{_WALL_HEADERS[name]} says so in the header {name}: {value[:40]}"
+    return None
+
+
+def _marked(head: bytes) -> str | None:
+    """Whose challenge the beginning of a body is, in small letters."""
+    return next((name for mark, name in _CHALLENGE_MARKS if mark in head), None) if head else None

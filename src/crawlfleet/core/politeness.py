@@ -5,7 +5,11 @@ delay counts from start to start. What can make it longer, each bounded by `max_
 
 - robots.txt's Crawl-delay;
 - slow answers (`adaptive`): twice what the smoothed latency is above half a second;
-- 429 and 503 (`adaptive`): doubled with each, and a tenth less after each good answer.
+- 429 and 503 (`adaptive`): doubled with each, and a tenth less after each page.
+
+Only a page makes the delay shorter again (`served`). What else comes back may be a wall, and walls
+answer quickly, with whatever status they like: 403, 402, 451, a challenge with a 200, a 404 that
+hides one, a redirect to a captcha. They can make us slower and never quicker.
 
 Beside it there are pauses: Retry-After, obeyed up to a day; and failures in a row, each of which
 doubles the pause, until the host is given up for a while. Answers to requests that were under way
@@ -43,6 +47,10 @@ _UNREACHABLE: Final = frozenset(
 _UNASKED: Final = frozenset({Outcome.ROBOTS, Outcome.REFUSED})
 """Outcomes for which the host was not spoken to."""
 _OVERLOADED: Final = frozenset({429, 503})
+_SERVED: Final = frozenset({Outcome.OK, Outcome.NOT_MODIFIED})
+"""A 304 counts as the page: only who has it knows that it has not changed."""
+_NOT_YET: Final = 202
+"""Accepted, and no page yet: some walls say so while they look at a visitor."""
 
 
 class Pause(NamedTuple):
@@ -149,8 +157,8 @@ class HostClock:
         retry_after_s: float | None,
         now: float,
     ) -> Pause | None:
-        """A request has ended so: give its slot back, and learn from it. The pause that begins
-        with it, if any, to be told of."""
+        """A request has ended so: give its slot back, and learn from it what makes us slower. The
+        pause that begins with it, if any, to be told of."""
         if self.in_flight:
             self.in_flight -= 1
         if outcome is Outcome.OK and not self.failures and not self._politeness.adaptive:
@@ -163,15 +171,23 @@ class HostClock:
         self.failures = 0
         pause = None
         if self._politeness.adaptive:
-            self._latency += _SMOOTHING * (latency_s - self._latency)
-            if status not in _OVERLOADED:
-                self._recover()
-            elif news:
+            if latency_s > self._latency:
+                self._latency += _SMOOTHING * (latency_s - self._latency)
+            if status in _OVERLOADED and news:
                 pause = self._overloaded(status, now)
             self._settle()
         if retry_after_s and retry_after_s > 0.0 and status >= 300:
             pause = self._told(retry_after_s, now) or pause
         return pause
+
+    def served(self, outcome: Outcome, status: int, latency_s: float) -> None:
+        """What was observed has been read and judged so: a page shortens the delay."""
+        if not self._politeness.adaptive or outcome not in _SERVED or status == _NOT_YET:
+            return
+        if latency_s < self._latency:
+            self._latency += _SMOOTHING * (latency_s - self._latency)
+        self._recover()
+        self._settle()
 
     def crawl_delay(self, seconds: float | None) -> str | None:
         """Take over what robots.txt asks for; what to tell when it asks for more than it gets."""

@@ -16,6 +16,7 @@ _MAY_PASS: Final = frozenset(
 )
 _UNREACHED: Final = _MAY_PASS | {
     Outcome.SERVER_ERROR,
+    Outcome.PAYMENT_REQUIRED,
     Outcome.BLOCKED,
     Outcome.ROBOTS,
     Outcome.REFUSED,

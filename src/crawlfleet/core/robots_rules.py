@@ -5,7 +5,9 @@ protego has a view of its own on groups, the RFC is followed: it takes `User-age
 name of `crawlfleet`, since one begins with the other, and does not know `crawlfleet/1.0` for it.
 Beyond the RFC, as is common: `Crawl-delay`, and a line `Allow: /folder/index.html` that allows
 `/folder/` too. 429 counts as unreachable, not as "no rules": whoever says "too many" has not said
-"help yourself".
+"help yourself". So does a wall in place of the file, whatever its status, and a 2xx that is no
+answer yet, such as 202: the rules stand behind it. A page of the site's own in its place is a file
+without rules.
 """
 
 import re
@@ -20,6 +22,9 @@ from crawlfleet.model.frontier import HostState
 MOST_BYTES: Final = 512_000
 """Of the text that are looked at; the RFC demands 500 KiB."""
 MOST_HOPS: Final = 5
+_GIVEN: Final = frozenset({200, 203, 204})
+"""What the file, or that it is empty, comes with. Other 2xx are about something else: 202 is no
+answer yet, 206 a part."""
 
 LIFETIME_S: Final = 86_400.0
 """An answer is used for a day."""
@@ -31,6 +36,9 @@ FORGIVEN_AFTER_S: Final = 30 * 86_400.0
 _ENDS: Final = re.compile(r"\r\n|\r|\n")
 _PLAIN_RULE: Final = re.compile(r"/[A-Za-z0-9/_.~-]*").match
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]+").match
+_NAMES_SOMEBODY: Final = re.compile(
+    rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])[ \t]*user[ -]?agent[ \t]*:", re.IGNORECASE
+).search
 _AGENT: Final = frozenset({"user-agent", "useragent", "user agent"})
 _RULES: Final = {
     "allow": "Allow",
@@ -106,6 +114,11 @@ def parse(body: bytes, product: str) -> Rules:
         sitemaps=tuple(dict.fromkeys(sitemaps)),
         reason="robots.txt disallows it",
     )
+
+
+def names_somebody(body: bytes) -> bool:
+    """Whether a line of the text says for which crawlers it has rules."""
+    return _NAMES_SOMEBODY(body[:MOST_BYTES]) is not None
 
 
 def _beginning(rule: str) -> str:
@@ -186,6 +199,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 0
     body: bytes = b""
     retry_after_s: float | None = None
+    wall: bool = False
+    """Whether something that keeps visitors out answered in its place."""
     lost_in_redirects: bool = False
     """More hops than allowed, or one that led nowhere."""
 
@@ -204,9 +219,13 @@ def learn(state: HostState, answer: Answer, now: float) -> HostState:
         since = state.robots_failed_at or now
         wait = min(max(FIRST_RETRY_S, now - since), LONGEST_RETRY_S)  # doubles by and by
         wait = max(wait, min(answer.retry_after_s or 0.0, LIFETIME_S))
-        known = state.robots_status if 200 <= state.robots_status < 300 else answer.status
+        known = has_rules(state)
         return msgspec.structs.replace(
-            state, robots_status=known, robots_failed_at=since, robots_until=now + wait
+            state,
+            robots=state.robots if known else None,
+            robots_status=state.robots_status if known else answer.status,
+            robots_failed_at=since,
+            robots_until=now + wait,
         )
     found = 200 <= answer.status < 300 and not answer.lost_in_redirects
     return msgspec.structs.replace(
@@ -223,14 +242,21 @@ def is_due(state: HostState | None, now: float) -> bool:
     return state is None or now >= state.robots_until
 
 
+def has_rules(state: HostState) -> bool:
+    """Whether the host has given a file, now or before it could not be had any more."""
+    return state.robots is not None and 200 <= state.robots_status < 300
+
+
 def verdict(state: HostState, now: float) -> Verdict:
     """What follows from a host's state, when it is not due."""
     if state.robots_failed_at:
-        if state.robots is not None and 200 <= state.robots_status < 300:
+        if has_rules(state):
             return Verdict(access="rules")
         if now - state.robots_failed_at >= FORGIVEN_AFTER_S:
             return Verdict(access="all")
         what = f"status {state.robots_status}" if state.robots_status else "no answer"
+        if 200 <= state.robots_status < 500 and state.robots_status != 429:
+            what += ", and a wall in its place"
         return Verdict(access="none", reason=f"robots.txt cannot be had ({what}): nothing is")
     if 200 <= state.robots_status < 300:
         return Verdict(access="rules")
@@ -240,6 +266,8 @@ def verdict(state: HostState, now: float) -> Verdict:
 def _unreachable(answer: Answer) -> bool:
     if answer.lost_in_redirects:
         return False
+    if answer.wall or (200 <= answer.status < 300 and answer.status not in _GIVEN):
+        return True
     if answer.outcome is Outcome.TOO_LARGE and not answer.body:
         return True
     return answer.status == 0 or answer.status == 429 or answer.status >= 500

@@ -30,6 +30,8 @@ def judge(status: int, *, location: bool, conditional: bool) -> tuple[Outcome, s
         return Outcome.BAD_RESPONSE, "304 to a request without conditions"
     if status == 300:
         return (Outcome.REDIRECT, "") if location else (Outcome.OK, "")
+    if status == 402:
+        return Outcome.PAYMENT_REQUIRED, "the site answered 402: it wants to be paid"
     if status in BLOCKS:
         return Outcome.BLOCKED, f"the site answered {status}"
     if 400 <= status < 500:

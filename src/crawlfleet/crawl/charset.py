@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 import webencodings
 
+from crawlfleet.crawl import legacy
+
 PRESCAN_BYTES: Final = 4096
 SAMPLE_BYTES: Final = 16_384
 """As much is looked at when the charset must be guessed; guessing is slow."""
@@ -20,10 +22,13 @@ SNIFF_BYTES: Final = 1024
 MAX_BINARY_SHARE: Final = 0.02
 """Control characters in text; a few NULs are somebody's mistake."""
 FALLBACK: Final = "windows-1252"
+UTF8: Final = "utf-8"
+ASCII: Final = "us-ascii"
+"""The charset of bytes that are all ASCII and whose header does not say more; the page itself may,
+which matters to its links (`Text.charset`)."""
 
-_UTF8: Final = "utf-8"
 _BOMS: Final = (
-    (b"\xef\xbb\xbf", _UTF8),
+    (b"\xef\xbb\xbf", UTF8),
     (b"\xff\xfe", "utf-16le"),
     (b"\xfe\xff", "utf-16be"),
 )
@@ -65,7 +70,9 @@ class Text(NamedTuple):
     utf8: bytes
     """The very object that came, when it was UTF-8 already."""
     charset: str
-    """What it was, by its name in the WHATWG's list."""
+    """What it was, by its name in the WHATWG's list; or `ASCII`. The queries of the page's links
+    are in it, also where all else is ASCII: what a link writes as `&#20013;` or `&eacute;` is
+    not."""
 
 
 def to_utf8(body: bytes, content_type: str = "") -> Text:
@@ -73,20 +80,25 @@ def to_utf8(body: bytes, content_type: str = "") -> Text:
     for mark, name in _BOMS if body[:1] in _BEGIN_BOMS else ():
         if body.startswith(mark):
             rest = body[len(mark) :]
-            return Text(rest if name == _UTF8 and _is_utf8(rest) else _convert(rest, name), name)
+            return Text(rest if name == UTF8 and _is_utf8(rest) else _convert(rest, name), name)
     declared = _from_header(content_type)
     if declared is None and _ESCAPE in body and body.isascii():
-        declared = _from_meta(body) or _UTF8  # ISO-2022-JP is ASCII to the eye
-    elif declared not in _STATEFUL and _is_utf8(body):
+        declared = _from_meta(body) or UTF8  # ISO-2022-JP is ASCII to the eye
+    elif declared not in _STATEFUL:
         # The common case: a look at all bytes, done in C, and no copy.
-        return Text(body, _UTF8)
-    elif declared is None:
-        declared = _from_meta(body)
-        if declared is not None and declared.startswith("utf-16"):
-            declared = _UTF8  # it could not have been read if it were so
-    if declared is None or declared == _UTF8:
+        if body.isascii():
+            return Text(body, declared or ASCII)
+        if _is_utf8(body):
+            return Text(body, UTF8)
+        declared = declared or _of_meta(body)
+    if declared is None or declared == UTF8:
         declared = _guess(body)
     return Text(_convert(body, declared), declared)
+
+
+def charset_of_ascii(body: bytes) -> str:
+    """The charset that a page of ASCII alone says it has."""
+    return _of_meta(body) or UTF8
 
 
 def is_binary(body: bytes, content_type: str = "") -> bool:
@@ -121,6 +133,12 @@ def _from_meta(body: bytes) -> str | None:
     return _named((match[1] or match[2]).decode("ascii", "replace")) if match else None
 
 
+def _of_meta(body: bytes) -> str | None:
+    """Likewise; it could not have been read if it were UTF-16."""
+    declared = _from_meta(body)
+    return UTF8 if declared is not None and declared.startswith("utf-16") else declared
+
+
 def _named(label: str) -> str | None:
     """The encoding that a label means on the web (`latin1` is windows-1252); `None`: none."""
     found = webencodings.lookup(label)
@@ -132,7 +150,7 @@ def _named(label: str) -> str | None:
 def _guess(body: bytes) -> str:
     """The most likely charset of bytes that are no UTF-8, by a sample of them."""
     if _is_nearly_utf8(body):
-        return _UTF8
+        return UTF8
     start = next((at for at in range(0, len(body), 4096) if not body[at : at + 4096].isascii()), 0)
     sample = body[start : start + SAMPLE_BYTES]
     import charset_normalizer  # takes a while, and few pages need it
@@ -143,7 +161,7 @@ def _guess(body: bytes) -> str:
 
 def _is_nearly_utf8(body: bytes) -> bool:
     """Whether it is UTF-8 but for a few broken places."""
-    text = body.decode(_UTF8, "replace")
+    text = body.decode(UTF8, "replace")
     high = len(body) - len(body.decode("ascii", "ignore"))
     return text.count("\ufffd") * 10 < high
 
@@ -159,7 +177,4 @@ def _is_utf8(body: bytes) -> bool:
 
 
 def _convert(body: bytes, name: str) -> bytes:
-    encoding = webencodings.lookup(name)
-    codec = encoding.codec_info if encoding else codecs.lookup(_UTF8)
-    text, _ = codec.decode(body, "replace")
-    return text.encode(_UTF8, "replace")
+    return legacy.decode(body, name).encode(UTF8, "replace")

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from crawlfleet.core.robots_tags import FREE, PRODUCT, Directives, addressed, from_words
+from crawlfleet.crawl.charset import UTF8
 from crawlfleet.crawl.markup import Page
 
 MOST: Final = 50_000
@@ -67,7 +68,8 @@ class Discovered(NamedTuple):
     base: str
     """What the links are relative to."""
     links: dict[str, Found]
-    """In their order, each spelling once; white space around it is gone."""
+    """In their order, each spelling once; white space around it is gone, and their queries are in
+    the charset of the page."""
     robots: Directives = FREE
     """What the page itself asks for; headers may ask for more."""
 
@@ -95,8 +97,7 @@ def discover(page: Page, to_us: frozenset[str] = _TO_US) -> Discovered:
             asked = _meta(content, attributes, links, to_us)
             if asked is not FREE:
                 robots |= asked
-    usable = _usable(links, longest=len(page.body))
-    return Discovered(base=page.base, links=usable, robots=robots)
+    return Discovered(base=page.base, links=_usable(links, page), robots=robots)
 
 
 def _is_unendorsed(rel: str) -> bool:
@@ -125,15 +126,19 @@ def _add(links: dict[str, Found], href: str, kind: Kind) -> None:
         links[href] = Found(kind)
 
 
-def _usable(links: dict[str, Found], longest: int) -> dict[str, Found]:
-    """Those that may be addresses; none has more than `longest` characters."""
+def _usable(links: dict[str, Found], page: Page) -> dict[str, Found]:
+    """Those that may be addresses, as they are asked for."""
     doubtful = [href for href in links if href[:1] in _DOUBTFUL]
-    if longest > LONGEST:
+    if len(page.body) > LONGEST:
         doubtful += [h for h in links if len(h) > LONGEST and h[:1] not in _DOUBTFUL]
     for href in doubtful:
         if not leads_on(href):
             del links[href]
-    return links if len(links) <= MOST else dict(islice(links.items(), MOST))
+    if len(links) > MOST:
+        links = dict(islice(links.items(), MOST))
+    if page.charset != UTF8 and not "".join(links).isascii():
+        return {page.spelt(href): found for href, found in links.items()}
+    return links
 
 
 def leads_on(href: str) -> bool:

@@ -342,7 +342,7 @@ class Engine:
                 raise
         now = self._now()
         new_cookies = self._use_cookies and self._cookies.take(waiting.url, fetched.headers, now)
-        return fetched, self._judge.judge(
+        judged = self._judge.judge(
             waiting,
             fetched,
             now,
@@ -351,6 +351,9 @@ class Engine:
             lost=host.clock.lost,
             reading=reading,
         )
+        if judged.visit is not None:
+            host.clock.served(judged.visit.outcome, fetched.status, fetched.elapsed_s)
+        return fetched, judged
 
     def _conclude(self, host: VisitedHost, judged: Judged) -> None:
         if judged.page is not None:

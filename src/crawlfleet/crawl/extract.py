@@ -87,7 +87,7 @@ class Extractor:
         ]
         if all(name != "url" for name, _ in columns):
             links = links or _links(scopes, page)
-            columns.append(("url", [_first_address(own, page.base) for own in links]))
+            columns.append(("url", [_first_address(own, page) for own in links]))
         names = [name for name, _ in columns]
         kind = self._kinds[at]
         return [
@@ -104,12 +104,12 @@ def _links(scopes: Sequence[LexborNode], page: Page) -> Sequence[Sequence[Lexbor
     return [search(ANCHORS, scope) for scope in scopes]
 
 
-def _first_address(links: Sequence[LexborNode], base: str) -> str | None:
+def _first_address(links: Sequence[LexborNode], page: Page) -> str | None:
     """Where the first link leads that leads to a page."""
     for link in links:
         href = link.attrs.get("href")
         if href and leads_on(href):
-            return absolute(base, href)
+            return absolute(page.base, page.spelt(href))
     return None
 
 

@@ -108,16 +108,16 @@ class Field:
         """Each place's value; those without one are left out."""
         if self.plan.inner is not None or self.query.language is Language.JSON:
             for found in self.inner(places, page):
-                value = self._of_json(found, page.base)
+                value = self._of_json(found, page)
                 if value is not None:
                     yield value
             return
         for place in places:
-            value = self._of_text(self._text(place, page.allowance), page.base)
+            value = self._of_text(self._text(place, page.allowance), page)
             if value is not None:
                 yield value
 
-    def _of_text(self, text: str, base: str) -> Any:
+    def _of_text(self, text: str, page: Page) -> Any:
         if self.pattern is not None:
             found = self.pattern.search(text[:PATTERN_LONGEST])
             if found is None:
@@ -125,13 +125,15 @@ class Field:
             text = (found.group(1) if self.pattern.groups else found.group()) or ""
         if self.type is ValueType.TEXT:
             return " ".join(text.split()) or None
-        return convert(text, self.type, base=base, format=self.plan.format)
+        if self.type is ValueType.URL:
+            text = page.spelt(text)
+        return convert(text, self.type, base=page.base, format=self.plan.format)
 
-    def _of_json(self, value: Any, base: str) -> Any:
+    def _of_json(self, value: Any, page: Page) -> Any:
         if value is None or (self.type is ValueType.JSON and self.pattern is None):
             return value
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        return self._of_text(text, base)
+        return self._of_text(text, page)
 
     def _text(self, place: Any, allowance: Allowance) -> str:
         query = self.query

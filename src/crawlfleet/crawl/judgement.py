@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from crawlfleet.core import refetch
 from crawlfleet.core.scope import NOT_OF_THE_WEB, Refusal
-from crawlfleet.crawl.charset import to_utf8
+from crawlfleet.crawl.charset import UTF8, Text, to_utf8
 from crawlfleet.crawl.discover import PLAIN, Found, Kind
 from crawlfleet.crawl.links import MOST_LINKS, Links
 from crawlfleet.crawl.page import Fetched
@@ -47,9 +47,9 @@ def _unwanted_kinds(scope: Scope) -> frozenset[Kind]:
     return frozenset(unwanted)
 
 
-def _text(body: bytes, content_type: str) -> bytes:
+def _text(body: bytes, content_type: str) -> Text:
     """The body in UTF-8; a packed one (a sitemap may be) as it is."""
-    return body if body.startswith(GZIP) else to_utf8(body, content_type).utf8
+    return Text(body, UTF8) if body.startswith(GZIP) else to_utf8(body, content_type)
 
 
 def _said_by_headers(fetched: Fetched) -> tuple[str, list[str]]:
@@ -157,9 +157,11 @@ class Judge:
     async def read_within_limit(self, fetched: Fetched) -> Reading:
         """What is on a page that may take long to read."""
         content_type, tags = _said_by_headers(fetched)
+        text = _text(fetched.body, content_type)
         return await self._reader.read_within_limit(
-            _text(fetched.body, content_type),
+            text.utf8,
             fetched.url,
+            charset=text.charset,
             status=fetched.status,
             content_type=content_type,
             robots_tags=tags,
@@ -172,9 +174,11 @@ class Judge:
 
     def _read(self, fetched: Fetched) -> Reading:
         content_type, tags = _said_by_headers(fetched)
+        text = _text(fetched.body, content_type)
         return self._reader.read(
-            _text(fetched.body, content_type),
+            text.utf8,
             fetched.url,
+            charset=text.charset,
             status=fetched.status,
             content_type=content_type,
             robots_tags=tags,

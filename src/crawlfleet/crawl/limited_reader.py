@@ -19,6 +19,7 @@ import msgspec
 
 from crawlfleet.core.robots_tags import PRODUCT
 from crawlfleet.core.xpath import needs_care, without_xpath
+from crawlfleet.crawl.charset import UTF8
 from crawlfleet.crawl.reading import PageReader, Reading
 from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.extraction import Plan
@@ -44,6 +45,7 @@ class PageRequest(NamedTuple):
 
     body: bytes
     url: str
+    charset: str
     status: int
     content_type: str
     robots_tags: Sequence[str]
@@ -97,6 +99,7 @@ class LimitedReader:
         body: bytes,
         url: str,
         *,
+        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
@@ -106,6 +109,7 @@ class LimitedReader:
         return self._reader.read(
             body,
             url,
+            charset=charset,
             status=status,
             content_type=content_type,
             robots_tags=robots_tags,
@@ -117,6 +121,7 @@ class LimitedReader:
         body: bytes,
         url: str,
         *,
+        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
@@ -127,6 +132,7 @@ class LimitedReader:
         page = PageRequest(
             body=body,
             url=url,
+            charset=charset,
             status=status,
             content_type=content_type,
             robots_tags=robots_tags,
@@ -145,6 +151,7 @@ class LimitedReader:
                     rest = self._without_xpath.read(
                         body,
                         url,
+                        charset=charset,
                         status=status,
                         content_type=content_type,
                         robots_tags=robots_tags,

@@ -5,7 +5,9 @@ from typing import Any, Final
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
 from crawlfleet.core.values import absolute
+from crawlfleet.crawl.charset import ASCII, UTF8, charset_of_ascii
 from crawlfleet.crawl.cutting import cut_at
+from crawlfleet.crawl.legacy import spelt_in
 from crawlfleet.crawl.texts import Allowance
 
 _LEADING: Final = "[href]"
@@ -27,11 +29,13 @@ _UNREAD: Final = object()
 class Page:
     """The mark-up of one page, parsed when it is first asked for.
 
-    `body` is UTF-8, or nearly; nothing in it can make this raise.
+    `body` is UTF-8, or nearly, and was in `charset` when it came; nothing in it can make this
+    raise.
     """
 
-    def __init__(self, body: bytes, url: str) -> None:
+    def __init__(self, body: bytes, url: str, charset: str = UTF8) -> None:
         self.url = url
+        self.charset = charset
         end = cut_at(body)
         self.cut = end is not None
         """Whether the page was too deep or too large, and its rest is ignored."""
@@ -68,8 +72,22 @@ class Page:
     def base(self) -> str:
         """What the page's links are relative to."""
         if self._base is None:
-            self._base = _base(self.leads, self.url)
+            self._base = self._stated_base()
         return self._base
+
+    def spelt(self, href: str) -> str:
+        """A link of the page as a browser asks for it: its query is in the page's charset."""
+        if self.charset == UTF8 or href.isascii():
+            return href
+        if self.charset == ASCII:
+            self.charset = charset_of_ascii(self.body)
+        return spelt_in(href, self.charset)
+
+    def _stated_base(self) -> str:
+        for tag, attributes in self.leads:
+            if tag == "base" and (href := attributes.get("href")):
+                return absolute(self.url, self.spelt(href)) or self.url
+        return self.url
 
     def find(self, selector: str) -> list[LexborNode]:
         """What the engine finds in the tree; an element comes once for each alternative that it
@@ -124,13 +142,6 @@ def _has_frames(tree: LexborHTMLParser) -> bool:
             return True
         node = node.next
     return False
-
-
-def _base(leads: list[Lead], url: str) -> str:
-    for tag, attributes in leads:
-        if tag == "base" and (href := attributes.get("href")):
-            return absolute(url, href) or url
-    return url
 
 
 def _xml_tree(body: bytes) -> Any:

@@ -61,6 +61,7 @@ def _read(reader: PageReader, page: PageRequest) -> Reading:
     return reader.read(
         page.body,
         page.url,
+        charset=page.charset,
         status=page.status,
         content_type=page.content_type,
         robots_tags=page.robots_tags,

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from crawlfleet.core import page_signs
 from crawlfleet.core.robots_tags import FREE, PRODUCT, Directives, addressed, from_headers
 from crawlfleet.core.values import read_json
+from crawlfleet.crawl.charset import UTF8
 from crawlfleet.crawl.discover import Found, Kind, discover
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
@@ -52,6 +53,7 @@ class Reader(Protocol):
         body: bytes,
         url: str,
         *,
+        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
@@ -59,7 +61,8 @@ class Reader(Protocol):
     ) -> Reading:
         """Read a page, a JSON document, a sitemap or a feed.
 
-        `body` is UTF-8 (or gzip, for a sitemap), `url` canonical; `robots_tags` are the values of
+        `body` is UTF-8 (or gzip, for a sitemap), and was in `charset` when it came, as
+        `crawl.charset` names it; `url` is canonical, `robots_tags` are the values of
         `X-Robots-Tag`, `headers` have lower-case names. JSON has items and no links, sitemaps and
         feeds have links and no items. The answer depends on nothing but the arguments.
         """
@@ -69,6 +72,7 @@ class Reader(Protocol):
         body: bytes,
         url: str,
         *,
+        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
@@ -94,6 +98,7 @@ class PageReader:
         body: bytes,
         url: str,
         *,
+        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
@@ -103,7 +108,7 @@ class PageReader:
         kind = content_type.partition(";")[0].strip().lower()
         if kind not in HTML and looks_like_listing(body, kind):
             return _listing(body, url, robots)
-        page, document = open_page(body, url, kind)
+        page, document = open_page(body, url, kind, charset)
         items = self._extractor.items(page, document) if self._extractor else ()
         if document is not None:
             return Reading(items=items, base=url, robots=robots)
@@ -126,8 +131,7 @@ def _judged(page: Page, status: int, headers: Sequence[tuple[str, str]]) -> tupl
     title = page.title
     if not page_signs.worth_a_look(status=status, title=title, size=len(page.body)):
         return Outcome.OK, ""
-    body = page.tree.body
-    text = "" if body is None else " ".join(text_of(body, page.allowance).split())
+    text = visible_text(page)
     if why := page_signs.blocked(
         status=status, title=title, text=text, body=page.body, headers=headers
     ):
@@ -135,6 +139,12 @@ def _judged(page: Page, status: int, headers: Sequence[tuple[str, str]]) -> tupl
     if why := page_signs.soft_404(status=status, title=title, text=text):
         return Outcome.SOFT_404, why
     return Outcome.OK, ""
+
+
+def visible_text(page: Page) -> str:
+    """What people read on the page, its title left out."""
+    body = page.tree.body
+    return "" if body is None else " ".join(text_of(body, page.allowance).split())
 
 
 def _listing(body: bytes, url: str, robots: Directives) -> Reading:
@@ -146,9 +156,10 @@ def _listing(body: bytes, url: str, robots: Directives) -> Reading:
     return Reading(base=url, links=links, is_listing=True, robots=robots, note=note)
 
 
-def open_page(body: bytes, url: str, kind: str) -> tuple[Page, Any]:
-    """The page, and its body as a value where that is JSON; `None` where it is not."""
+def open_page(body: bytes, url: str, kind: str, charset: str = UTF8) -> tuple[Page, Any]:
+    """The page, and its body as a value where that is JSON; `None` where it is not. `body` is
+    UTF-8, and was in `charset` when it came."""
     document = None
     if kind.endswith("json") or (kind not in HTML and body[:100].lstrip()[:1] in {b"{", b"["}):
         document = read_json(body)
-    return Page(b"" if document is not None else body, url), document
+    return Page(b"" if document is not None else body, url, charset), document

@@ -10,20 +10,29 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from crawlfleet.core.canonical import Canonicaliser
+from crawlfleet.core.page_signs import in_place_of_rules
 from crawlfleet.core.refetch import retry_after_s
 from crawlfleet.core.robots_rules import (
     ALL_ALLOWED,
+    MOST_BYTES,
     MOST_HOPS,
     Answer,
     Rules,
     is_due,
     learn,
+    names_somebody,
     parse,
     verdict,
 )
+from crawlfleet.crawl.charset import to_utf8
+from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.page import Fetched, FetchRequest
+from crawlfleet.crawl.reading import visible_text
 from crawlfleet.model.crawl import Outcome, Urls
 from crawlfleet.model.frontier import HostState
+from crawlfleet.telemetry import Component, logger
+
+log = logger(Component.WORKER)
 
 REMEMBERED: Final = 1000
 """Hosts whose parsed rules are kept; others are parsed again from their state."""
@@ -33,6 +42,7 @@ REMEMBERED_BYTES: Final = 16_000_000
 _MOST_BODY_BYTES: Final = 10_000_000
 _AS_THEY_ARE: Final = Urls(keep_tracking=True, sort_query=False, drop_session_ids=False)
 
+_MARK_UP: Final = re.compile(rb"\s*<").match
 _COMPATIBLE: Final = re.compile(r"Mozilla/[^(]*\(compatible; *([A-Za-z_-]+)").match
 _FIRST: Final = re.compile(r"\s*([A-Za-z_-]+)").match
 
@@ -98,6 +108,7 @@ class Robots:
                     outcome=fetched.outcome,
                     status=fetched.status,
                     body=fetched.body,
+                    wall=_is_wall(fetched),
                     retry_after_s=retry_after_s(fetched.header("retry-after"), now),
                 )
             target = self._urls.join(url, fetched.header("location") or "")
@@ -105,6 +116,30 @@ class Robots:
                 break
             url = target
         return Answer(outcome=Outcome.REDIRECT_LOOP, status=310, lost_in_redirects=True)
+
+
+def _is_wall(fetched: Fetched) -> bool:
+    """Whether something answered in place of the file that keeps visitors out.
+
+    A file with rules is one, whatever its comments say; mark-up and what has no rules is looked at.
+    """
+    if not 200 <= fetched.status < 500:
+        return False
+    content_type = fetched.header("content-type") or ""
+    page = Page(to_utf8(fetched.body[:MOST_BYTES], content_type).utf8, fetched.url)
+    if fetched.status < 300 and not _MARK_UP(page.body) and names_somebody(page.body):
+        return False
+    text = visible_text(page)
+    signs = in_place_of_rules(
+        status=fetched.status,
+        title=page.title,
+        text=text,
+        body=page.body,
+        headers=fetched.headers,
+    )
+    if signs:
+        log.info("a wall in place of robots.txt", url=fetched.url, why=signs)
+    return signs is not None
 
 
 def product_of(user_agent: str) -> str:

@@ -122,6 +122,6 @@ def _property(node: LexborNode, page: Page) -> str | None:
         return attributes["content"]
     address = _ADDRESSES.get(node.tag or "")
     if address is not None:
-        return absolute(page.base, attributes.get(address) or "")
+        return absolute(page.base, page.spelt(attributes.get(address) or ""))
     stated = attributes.get("datetime") or attributes.get("value")
     return stated or " ".join(text_of(node, page.allowance).split())

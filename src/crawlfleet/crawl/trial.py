@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.core.selectors import make_plan
+from crawlfleet.crawl.charset import Text
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.reading import open_page
 from crawlfleet.model.extraction import Item
@@ -20,11 +21,11 @@ class Catch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def try_selectors(
-    body: bytes, url: str, kind: str, *, selectors: Mapping[str, Any], structured: bool
+    text: Text, url: str, kind: str, *, selectors: Mapping[str, Any], structured: bool
 ) -> Catch:
-    """Take items out of a page (UTF-8); raises `InvalidRequest` for selectors that are none."""
+    """Take items out of a page; raises `InvalidRequest` for selectors that are none."""
     extractor = Extractor(make_plan(selectors, structured=structured))
-    page, document = open_page(body, url, kind)
+    page, document = open_page(text.utf8, url, kind, text.charset)
     return Catch(
         items=[*extractor.items(page, document)], caught=dict(extractor.caught(page, document))
     )

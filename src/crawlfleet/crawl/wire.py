@@ -7,6 +7,7 @@ no timer, no copy that could be spared, and no object but the answer.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from typing import Final
@@ -16,6 +17,7 @@ from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 from crawlfleet.crawl.answer import judge
 from crawlfleet.crawl.decoding import Decoder, Overflowing, Undecodable, decoder
+from crawlfleet.crawl.heads import LONGEST_END, has_end, mended
 from crawlfleet.crawl.watch import Watch
 from crawlfleet.model.crawl import Limits, Outcome
 
@@ -31,7 +33,11 @@ FOLD: Final = 256
 
 _NAMES: Final[dict[bytes, str]] = {}
 """Names of headers as they come and as we write them; the same few all the time."""
+_BEYOND_ASCII: Final = re.compile("[\x80-\xff]")
 _CLEAN: Final = dict.fromkeys((*range(32), 127), " ")
+
+_NO_HEADER: Final = "Invalid header token"
+"""What the parser says of a line whose name is none."""
 
 _IDLE, _HEAD, _BODY, _DONE = range(4)
 
@@ -102,15 +108,7 @@ class Connection(asyncio.Protocol):
         self._watch = watch
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()  # each time would ask the system who we are
-        self._parser = httptools.HttpResponseParser(self)
-        # Line feeds without carriage return, folded lines and spaces are common and do no harm;
-        # a length beside chunks is passed over, and the connection not used again.
-        self._parser.set_dangerous_leniencies(
-            lenient_headers=True,
-            lenient_optional_cr_before_lf=True,
-            lenient_chunked_length=True,
-            lenient_spaces_after_chunk_size=True,
-        )
+        self._parser = _parser(self)
         self._stage = _IDLE
         self._waiter: asyncio.Future[Answer] | None = None
 
@@ -148,6 +146,11 @@ class Connection(asyncio.Protocol):
         self._answer = Answer()
         self.sent_at = self._last_at = now
         self._ends_at = ends_at
+        self._read: list[bytes] = []
+        """All that has come, while the head has no end."""
+        self._odd: bytearray | None = None
+        """Likewise, from when a line of the head turned out to be no header."""
+        self._is_mended = False
         self._pieces: list[bytes] = []
         self._folded: bytearray | None = None
         self._size = self._fed = 0
@@ -185,7 +188,10 @@ class Connection(asyncio.Protocol):
             answer.first_at = self._last_at
         answer.wire_bytes += len(data)
         try:
-            self._parser.feed_data(data)
+            if self._stage == _HEAD:
+                self._feed_head(data)
+            else:
+                self._parser.feed_data(data)
         except HttpParserUpgrade:
             self._fail(Outcome.BAD_RESPONSE, "it changed the protocol unasked")
             return
@@ -203,6 +209,30 @@ class Connection(asyncio.Protocol):
             self._conclude()
         elif answer.wire_bytes > self._most_wire():
             self._fail(Outcome.TOO_LARGE, "more on the wire than any page needs")
+
+    def _feed_head(self, data: bytes) -> None:
+        """Read on; and from the beginning, without the lines that are no headers, where the parser
+        has met one."""
+        if self._odd is None:
+            self._read.append(data)
+            try:
+                self._parser.feed_data(data)
+            except HttpParserError as error:
+                if self._stage != _HEAD or self._is_mended or str(error) != _NO_HEADER:
+                    raise
+                self._odd = bytearray()
+                data = b"".join(self._read)
+            else:
+                return
+        seen = len(self._odd)
+        self._odd += data
+        if has_end(self._odd, seen - LONGEST_END) and (whole := mended(bytes(self._odd))):
+            self._is_mended = True
+            self._odd = None
+            self._interim = 0
+            self._answer.headers.clear()
+            self._parser = _parser(self)
+            self._parser.feed_data(whole)
 
     # What the parser finds.
 
@@ -242,7 +272,7 @@ class Connection(asyncio.Protocol):
         if answer.outcome is not Outcome.OK:
             self._limit = min(self._limit, ASIDE_BYTES)
             if answer.outcome is Outcome.REDIRECT:
-                answer.headers = [_mended(header) for header in answer.headers]
+                answer.headers = [_escaped(header) for header in answer.headers]
         elif not wanted.takes(answer.content_type):
             answer.outcome = Outcome.UNWANTED
             answer.reason = f"the body is {answer.content_type[:100]}"
@@ -326,10 +356,12 @@ class Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         answer, waiter = self._answer, self._waiter
-        if self._surplus or self._transport is None:
+        if self._surplus or self._transport is None or self._is_mended:
+            # Who sends such heads may see ends of answers elsewhere, too.
             answer.reusable = False
         self._stage, self._waiter = _IDLE, None
         self._pieces, self._folded, self._decoder = [], None, None
+        self._read, self._odd = [], None
         self._watch.discard(self)
         if not answer.reusable:
             self.close()
@@ -406,12 +438,26 @@ class Connection(asyncio.Protocol):
             self._stop(Outcome.TOO_LARGE, str(error))
 
 
-def _mended(header: tuple[str, str]) -> tuple[str, str]:
-    """Where a Location has bytes beyond ASCII, they are UTF-8 like those of any URL."""
+def _parser(connection: Connection) -> httptools.HttpResponseParser:
+    """Line feeds without carriage return, folded lines and spaces are common and do no harm; a
+    length beside chunks is passed over, and the connection not used again."""
+    parser = httptools.HttpResponseParser(connection)
+    parser.set_dangerous_leniencies(
+        lenient_headers=True,
+        lenient_optional_cr_before_lf=True,
+        lenient_chunked_length=True,
+        lenient_spaces_after_chunk_size=True,
+    )
+    return parser
+
+
+def _escaped(header: tuple[str, str]) -> tuple[str, str]:
+    """Where a Location has bytes beyond ASCII, these very bytes are asked for, as browsers do,
+    be they UTF-8 or not."""
     name, value = header
     if name != "location" or value.isascii():
         return header
-    return name, value.encode("latin-1").decode("utf-8", "replace")
+    return name, _BEYOND_ASCII.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 
 def _header_name(name: bytes) -> str:

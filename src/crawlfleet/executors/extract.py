@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 
 import msgspec
 
-from crawlfleet.crawl.charset import to_utf8
+from crawlfleet.crawl.charset import UTF8, Text, to_utf8
 from crawlfleet.crawl.trial import try_selectors
 from crawlfleet.errors import CrawlfleetError, FieldProblem, InvalidRequest
 from crawlfleet.executors.http_fetch import HttpFetch, HttpFetchParameters, address_problems
@@ -69,10 +69,10 @@ class Extract:
             raise BadTrial("send a `url` to fetch, or the `html` itself: one of the two")
         if not parameters.selectors and not parameters.structured:
             raise BadTrial("there is nothing to look for; name `selectors`, or set `structured`")
-        url, status, kind, body = await self._page(parameters)
+        url, status, kind, text = await self._page(parameters)
         try:
             catch = try_selectors(
-                body,
+                text,
                 url,
                 kind,
                 selectors=parameters.selectors,
@@ -86,25 +86,25 @@ class Extract:
         return {
             "url": url,
             "status": status,
-            "bytes": len(body),
+            "bytes": len(text.utf8),
             "caught": catch.caught,
             "items": shown,
             "count": len(items),
         }
 
-    async def _page(self, parameters: ExtractParameters) -> tuple[str, int | None, str, bytes]:
-        """Where the page is, the answer's status, what it is, and the page in UTF-8."""
+    async def _page(self, parameters: ExtractParameters) -> tuple[str, int | None, str, Text]:
+        """Where the page is, the answer's status, what it is, and the page."""
         if parameters.html is not None:
             body = parameters.html.encode("utf-8", "replace")
-            return parameters.base_url or NOWHERE, None, "", body
+            return parameters.base_url or NOWHERE, None, "", Text(body, UTF8)
         wanted = HttpFetchParameters(
             url=parameters.url or "", timeout_s=parameters.timeout_s, max_bytes=MOST_HTML
         )
         page = await self._fetch.visit(wanted)
         content_type = page.header("content-type") or ""
-        body = to_utf8(page.body, content_type).utf8
+        text = to_utf8(page.body, content_type)
         kind = content_type.partition(";")[0].strip().lower()
-        return page.url, page.status, kind, body
+        return page.url, page.status, kind, text
 
 
 def _fitting(items: list[dict[str, Any]]) -> list[dict[str, Any]]:

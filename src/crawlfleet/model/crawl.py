@@ -23,6 +23,8 @@ class Outcome(StrEnum):
     REDIRECT = "redirect"
     CLIENT_ERROR = "client_error"
     SERVER_ERROR = "server_error"
+    PAYMENT_REQUIRED = "payment_required"
+    """402: the site wants to be paid for its pages, as some do of crawlers."""
     BLOCKED = "blocked"
     """401, 403, 407, 429, 451 and pages that say so: the site does not want us (now)."""
     ROBOTS = "robots"

@@ -8,6 +8,7 @@ from crawlfleet.testing.zoo.animal import PAGE, Animal, Visitor, reply, says, sa
 OK, BAD, TOO_LARGE = Outcome.OK, Outcome.BAD_RESPONSE, Outcome.TOO_LARGE
 
 CHUNKED: Final = reply(b"", "Transfer-Encoding: chunked", length=None)
+SPACED: Final = reply(PAGE).replace(b"Content-Length:", b"Content-Length :")
 
 
 def chunk(data: bytes) -> bytes:
@@ -67,7 +68,16 @@ FRAMING: Final = (
     Animal("header-huge", BAD, says(reply(PAGE, "X-Huge: " + "x" * 200_000))),
     Animal("headers-many", BAD, says(reply(PAGE, *(f"X-{n}: 1" for n in range(2000))))),
     Animal("status-line-endless", BAD, says_forever(b"HTTP/1.1 200 ", b"OK" * 2000)),
-    Animal("header-without-colon", BAD, says(reply(PAGE, "no colon here"))),
+    Animal("header-without-colon", OK, says(reply(PAGE, "no colon here")), body=PAGE),
+    Animal("header-without-name", OK, says(reply(PAGE, ": empty")), body=PAGE),
+    Animal("header-name-with-space", OK, says(reply(PAGE, "X Odd: a")), body=PAGE),
+    Animal("header-name-latin", OK, says(reply(PAGE, "X-\xdc: a")), body=PAGE),
+    Animal("header-name-space-after", OK, says(reply(PAGE, "X-Odd : a")), body=PAGE),
+    Animal("length-name-space-after", OK, says(SPACED), body=PAGE),
+    Animal("length-name-with-space", BAD, says(reply(PAGE, "Content Length: 5"))),
+    Animal("length-without-colon", BAD, says(reply(PAGE, "Content-Length 5"))),
+    Animal("transfer-name-odd", BAD, says(reply(PAGE, "Transfer-Encoding\x0b: chunked"))),
+    Animal("lengths-differ-odd", BAD, says(reply(PAGE, "X Odd: a", "Content-Length: 5"))),
     Animal("header-with-nul", OK, says(reply(PAGE, "X-Odd: a\0b")), body=PAGE),
     Animal("header-folded", OK, says(reply(PAGE, "X-Folded: a\r\n  b")), body=PAGE),
     Animal("header-latin", OK, says(reply(PAGE, "X-Name: Gr\xfc\xdfe")), body=PAGE),

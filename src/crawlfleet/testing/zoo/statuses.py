@@ -23,6 +23,8 @@ def status(text: str, *headers: str) -> Animal:
     number = text[:3]
     if number in {"401", "403", "407", "429", "451"}:
         outcome = BLOCKED
+    elif number == "402":
+        outcome = Outcome.PAYMENT_REQUIRED
     return Animal(f"status-{number}", outcome, says(reply(PAGE, *headers, status=text)))
 
 
@@ -56,6 +58,7 @@ async def show_with_session(visitor: Visitor) -> None:
 
 STATUSES: Final = (
     status("401 Unauthorized", 'WWW-Authenticate: Basic realm="zoo"'),
+    status("402 Payment Required", "crawler-price: USD 0.01"),
     status("403 Forbidden"),
     status("404 Not Found"),
     status("407 Proxy Authentication Required"),
