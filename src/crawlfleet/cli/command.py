@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
+from crawlfleet.cli import loop
 from crawlfleet.cli.access import Access
 from crawlfleet.cli.output import Output
 
@@ -91,7 +92,7 @@ def add_fleet_command(
     def run(**given: Any) -> None:
         access = Access(**{name: given.pop(name) for name in Access.__struct_fields__})
         output = Output(json=given.pop("as_json"))
-        asyncio.run(at_desk(act, access, output, given))
+        loop.run(at_desk(act, access, output, given))
 
     own = list(inspect.signature(act).parameters.values())[1:]
     shared = inspect.signature(_shared_flags).parameters.values()
