@@ -58,6 +58,7 @@ def test_a_crawl_shows_how_far_it_is(
     told = ending(terminal.screen)
     assert figures(terminal.screen) is None
     assert told["pages"].startswith(f"{PAGES} of ")
+    assert str(tmp_path / "i.jsonl") in "".join(terminal.screen.split())
     assert told["items"] == str(len((tmp_path / "i.jsonl").read_text().splitlines()))
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlfleet.cli.crawl_sight import Look, Sight
-from crawlfleet.cli.output import answer_console, message_console, printable
+from crawlfleet.cli.output import answer_console, facts, message_console, printable
 from crawlfleet.cli.trouble import say_display_lost
 from crawlfleet.event_loop import alongside
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome
@@ -109,7 +109,6 @@ class Display:
         """Say how it ended, and what can be done `next` where it is not finished."""
         if self._quiet:
             return
-        table = Table.grid(padding=(0, 2))
         rate = summary.requests / summary.elapsed_s if summary.elapsed_s else 0.0
         rows = {
             "pages": f"{summary.pages:,} of {summary.urls:,} URLs",
@@ -120,11 +119,8 @@ class Display:
             "left out": _counts(summary.rejected),
             "output": output,
         }
-        for name, value in rows.items():
-            if value:
-                table.add_row(Text(name, style="dim"), value)
         self._console.print(_title(summary))
-        self._console.print(table)
+        self._console.print(facts((name, value) for name, value in rows.items() if value))
         if not summary.finished:
             self.say(next)
 
@@ -231,8 +227,7 @@ def print_explanation(explanation: "Explanation") -> None:
         rule = f" (rule `{explanation.refused_by}`)" if explanation.refused_by else ""
         console.print(Text(f"not taken in: it {explanation.why}{rule}"))
         return
-    table = Table.grid(padding=(0, 2))
-    facts = {
+    rows = {
         "status": record.status,
         "outcome": record.outcome,
         "HTTP status": record.http_status or None,
@@ -244,10 +239,8 @@ def print_explanation(explanation: "Explanation") -> None:
         "found on": record.found_on or "nothing: it is where the crawl began",
         "found": _instant(record.found_at),
     }
-    for name, value in facts.items():
-        if value is not None:
-            table.add_row(Text(name, style="dim"), Text(str(value)))
-    console.print(table)
+    shown = ((name, Text(str(value))) for name, value in rows.items() if value is not None)
+    console.print(facts(shown))
 
 
 def _instant(at: float | None) -> str | None:
