@@ -212,7 +212,7 @@ class FleetCrawl:
                 crawl = await self._fleet.crawl(self._id)
                 if crawl.state in ENDED:
                     return crawl
-                if looks % EXPLAIN_EVERY == 0:
+                if looks % EXPLAIN_EVERY == 0 or crawl.state == "processing":
                     remark = await self._remark(crawl)
                 heard_at, looks = loop.time(), looks + 1
                 self._sight = sight_from_afar(crawl.figures, remark=remark)
