@@ -123,7 +123,7 @@ def test_reading_an_archive_shows_how_far_it_is(tmp_path: Path) -> None:
     items = tmp_path / "items.jsonl"
     words = program("extract", str(archive), *WANTED, "-o", str(items))
     with Terminal(words, columns=80, environment=surroundings(str(tmp_path))) as terminal:
-        read = r"(?m)^reading: \d+ items of (\d+) pages?"
+        read = r"(?m)^reading: \d+ items? of (\d+) pages?"
         soon = terminal.until(beyond(read, -1))
         middle = terminal.until(beyond(read, soon))
         later = terminal.until(beyond(read, middle))

@@ -172,7 +172,7 @@ class _Survey:
     def told(self) -> str:
         """How much was found so far, on how many pages."""
         total = self._links or sum(self._kinds.values())
-        what = "links" if self._links else "items"
+        what = ("link" if self._links else "item") + ("" if total == 1 else "s")
         pages = "1 page" if self._pages == 1 else f"{self._pages} pages"
         return f"{total} {what} of {pages}"
 
