@@ -1,7 +1,9 @@
 """What holds for all tests."""
 
+import logging
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.sampling import examples
+from tests.unread_errors import Net, check_logs, watch_loops
 
 # A machine that is busy with something else must not fail a test: what has to be quick says so.
 settings.register_profile("crawlfleet", deadline=None, max_examples=examples(100))
@@ -28,6 +31,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith("tests/fleet/"))
 
 
+NET: Final = Net()
+logging.getLogger("asyncio").addHandler(NET)
+watch_loops()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A command that was run in this process may have left its own behind."""
     os.umask(0o022)
+    NET.begin()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A task whose error nobody has read fails the test that ran it."""
+    yield
+    NET.check()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """So does one that a fixture ran."""
+    yield
+    NET.check()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def logs_of_processes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """The logs of fleets that a module has started tell of no error that nobody has read; where a
+    module means to have some, its `MEANT_ERRORS` matches their lines."""
+    base = tmp_path_factory.getbasetemp()
+    before = {*base.iterdir()}
+    yield
+    for folder in sorted({*base.iterdir()} - before):
+        if not folder.is_symlink():
+            check_logs(folder, meant=getattr(request.module, "MEANT_ERRORS", None))

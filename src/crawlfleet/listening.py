@@ -9,6 +9,7 @@ from ipaddress import ip_address
 
 from crawlfleet.core.addresses import url_of
 from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.event_loop import report_failure
 from crawlfleet.model.settings import ServerSettings
 from crawlfleet.trust import ServerCertificate
 
@@ -48,6 +49,7 @@ def renewing(certificate: ServerCertificate | None) -> Iterator[None]:
         return
     loop = asyncio.get_running_loop()
     watching = asyncio.create_task(certificate.watch(), name="certificate")
+    watching.add_done_callback(report_failure)
     loop.add_signal_handler(signal.SIGHUP, certificate.reload)
     try:
         yield

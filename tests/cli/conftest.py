@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from crawlfleet.cli.program import create_app
+from tests.unread_errors import check_told
 
 Run = Callable[..., Result]
 
@@ -28,6 +29,8 @@ def run(place: Path) -> Run:
 
     def call(*arguments: str, input: str | None = None) -> Result:
         app = create_app(arguments)
-        return CliRunner().invoke(app, list(arguments), input=input, prog_name="crawlfleet")
+        ran = CliRunner().invoke(app, list(arguments), input=input, prog_name="crawlfleet")
+        check_told(ran.stderr, by="the command")
+        return ran
 
     return call

@@ -319,6 +319,13 @@ def test_output_does_not_fill_the_disk_of_the_store(
     assert writer.put(2, "b")
 
 
+def test_a_file_where_the_folder_should_be_is_told_of(tmp_path: Path) -> None:
+    storage = tmp_path / "storage"
+    storage.write_text("")
+    with pytest.raises(OutputUnavailable, match="cannot be used: Not a directory"):
+        Writer(OutputFolder(storage)).put(1, "a")
+
+
 def test_a_reader_that_hangs_up_waits_for_the_disk(
     folder: OutputFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

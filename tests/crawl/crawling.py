@@ -22,6 +22,7 @@ from crawlfleet.model.crawl import FAST, CrawlParameters, Fetching, Politeness, 
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.zoo.animal import reply
+from tests.unread_errors import check_told
 
 SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
 HASTY = msgspec.structs.replace(FAST, retry_delay_s=0.1)
@@ -142,6 +143,7 @@ class Command:
         """Exit code and all that was said."""
         with self.start(*more) as process:
             said, _ = process.communicate(timeout=within_s)
+        check_told(said, by="the crawl")
         return process.returncode, said
 
 

@@ -13,7 +13,8 @@ from uuid import uuid4
 import pytest
 
 from crawlfleet.backends.output_folder import OutputFolder
-from crawlfleet.errors import ConfigError, SinkUnusable
+from crawlfleet.crawl.run import Crawl, Progress
+from crawlfleet.errors import ConfigError, SinkUnusable, StoreUnavailable
 from crawlfleet.executors import web_crawl
 from crawlfleet.executors.web_crawl import BadCrawl, Inline, NothingFetched, TooMuch, WebCrawl
 from crawlfleet.model.crawl import CrawlParameters, Fetching, Limits, Politeness, Scope, SinkSpec
@@ -281,6 +282,26 @@ def test_pauses_of_hosts_are_told(shop: ServedShop, monkeypatch: pytest.MonkeyPa
 
     assert failure.value.error_class is ErrorClass.NETWORK
     assert any("host left alone" in line and "connect" in line for _, line in said.lines)
+
+
+def test_figures_that_cannot_be_had_for_a_while_are_told_of_and_had_later(
+    shop: ServedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, failures = Said(), [StoreUnavailable("the master restarts")] * 2
+    ask = Crawl.progress
+
+    async def progress(crawl: Crawl) -> Progress:
+        if failures:
+            raise failures.pop()
+        return await ask(crawl)
+
+    monkeypatch.setattr(Crawl, "progress", progress)
+    monkeypatch.setattr(web_crawl, "TELL_EVERY_S", 0.05)
+    slow = order(shop, limits=Limits(max_pages=20), politeness=Politeness(delay_s=0.05))
+    asyncio.run(WebCrawl(allow_private=True).run(slow, said))
+
+    assert len([line for _, line in said.lines if "the master restarts" in line]) == 1
+    assert len({done for done, _ in said.done}) > 2
 
 
 def test_cancelling_leaves_nothing_behind(shop: ServedShop, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from warcio.archiveiterator import ArchiveIterator
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.local_fleet import LocalFleet, running
 from tests.fleet.crawls_on_fleets import has_ended, until
+from tests.unread_errors import check_told
 
 pytestmark = [
     pytest.mark.slow,
@@ -75,6 +76,7 @@ class Command:
         """Exit code, answer and all that was said beside it."""
         with self.start(*more) as process:
             answer, said = process.communicate(timeout=120)
+        check_told(said, by="the command")
         return process.returncode, answer, said
 
 

@@ -162,10 +162,14 @@ class OutputFolder:
 
     def _cut(self, task_id: str, stream: Stream) -> dict[str, int]:
         """What was settled of runs that take no more."""
-        with contextlib.suppress(FileNotFoundError):
-            kept = msgspec.json.decode((self._of(task_id) / _CUT).read_bytes(), type=Cut)
-            return kept.get(stream, {})
-        return {}
+        path = self._of(task_id) / _CUT
+        try:
+            kept = msgspec.json.decode(path.read_bytes(), type=Cut)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise _unusable(path, error) from error
+        return kept.get(stream, {})
 
     def _summary(self, task_id: str, stream: Stream, completed: bool) -> OutputSummary | None:
         chain = self._chain(task_id, stream, completed=completed)
@@ -340,9 +344,13 @@ async def _trying(path: Path, work: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(work)
     except OSError as error:
-        raise OutputUnavailable(
-            f"{path} cannot be used: {error.strerror or error}; make room, or mend it"
-        ) from error
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: OSError) -> OutputUnavailable:
+    return OutputUnavailable(
+        f"{path} cannot be used: {error.strerror or error}; make room, or mend it"
+    )
 
 
 def _checked(name: str) -> str:

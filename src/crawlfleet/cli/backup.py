@@ -15,6 +15,7 @@ from crawlfleet import __version__, config
 from crawlfleet.cli.command import AsJson, ConfigFile, DataFolder, add_command
 from crawlfleet.cli.configuration import load_settings
 from crawlfleet.cli.connection import is_alive, read_connection
+from crawlfleet.cli.loop import run
 from crawlfleet.cli.output import Output, cell, message_console, table
 from crawlfleet.errors import BackupUnusable, ConfigError, Conflict
 from crawlfleet.private_file import keep_private
@@ -72,7 +73,7 @@ def backup(
     if not target.parent.is_dir():
         raise ConfigError(f"there is no folder {target.parent}; make it first")
     try:
-        view = asyncio.run(_backup(url, file))
+        view = run(_backup(url, file))
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
     _show(view, as_json)
@@ -96,7 +97,7 @@ def restore(
             "stop it first"
         )
     keep_private()
-    _show(asyncio.run(_restore(config.store_url(settings), file, force)), as_json)
+    _show(run(_restore(config.store_url(settings), file, force)), as_json)
 
 
 async def _backup(url: str, file: Path) -> BackupView:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
+from crawlfleet.cli import loop
 from crawlfleet.cli.access import Access
+from crawlfleet.cli.loading import loading
 from crawlfleet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def add_fleet_command(
     def run(**given: Any) -> None:
         access = Access(**{name: given.pop(name) for name in Access.__struct_fields__})
         output = Output(json=given.pop("as_json"))
-        asyncio.run(at_desk(act, access, output, given))
+        loop.run(at_desk(act, access, output, given))
 
     own = list(inspect.signature(act).parameters.values())[1:]
     shared = inspect.signature(_shared_flags).parameters.values()
@@ -134,8 +136,9 @@ async def at_desk(act: Act, access: Access, output: Output, given: dict[str, Any
 def reach(access: Access) -> "Client":
     """A client of the master that is meant, to be entered. It has no patience: people at a
     terminal want to hear at once that nobody answers."""
-    from crawlfleet.cli.connection import find_connection
-    from crawlfleet.client import Client
+    with loading():
+        from crawlfleet.cli.connection import find_connection
+        from crawlfleet.client import Client
 
     connection = find_connection(access, environ=os.environ, cwd=Path.cwd(), home=Path.home())
     return Client(connection.url, connection.key, patience_s=0, trust=connection.trust)

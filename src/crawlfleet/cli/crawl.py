@@ -264,13 +264,14 @@ def crawl(
 
 def _explain(parameters: "CrawlParameters", state: "CrawlState", url: str) -> None:
     from crawlfleet.cli.crawl_display import print_explanation
+    from crawlfleet.cli.loop import run
     from crawlfleet.crawl.local import local_frontier
     from crawlfleet.crawl.run import explain
 
     with state.held():
         state.check_known()
         frontier = local_frontier(parameters, state.frontier)
-        print_explanation(asyncio.run(explain(parameters, frontier, url)))
+        print_explanation(run(explain(parameters, frontier, url)))
 
 
 def _run(
@@ -283,7 +284,7 @@ def _run(
     with loading():
         from crawlfleet import plugins
         from crawlfleet.cli.crawl_display import Display
-        from crawlfleet.cli.loop import loop_factory
+        from crawlfleet.cli.loop import run
         from crawlfleet.crawl.fates import fates_of_seeds
         from crawlfleet.crawl.garbage import keep_memory, look_seldom
         from crawlfleet.crawl.local import local_crawl, local_frontier
@@ -296,7 +297,7 @@ def _run(
         if start == "fresh":
             from crawlfleet.compose.opening import discard_rows
 
-            asyncio.run(discard_rows(parameters.sinks, frontier=state.frontier))
+            run(discard_rows(parameters.sinks, frontier=state.frontier))
             state.clear()
         elif start == "go on" and (earlier := state.finished()) is not None:
             display.already_done(earlier, state.name)
@@ -311,13 +312,10 @@ def _run(
         )
         keep_memory()
         look_seldom()
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            ended = runner.run(_crawl(running, display))
+        ended = run(_crawl(running, display), fast=True)
         barren = ended.finished and not ended.pages
         if barren:
-            told = asyncio.run(
-                fates_of_seeds(parameters, local_frontier(parameters, state.frontier))
-            )
+            told = run(fates_of_seeds(parameters, local_frontier(parameters, state.frontier)))
         else:
             ended = state.end(ended)
     display.end(ended, state.name)
@@ -340,11 +338,10 @@ async def _crawl(running: "Crawl", display: "Display") -> "Summary":
     async def look() -> "Sight":
         return sight_of(await running.progress())
 
-    watching = asyncio.create_task(display.watch(look, stop), name="display")
     try:
-        return await running.run(stop)
+        async with display.shown(look, stop):
+            return await running.run(stop)
     finally:
-        watching.cancel()
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(each)
 

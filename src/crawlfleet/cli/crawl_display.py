@@ -3,18 +3,21 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from crawlfleet.cli.crawl_sight import Look, Sight
-from crawlfleet.cli.output import answer_console, printable
+from crawlfleet.cli.output import answer_console, facts, message_console, printable
+from crawlfleet.cli.trouble import say_display_lost
+from crawlfleet.event_loop import alongside
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome
 
 if TYPE_CHECKING:
@@ -23,8 +26,12 @@ if TYPE_CHECKING:
 
 REFRESH_S: Final = 0.5
 RATE_OVER_S: Final = 10.0
+FIRST_LINE_S: Final = 1.0
 LINE_EVERY_S: Final = 5.0
-"""Without a terminal a line is written so often."""
+"""Without a terminal the first line is written soon, and the others so often."""
+BAR: Final = 32
+LEAST_BAR: Final = 8
+GAP: Final = "  "
 REMEDIES: Final[Mapping[str, str]] = {
     Outcome.REFUSED: "loopback and private networks are visited with --allow-private",
     Outcome.ROBOTS: "the site's robots.txt keeps crawlers out; ask its owner",
@@ -43,7 +50,7 @@ class Display:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._console = Console(stderr=True)
+        self._console = message_console()
         self._past: deque[tuple[float, int]] = deque()
         self._most: int | None = None
 
@@ -73,19 +80,24 @@ class Display:
             f"this crawl is finished: {summary.pages} pages, {output}; {revisit}--fresh begins anew"
         )
 
-    async def watch(self, look: Look, stop: asyncio.Event) -> None:
-        """Show how it goes, until cancelled."""
+    @asynccontextmanager
+    async def shown(self, look: Look, stop: asyncio.Event) -> AsyncIterator[None]:
+        """Show how the crawl goes while this is entered. Once `stop` is set, it says that too."""
+        async with alongside(self._watch(look, stop), name="display"):
+            yield
+
+    async def _watch(self, look: Look, stop: asyncio.Event) -> None:
+        """Show how it goes, until cancelled. The crawl goes on if that fails, and people are
+        told."""
         if self._quiet:
             return
-        # A crawl that is gone on with has pages before its first second: they are no speed.
-        self._rate(await look())
-        if not self._console.is_terminal:
-            await self._write_lines(look)
-            return
-        with Live(console=self._console, refresh_per_second=4, transient=True) as live:
-            while True:
-                await asyncio.sleep(REFRESH_S)
-                live.update(self._picture(await look(), stopping=stop.is_set()))
+        try:
+            if self._console.is_terminal:
+                await self._draw(look, stop)
+            else:
+                await self._write_lines(look)
+        except Exception as error:
+            say_display_lost(error, "the crawl")
 
     def say(self, text: str) -> None:
         """Something beside the figures, unless it is to be quiet."""
@@ -98,7 +110,6 @@ class Display:
         """Say how it ended, and what can be done `next` where it is not finished."""
         if self._quiet:
             return
-        table = Table.grid(padding=(0, 2))
         rate = summary.requests / summary.elapsed_s if summary.elapsed_s else 0.0
         rows = {
             "pages": f"{summary.pages:,} of {summary.urls:,} URLs",
@@ -109,12 +120,8 @@ class Display:
             "left out": _counts(summary.rejected),
             "output": output,
         }
-        for name, value in rows.items():
-            if value:
-                table.add_row(Text(name, style="dim"), value)
-        title = "finished" if summary.finished else f"{summary.why}: {summary.waiting:,} URLs wait"
-        self._console.print(Text(title, style="bold green" if summary.finished else "bold yellow"))
-        self._console.print(table)
+        self._console.print(_title(summary))
+        self._console.print(facts((name, value) for name, value in rows.items() if value))
         if not summary.finished:
             self.say(next)
 
@@ -128,9 +135,24 @@ class Display:
             if remedy := REMEDIES.get(fate.outcome or ""):
                 self._console.print(f"  → {remedy}", highlight=False, soft_wrap=True)
 
+    async def _draw(self, look: Look, stop: asyncio.Event) -> None:
+        starting = Text("  starting", style="dim")
+        with Live(starting, console=self._console, refresh_per_second=4, transient=True) as live:
+            await self._begin_at(look)
+            while True:
+                live.update(self._picture(await look(), stopping=stop.is_set()))
+                await asyncio.sleep(REFRESH_S)
+
+    async def _begin_at(self, look: Look) -> None:
+        """A crawl that is gone on with has pages before its first second: they are no speed."""
+        self._rate(await look())
+
     async def _write_lines(self, look: Look) -> None:
+        await self._begin_at(look)
+        pause_s = FIRST_LINE_S
         while True:
-            await asyncio.sleep(LINE_EVERY_S)
+            await asyncio.sleep(pause_s)
+            pause_s = LINE_EVERY_S
             sight = await look()
             trouble, pause = _trouble(sight.outcomes), _pause(sight)
             line = (
@@ -142,27 +164,41 @@ class Display:
     def _picture(self, sight: Sight, *, stopping: bool) -> RenderableType:
         rate = self._rate(sight)
         goal = max(min(sight.known, self._most or sight.known), 1)
-        bar = Table.grid(padding=(0, 2))
-        bar.add_row(
-            ProgressBar(total=goal, completed=min(sight.pages, goal), width=32),
+        figures = (
             f"{sight.pages:,} pages",
             f"{rate:,.1f}/s",
             f"{sight.outstanding:,} waiting",
             f"{sight.items:,} items",
-            _eta(goal - sight.pages, rate),
         )
-        lines: list[RenderableType] = [bar]
-        lines += [
-            Text(f"  {printable(text)}", style="yellow")
-            for text in (_trouble(sight.outcomes), _pause(sight), sight.remark)
-            if text
+        bar = ProgressBar(total=goal, completed=min(sight.pages, goal))
+        lines: list[RenderableType] = [
+            self._fitted(bar, figures, _eta(goal - sight.pages, rate)),
+            *(
+                Text(f"  {printable(text)}", style="yellow")
+                for text in (_trouble(sight.outcomes), _pause(sight), sight.remark)
+                if text
+            ),
         ]
-        slow = [f"{host} {seconds:.1f} s" for host, seconds in sight.slowest]
+        slow = [f"{host} {_span(seconds)}" for host, seconds in sight.slowest]
         if slow:
             lines.append(Text(f"  slowest: {', '.join(slow)}", style="dim"))
         if stopping:
             lines.append(Text("  stopping: finishing what is under way", style="bold yellow"))
         return Group(*lines)
+
+    def _fitted(self, bar: ProgressBar, figures: Sequence[str], eta: str) -> RenderableType:
+        """The figures on one line, with what of the bar and the time left there is room for."""
+        room = self._console.width - len(GAP.join(figures)) - len(GAP)
+        if eta and room - len(GAP + eta) >= LEAST_BAR:
+            room -= len(GAP + eta)
+            figures = (*figures, eta)
+        line = Text(GAP.join(figures))
+        if room < LEAST_BAR:
+            return line
+        bar.width = min(room, BAR)
+        row = Table.grid(padding=(0, len(GAP)))
+        row.add_row(bar, line)
+        return row
 
     def _rate(self, sight: Sight) -> float:
         """Pages a second over the last while."""
@@ -174,6 +210,15 @@ class Display:
         return (pages - before) / (now - begun) if now > begun else 0.0
 
 
+def _title(summary: "Summary") -> Text:
+    if summary.is_barren:
+        return Text("nothing fetched", style="bold red")
+    if summary.finished:
+        return Text("finished", style="bold green")
+    left = "1 URL waits" if summary.waiting == 1 else f"{summary.waiting:,} URLs wait"
+    return Text(f"{summary.why}: {left}", style="bold yellow")
+
+
 def print_explanation(explanation: "Explanation") -> None:
     """What became of a URL, line by line."""
     console = answer_console()
@@ -183,8 +228,7 @@ def print_explanation(explanation: "Explanation") -> None:
         rule = f" (rule `{explanation.refused_by}`)" if explanation.refused_by else ""
         console.print(Text(f"not taken in: it {explanation.why}{rule}"))
         return
-    table = Table.grid(padding=(0, 2))
-    facts = {
+    rows = {
         "status": record.status,
         "outcome": record.outcome,
         "HTTP status": record.http_status or None,
@@ -196,10 +240,8 @@ def print_explanation(explanation: "Explanation") -> None:
         "found on": record.found_on or "nothing: it is where the crawl began",
         "found": _instant(record.found_at),
     }
-    for name, value in facts.items():
-        if value is not None:
-            table.add_row(Text(name, style="dim"), Text(str(value)))
-    console.print(table)
+    shown = ((name, Text(str(value))) for name, value in rows.items() if value is not None)
+    console.print(facts(shown))
 
 
 def _instant(at: float | None) -> str | None:
@@ -207,7 +249,8 @@ def _instant(at: float | None) -> str | None:
 
 
 def _trouble(outcomes: Mapping[str, int]) -> str:
-    return _outcomes({name: count for name, count in outcomes.items() if name not in FETCHED})
+    fine = {*FETCHED, Outcome.REDIRECT}
+    return _outcomes({name: count for name, count in outcomes.items() if name not in fine})
 
 
 def _pause(sight: Sight) -> str:
@@ -222,6 +265,10 @@ def _eta(left: int, rate: float) -> str:
     if seconds < 90:
         return f"about {seconds:.0f} s for those known"
     return f"about {seconds / 60:.0f} min for those known"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
 def _outcomes(outcomes: Mapping[str, int]) -> str:

@@ -4,7 +4,6 @@ It starts what `master`, `worker` and `up` start. What its JSON file says takes 
 settings file: the environment and flags win over it.
 """
 
-import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +26,7 @@ from crawlfleet.cli.distribution_file import (
     read,
     settings_of,
 )
+from crawlfleet.cli.loop import run
 from crawlfleet.cli.output import Output
 from crawlfleet.cli.status import status as show_status
 from crawlfleet.core.addresses import url_of
@@ -163,4 +163,4 @@ def _show(said: DistributionFile, data: Path | None, *, as_json: bool) -> None:
     if key is None and not named and (url is not None or read_connection(folder) is None):
         key = kept_secret(folder / "admin.key")
         url = url or DEFAULT_MASTER
-    asyncio.run(at_desk(show_status, Access(url=url, key=key, data=data), Output(json=as_json), {}))
+    run(at_desk(show_status, Access(url=url, key=key, data=data), Output(json=as_json), {}))

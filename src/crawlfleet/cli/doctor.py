@@ -1,6 +1,5 @@
 """`doctor`: looks at the machine, the settings and the fleet, and says what to do."""
 
-import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from crawlfleet.cli.command import (
 )
 from crawlfleet.cli.configuration import load_settings
 from crawlfleet.cli.connection import Connection, find_connection
+from crawlfleet.cli.loop import run
 from crawlfleet.cli.output import Output, cell, table
 from crawlfleet.cli.reset import claimed, store_file
 from crawlfleet.cli.trouble import FAILED
@@ -151,7 +151,7 @@ def _fleet(access: Access) -> list[Check]:
         return [warning("master", "none is running here", "start one with `crawlfleet up`")]
     except ConfigError as error:
         return [problem("master", str(error), "give --url and --key")]
-    return asyncio.run(_ask(connection))
+    return run(_ask(connection))
 
 
 async def _ask(connection: Connection) -> list[Check]:

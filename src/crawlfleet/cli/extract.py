@@ -1,7 +1,8 @@
 """`extract`: try selectors on a page, or take items out of pages that were kept."""
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final
@@ -9,10 +10,11 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 from crawlfleet.cli.arguments import STANDARD_INPUT
 from crawlfleet.cli.command import add_command
-from crawlfleet.cli.output import Output, cell, heading, table
+from crawlfleet.cli.output import Output, cell, heading, message_console, table
 
 if TYPE_CHECKING:
     from crawlfleet.cli.pages import KeptPage
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 SHOWN: Final = 10
 """Items that people are shown of each kind."""
 LONGEST: Final = 60
+LINE_EVERY_S: Final = 5.0
+"""Without a terminal progress is a line, so often."""
 
 Named = list[str] | None
 
@@ -98,12 +102,14 @@ def extract(
         )
     extractor = Extractor(make_plan(written, structured=structured))
     survey = _Survey(extractor, Output(json=as_json))
-    with _lines(output, as_json) as out:
+    is_shown = not as_json and str(output) != STANDARD_INPUT
+    with _lines(output, as_json) as out, _progress(survey.told, shown=is_shown) as advance:
         for page in find_pages(sources, url=url, allow_private=allow_private, limit=limit):
             if links:
                 survey.list_links(page, out)
             else:
                 survey.take(page, out)
+            advance()
     survey.show(output)
 
 
@@ -165,16 +171,20 @@ class _Survey:
             nofollow = cell("nofollow" if found.nofollow else "")
             self._found.append([cell(found.kind), nofollow, cell(target)])
 
+    def told(self) -> str:
+        """How much was found so far, on how many pages."""
+        total = self._links or sum(self._kinds.values())
+        what = ("link" if self._links else "item") + ("" if total == 1 else "s")
+        pages = "1 page" if self._pages == 1 else f"{self._pages} pages"
+        return f"{total} {what} of {pages}"
+
     def show(self, written_to: Path | None) -> None:
         """Tell people what was caught."""
         if self._output.json:
             return
         self._output.show(None, self._draw)
-        total = self._links or sum(self._kinds.values())
-        what = "links" if self._links else "items"
         where = f", written to {written_to}" if written_to else ""
-        pages = "1 page" if self._pages == 1 else f"{self._pages} pages"
-        self._output.remark(f"{total} {what} of {pages}{where}")
+        self._output.remark(f"{self.told()}{where}")
 
     def _draw(self) -> RenderableType:
         parts: list[RenderableType] = []
@@ -228,6 +238,33 @@ def _lines(output: Path | None, as_json: bool) -> Iterator[IO[bytes] | None]:
         sys.stdout.flush()
     else:
         yield None
+
+
+@contextmanager
+def _progress(told: Callable[[], str], *, shown: bool) -> Iterator[Callable[[], None]]:
+    """Show what is `told` while this is entered: live on a terminal, else in a line now and then.
+    What it gives is to be called after each page."""
+    console, now, due = message_console(), told(), time.monotonic() + LINE_EVERY_S
+    is_live = shown and console.is_terminal
+
+    def draw() -> Text:
+        # In a thread: what is counted meanwhile is not looked at here.
+        return Text(f"reading: {now}", style="dim")
+
+    def advance() -> None:
+        nonlocal now, due
+        now = told()
+        if shown and not is_live and time.monotonic() >= due:
+            due = time.monotonic() + LINE_EVERY_S
+            console.print(draw())
+
+    if not is_live:
+        yield advance
+        return
+    from rich.live import Live
+
+    with Live(get_renderable=draw, console=console, transient=True):
+        yield advance
 
 
 def _warning(count: int) -> Any:

@@ -114,11 +114,9 @@ class FleetCrawl:
             loop.add_signal_handler(each, stop.set)
         whole = asyncio.create_task(self._whole(), name="crawl")
         stopped = asyncio.create_task(stop.wait(), name="stop")
-        watching = asyncio.create_task(self._display.watch(self._look, stop), name="display")
         try:
-            await asyncio.wait([whole, stopped], return_when=asyncio.FIRST_COMPLETED)
-            watching.cancel()
-            await asyncio.wait([watching])
+            async with self._display.shown(self._look, stop):
+                await asyncio.wait([whole, stopped], return_when=asyncio.FIRST_COMPLETED)
             if not whole.done():
                 await self._leave(whole)
                 return INTERRUPTED, None
@@ -127,9 +125,9 @@ class FleetCrawl:
                 return await complain(self._fleet, self._id), None
             return self._told(summary)
         finally:
-            for task in (whole, stopped, watching):
+            for task in (whole, stopped):
                 task.cancel()
-            await asyncio.wait([whole, stopped, watching])
+            await asyncio.wait([whole, stopped])
             for each in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(each)
 
@@ -214,7 +212,7 @@ class FleetCrawl:
                 crawl = await self._fleet.crawl(self._id)
                 if crawl.state in ENDED:
                     return crawl
-                if looks % EXPLAIN_EVERY == 0:
+                if looks % EXPLAIN_EVERY == 0 or crawl.state == "processing":
                     remark = await self._remark(crawl)
                 heard_at, looks = loop.time(), looks + 1
                 self._sight = sight_from_afar(crawl.figures, remark=remark)

@@ -1,6 +1,5 @@
 """What `crawlfleet crawl` does when a fleet is to do the work."""
 
-import asyncio
 import contextlib
 
 from crawlfleet.cli.access import Access
@@ -8,6 +7,7 @@ from crawlfleet.cli.command import reach
 from crawlfleet.cli.crawl_display import Display, print_explanation
 from crawlfleet.cli.crawl_state import CrawlState
 from crawlfleet.cli.fleet_crawl import FleetCrawl, Order, check
+from crawlfleet.cli.loop import run
 from crawlfleet.client import Client
 from crawlfleet.crawl.run import Explanation, Summary
 from crawlfleet.errors import ConfigError
@@ -28,7 +28,7 @@ def crawl_on_fleet(
             return 0, ended
         state.begin(replacing=order.fresh)
         display.begin(order.parameters, resumed=state.resumed, again=False)
-        return asyncio.run(_crawl(order, fleet, state, display))
+        return run(_crawl(order, fleet, state, display))
 
 
 def explain_on_fleet(access: Access, state: CrawlState, url: str) -> None:
@@ -39,7 +39,7 @@ def explain_on_fleet(access: Access, state: CrawlState, url: str) -> None:
             f"no crawl of a fleet into {state.name} is known here; repeat its whole command, with "
             "--why, or ask with `crawlfleet crawls why`"
         )
-    told = asyncio.run(_explanation(access, sent.task_id, url))
+    told = run(_explanation(access, sent.task_id, url))
     print_explanation(told)
 
 

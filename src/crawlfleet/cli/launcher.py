@@ -12,10 +12,12 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Final
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from crawlfleet import config
 from crawlfleet.cli.connection import (
@@ -29,8 +31,10 @@ from crawlfleet.cli.demo import Demo
 from crawlfleet.cli.desktop import show
 from crawlfleet.cli.live import LiveTable
 from crawlfleet.cli.ports import taken
+from crawlfleet.cli.trouble import FAILED, report
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticated
+from crawlfleet.event_loop import alongside
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import hold
 from crawlfleet.testing.demo_shop import ServedShop
@@ -83,6 +87,8 @@ class Launcher:
         keepers = [asyncio.create_task(self._keep("master", self._master_command(), key))]
         try:
             async with Client(self._url, key, patience_s=0, trust=self._trust) as client:
+                if sys.stdout.isatty():
+                    self._console.print("starting a fleet", style="dim")
                 await self._until_ready(client)
                 way = Connection(url=self._url, key=key, pid=os.getpid(), trust=self._trust)
                 write_connection(self._folder, way)
@@ -124,15 +130,10 @@ class Launcher:
     async def _attend(self, client: Client) -> int:
         """Show what happens until told to stop; without a terminal a demo ends by itself."""
         terminal = sys.stdout.isatty()
-        async with asyncio.TaskGroup() as group:
-            if terminal:
-                watching = group.create_task(LiveTable(client).run())
-            code = 0
-            if self._demo:
-                code = await self._show(client, terminal=terminal)
+        watched = alongside(LiveTable(client).run(), name="table") if terminal else nullcontext()
+        async with watched:
+            code = await self._show(client, terminal=terminal) if self._demo else 0
             await self._stop.wait()
-            if terminal:
-                watching.cancel()
         return code
 
     async def _show(self, client: Client, *, terminal: bool) -> int:
@@ -146,11 +147,20 @@ class Launcher:
                 if not terminal:
                     typer.echo("the demo is done; stopping")
                     self._stop.set()
+                code = self._code_of(demo) if demo.done() else 0
                 await stop
-                return demo.result() if demo.done() and not terminal else 0
+                return 0 if terminal else code
             finally:
                 demo.cancel()
                 stop.cancel()
+
+    def _code_of(self, demo: asyncio.Task[int]) -> int:
+        """What the demo ended with; its trouble is told at once."""
+        try:
+            return demo.result()
+        except CrawlfleetError as error:
+            report(error, "demo")
+            return FAILED
 
     async def _keep(self, name: str, command: list[str], key: str) -> None:
         """Start a process again and again until the fleet stops, or it ends by its own wish."""
@@ -158,13 +168,18 @@ class Launcher:
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():
             begun = loop.time()
-            process = await self._start(name, command, key)
-            code = await process.wait()
-            if self._stop.is_set() or (code == 0 and name != "master"):
-                return
+            try:
+                process = await self._start(name, command, key)
+            except OSError as error:
+                told = f"{name} cannot be started ({error}); trying again"
+            else:
+                code = await process.wait()
+                if self._stop.is_set() or (code == 0 and name != "master"):
+                    return
+                told = f"{name} ended with {code}; starting it again"
             self._failed_starts += 1
             pause = FIRST_PAUSE_S if loop.time() - begun > HEALTHY_AFTER_S else pause
-            self._console.print(f"[yellow]{name} ended with {code}; starting it again[/]")
+            self._console.print(Text(told, style="yellow"))
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 

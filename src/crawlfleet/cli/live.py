@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlfleet.cli.output import STYLES
+from crawlfleet.cli.trouble import say_display_lost
 from crawlfleet.client import Client
-from crawlfleet.errors import MasterUnreachable
+from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.views import FleetStatus, NodeView, TaskView
 
 REFRESH_S: Final = 0.25
@@ -25,11 +26,14 @@ class LiveTable:
         self._client = client
 
     async def run(self) -> None:
-        """Until cancelled."""
-        with Live(console=Console(), refresh_per_second=4, transient=False) as live:
-            while True:
-                live.update(await self.picture())
-                await asyncio.sleep(REFRESH_S)
+        """Draw until cancelled. The fleet goes on if that fails, and people are told."""
+        try:
+            with Live(console=Console(), refresh_per_second=4, transient=False) as live:
+                while True:
+                    live.update(await self.picture())
+                    await asyncio.sleep(REFRESH_S)
+        except Exception as error:
+            say_display_lost(error, "the fleet")
 
     async def picture(self) -> RenderableType:
         """The fleet as it is now."""
@@ -38,7 +42,7 @@ class LiveTable:
             nodes = await self._client.nodes()
             running = self._client.tasks(limit=MOST_TASKS, status="processing,assigned")
             tasks = [task async for task in running]
-        except MasterUnreachable as error:
+        except CrawlfleetError as error:
             return Text(f"waiting for the master: {error}", style="yellow")
         return Group(_totals(status), _nodes(nodes), _tasks(tasks, nodes))
 

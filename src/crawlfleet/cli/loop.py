@@ -1,12 +1,26 @@
-"""The event loop of commands that run for long."""
+"""The event loop of a command: errors in the background are told like others."""
 
-from typing import Any
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from crawlfleet import event_loop
+from crawlfleet.cli.trouble import DEFECT, is_debugging, say
+
+T = TypeVar("T")
 
 
-def loop_factory() -> Any:
-    """uvloop where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
+def run(work: Coroutine[Any, Any, T], *, fast: bool = False) -> T:
+    """Run the work of a command, and return what it gives; `fast` is for work that lasts."""
+    return event_loop.run(work, fast=fast, report=_report)
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell of an error that nobody awaited; the command has gone on without that task."""
+    if is_debugging():
+        loop.default_exception_handler(context)
+        return
+    error, task = context.get("exception"), context.get("future") or context.get("task")
+    what = f"{type(error).__name__}: {error}" if error else str(context["message"])
+    where = f" ({task.get_name()})" if isinstance(task, asyncio.Task) else ""
+    say(f"in the background{where}: {what}", DEFECT, kind="defect")

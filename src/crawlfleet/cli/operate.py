@@ -1,14 +1,13 @@
 """Commands that run a fleet: `up`, `master`, `worker`."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from crawlfleet import config, telemetry
-from crawlfleet.cli.loop import loop_factory
+from crawlfleet import config, event_loop, telemetry
+from crawlfleet.cli.loop import run
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import hold, private_folder
@@ -98,7 +97,7 @@ def up(
     check_exposure(settings.server)
     private_folder(config.data_dir(settings))
     flags = ["--config", str(config_file.resolve())] if config_file else []
-    raise typer.Exit(asyncio.run(Launcher(settings, flags, demo=demo, opens=open_).run()))
+    raise typer.Exit(run(Launcher(settings, flags, demo=demo, opens=open_).run()))
 
 
 def master(
@@ -139,15 +138,16 @@ def master(
     _configure_log(settings, "master.log", telemetry.Component.MASTER)
     key = admin_key(folder)
     way = way_to_own(settings, port=settings.server.port, key=key)
-    with left_behind(folder, way), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(
+    with left_behind(folder, way):
+        event_loop.run(
             serve_master(
                 settings,
                 admin_key=key,
                 join_token=preset("CRAWLFLEET_JOIN_TOKEN"),
                 origins=loaded.origins,
                 secrets_key=preset("CRAWLFLEET_SECRETS_KEY") or "",
-            )
+            ),
+            fast=True,
         )
 
 
@@ -232,14 +232,15 @@ def worker(
     busy = f"another worker runs as {label!r} on this data folder; give this one another --name"
     lock = hold(identity.with_suffix(".lock"), busy=busy)
     _configure_log(settings, f"{label}.log", telemetry.Component.WORKER)
-    with lock, asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(
+    with lock:
+        event_loop.run(
             run_worker(
                 settings,
                 master_url=complete_url(",".join(masters)) if masters else None,
                 join_token=join_token or "",
                 identity=identity,
-            )
+            ),
+            fast=True,
         )
 
 

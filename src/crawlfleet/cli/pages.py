@@ -1,6 +1,5 @@
 """Pages that are at hand: in files, in WARC archives, or one request away."""
 
-import asyncio
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from crawlfleet.cli.arguments import STANDARD_INPUT
+from crawlfleet.cli.loop import run
 from crawlfleet.core.canonical import Canonicaliser
 from crawlfleet.crawl.charset import to_utf8
 from crawlfleet.crawl.dial import NetworkTrouble
@@ -67,7 +67,7 @@ def find_pages(
 
 def _pages_of(source: str, url: str | None, allow_private: bool) -> Iterator[KeptPage]:
     if source.lower().startswith(_WEB):
-        yield asyncio.run(_fetch(source, allow_private))
+        yield run(_fetch(source, allow_private))
     elif source == STANDARD_INPUT:
         yield _page(sys.stdin.buffer.read(MOST_BYTES), url or "file:///dev/stdin", "")
     else:

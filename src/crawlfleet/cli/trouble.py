@@ -63,8 +63,11 @@ _LISTS: Final = {
 }
 
 
+DEFECT: Final = "this is a defect; run it again as `crawlfleet --debug …` to see where"
+
 _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
 """Whether the command that runs was given `--json`, so that a program reads what is told."""
+_debug: ContextVar[bool] = ContextVar("debug", default=False)
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,11 +84,13 @@ class Program(TyperGroup):
     """The root of all commands: turns errors into messages and exit codes."""
 
     def invoke(self, ctx: Any) -> Any:
-        token = _as_json.set("--json" in ctx.args)
+        as_json = _as_json.set("--json" in ctx.args)
+        debug = _debug.set(bool(ctx.params.get("debug")))
         try:
             return self._told(ctx)
         finally:
-            _as_json.reset(token)
+            _debug.reset(debug)
+            _as_json.reset(as_json)
 
     def _told(self, ctx: Any) -> Any:
         try:
@@ -99,23 +104,28 @@ class Program(TyperGroup):
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except CrawlfleetError as error:
-            if ctx.params.get("debug"):
+            if is_debugging():
                 raise
             report(error)
             raise typer.Exit(exit_code(error)) from None
         except Exception as error:
-            if ctx.params.get("debug"):
+            if is_debugging():
                 raise
             said = f"{type(error).__name__}: {error}"
             say(said, _remedy_of_fault(error), kind=_kind_of_fault(error))
             raise typer.Exit(FAILED) from None
 
 
+def is_debugging() -> bool:
+    """Whether the command that runs was given `--debug`, so that tracebacks are wanted."""
+    return _debug.get()
+
+
 def _remedy_of_fault(error: Exception) -> str:
     """What to do about something that no code of ours expected."""
     if _kind_of_fault(error) == "disk_full":
         return "make room on the disk of the data folder, or give another folder"
-    return "this is a defect; run it again as `crawlfleet --debug …` to see where"
+    return DEFECT
 
 
 def _kind_of_fault(error: Exception) -> str:
@@ -149,6 +159,12 @@ def say(text: str, remedy: str = "", *, kind: str = "failed", code: int = FAILED
     console.print(Text.assemble(("error:", "bold red"), " ", printable(text, lines=True)))
     if remedy:
         console.print(f"  → {printable(remedy)}", style="dim")
+
+
+def say_display_lost(error: Exception, what: str) -> None:
+    """Write to standard error that progress is not shown any more, and that `what` goes on."""
+    told = f"progress is not shown any more: {type(error).__name__}: {error}"
+    say(told, f"{what} goes on without it; {DEFECT}", kind="defect")
 
 
 def exit_code(error: CrawlfleetError) -> int:

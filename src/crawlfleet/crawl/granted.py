@@ -27,6 +27,7 @@ from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.slots import Slots
 from crawlfleet.crawl.windows import GrantedHost, GrantedKey
 from crawlfleet.errors import LedgerUnavailable, Refused
+from crawlfleet.event_loop import report_failure
 from crawlfleet.model.crawl import Politeness
 from crawlfleet.model.ledger import (
     ADDRESS,
@@ -128,6 +129,7 @@ class Granted:
         way. Raises `LeftAlone` when that takes long."""
         if self._talking is None:
             self._talking = asyncio.create_task(self._talk(), name="ledger")
+            self._talking.add_done_callback(report_failure)
         host = self._hosts.get(name)
         if host is None or self._clock() >= host.known_until:
             host = await self._host(name)

@@ -6,6 +6,7 @@ import socket
 import sys
 import time
 
+from crawlfleet import event_loop
 from crawlfleet.crawl.assembly import engine_of, fetcher_of
 from crawlfleet.crawl.garbage import keep_memory, look_seldom
 from crawlfleet.crawl.wire_desk import Errand, WireDesk, receive
@@ -49,12 +50,7 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     keep_memory()
     look_seldom()
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(work(connection))
-    else:
-        uvloop.run(work(connection))
+    event_loop.run(work(connection), fast=True)
 
 
 if __name__ == "__main__":

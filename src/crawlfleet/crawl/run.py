@@ -117,7 +117,11 @@ class Crawl:
         self._worker = member.execution_id if member else "local"
         self._reins = reins or Reins()
         self._held_s = 0.0
-        self._hosts_at_end: Sequence[HostFigures] | None = None
+        self._is_open = asyncio.Event()
+        self._is_over = False
+        self._counts = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
+        """As they were when the frontier was asked last."""
+        self._hosts_at_end: Sequence[HostFigures] = ()
         self._asked_others = 0.0
         self._parameters = parameters
         self._parts = (parameters.split_hosts or 1) if self._is_shard else 1
@@ -144,8 +148,9 @@ class Crawl:
         try:
             await self._office.open()
             await self._frontier.add(self._seeds, self._now())
+            self._is_open.set()
             why = await self._visit(stop)
-            counts = await self._frontier.counts()
+            counts = await self._count()
             finished = self._is_finished(counts)
             output = {}
             await self._office.settle()
@@ -156,11 +161,15 @@ class Crawl:
             self._hosts_at_end = await self._frontier.busiest(MOST_HOSTS)
             return self._summary(counts, output, finished=finished, why=why)
         finally:
+            self._is_over = True
+            self._is_open.set()
             await self._office.close()
 
     async def progress(self) -> Progress:
-        """How far it has got; only while it runs."""
-        counts = await self._frontier.counts()
+        """How far the crawl has got: waits until `run` has opened it, and stays as it was at the
+        end."""
+        await self._is_open.wait()
+        counts = self._counts if self._is_over else await self._count()
         if self._is_shard:
             counts = msgspec.structs.replace(counts, pages=self._office.total.pages)
         return Progress(
@@ -180,7 +189,7 @@ class Crawl:
 
     async def hosts(self, limit: int) -> Sequence[HostFigures]:
         """The hosts with the most waiting URLs; after the end as they were then."""
-        if self._hosts_at_end is not None:
+        if self._is_over:
             return self._hosts_at_end[:limit]
         return await self._frontier.busiest(limit)
 
@@ -228,7 +237,7 @@ class Crawl:
         if self._is_shard and self._now() - self._asked_others > ASK_OTHERS_S:
             self._asked_others = self._now()
             await self._office.look()
-        if self._is_finished(await self._frontier.counts()):
+        if self._is_finished(await self._count()):
             return "finished"
         most_s = self._parameters.limits.max_seconds
         if most_s is not None and self._now() - self._began - self._held_s > most_s:
@@ -236,6 +245,10 @@ class Crawl:
         if self._reins.is_ending:
             return "ended early, as ordered"
         return HELD if self._reins.is_held else None
+
+    async def _count(self) -> FrontierCounts:
+        self._counts = await self._frontier.counts()
+        return self._counts
 
     async def _run_engines(self, over: asyncio.Event) -> None:
         parameters = self._parameters

@@ -30,6 +30,7 @@ from crawlfleet.errors import (
     SinkUnusable,
     StoreUnavailable,
 )
+from crawlfleet.event_loop import alongside
 from crawlfleet.executors.crawl_folder import scratch
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.extraction import Plan
@@ -174,12 +175,8 @@ class WebCrawl:
             crawl = self._crawl(told, sinks, reins, frontier, keeper, ledger)
             if watched is not None:
                 watched.obey(_orders(crawl, reins))
-            telling = asyncio.create_task(_tell(crawl, context, teller, reins), name="tell")
-            try:
+            async with alongside(_tell(crawl, context, teller, reins), name="tell"):
                 summary = await crawl.run(asyncio.Event())
-            finally:
-                telling.cancel()
-                await asyncio.wait([telling])
             barren = summary.is_barren and not reins.is_ending
             fates = await fates_of_seeds(parameters, frontier) if barren else []
             if barren and isinstance(frontier, ServedFrontier | PlacedFrontier):
@@ -371,28 +368,39 @@ async def _frontier(
 
 
 async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) -> None:
-    """Let people know how far it has got, until cancelled."""
-    watched = _watched(context)
+    """Let people know how far it has got, until cancelled. What fails is logged and tried again:
+    the crawl goes on, and the next figures may be had."""
+    trouble = ""
     while True:
         await asyncio.sleep(TELL_EVERY_S)
-        progress = await crawl.progress()
-        await context.progress(progress.counts.pages, progress.counts.known)
-        pauses = progress.figures.pauses
-        while pauses:
-            pause = pauses.popleft()
-            teller.remember(pause)
-            await context.log(
-                "host left alone", host=pause.host, seconds=round(pause.seconds, 1), why=pause.why
-            )
-        if watched is not None:
-            figures = teller.figures(
-                progress,
-                await crawl.hosts(MOST_HOSTS),
-                items=crawl.items,
-                is_paused=reins.is_held,
-                now=time.time(),
-            )
-            await watched.figures(figures)
+        try:
+            await _tell_once(crawl, context, teller, reins)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            if told != trouble:
+                await context.log("its figures cannot be had now", level="warning", why=told)
+            trouble = told
+
+
+async def _tell_once(crawl: Crawl, context: Context, teller: Teller, reins: Reins) -> None:
+    progress = await crawl.progress()
+    await context.progress(progress.counts.pages, progress.counts.known)
+    pauses = progress.figures.pauses
+    while pauses:
+        pause = pauses.popleft()
+        teller.remember(pause)
+        await context.log(
+            "host left alone", host=pause.host, seconds=round(pause.seconds, 1), why=pause.why
+        )
+    if (watched := _watched(context)) is not None:
+        figures = teller.figures(
+            progress,
+            await crawl.hosts(MOST_HOSTS),
+            items=crawl.items,
+            is_paused=reins.is_held,
+            now=time.time(),
+        )
+        await watched.figures(figures)
 
 
 def _orders(crawl: Crawl, reins: Reins) -> Obey:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.errors import Conflict, MasterUnreachable, Refused
+from crawlfleet.event_loop import alongside
 from crawlfleet.model.messages import PROTOCOL, Registered, Registration
 from crawlfleet.ports.execution import (
     ControlLink,
@@ -130,13 +131,11 @@ class Agent:
                 warming=Warming(self._environments),
             )
             self._nameplate.node_id, self._nameplate.session = registered.node_id, True
-            leaving = asyncio.create_task(self._drain_when_told(registered), name="leaving")
-            try:
-                end = await session.run()
-            finally:
-                self._nameplate.session = False
-                leaving.cancel()
-                await asyncio.wait([leaving])
+            async with alongside(self._drain_when_told(registered), name="leaving"):
+                try:
+                    end = await session.run()
+                finally:
+                    self._nameplate.session = False
             log.info("session ended", node_id=registered.node_id, end=str(end))
             if end is SessionEnd.DRAINED:
                 return AgentEnd.DRAINED

@@ -5,10 +5,10 @@ order. User code sees an empty stdin, and a stdout that goes to the log: it cann
 protocol.
 """
 
-import asyncio
 import os
 import sys
 
+from crawlfleet import event_loop
 from crawlfleet.worker import leash
 from crawlfleet.worker.host import Host
 from crawlfleet.worker.printing import Printing
@@ -27,13 +27,7 @@ def main() -> None:
     printing = Printing(lambda: host.latest_id, replies)
     sys.stdout = printing.text(errors="strict")
     sys.stderr = printing.text(errors="backslashreplace")
-    serving = host.serve()
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(serving)
-    else:
-        uvloop.run(serving)
+    event_loop.run(host.serve(), fast=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Final
 
 from crawlfleet import telemetry
 from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.event_loop import report_failure
 from crawlfleet.model.cluster import NodeTerms
 from crawlfleet.model.messages import (
     Heartbeat,
@@ -130,6 +131,8 @@ class WorkSession:
             asyncio.create_task(self._notes.run(), name="notes"),
             asyncio.create_task(self._reports.keep_unanswered(), name="keeping"),
         ]
+        for each in aside:
+            each.add_done_callback(report_failure)
         try:
             await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
             end = next(loop.result() for loop in loops if loop.done())

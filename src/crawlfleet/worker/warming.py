@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from crawlfleet.errors import MasterUnreachable, Refused
+from crawlfleet.event_loop import report_failure
 from crawlfleet.model.bundle import MOST_TOLD, BundleCall, BundleRef
 from crawlfleet.model.messages import Registered
 from crawlfleet.ports.execution import ControlLink, NoCode
@@ -60,6 +61,7 @@ class Warming:
         if self._waiting and not self.under_way():
             work = self._make_all(self._environments, link, session, made)
             self._work = asyncio.create_task(work, name="environments ahead")
+            self._work.add_done_callback(report_failure)
 
     def under_way(self) -> list[asyncio.Task[None]]:
         """What is to be cancelled when the session ends."""
