@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 READ_S: Final = 3.0
 """For one page; those of people take milliseconds."""
+MARGIN_S: Final = 1.0
+"""So much later the other process ends by itself, where nobody has ended it."""
 START_S: Final = 60.0
 MODULE: Final = "crawlfleet.crawl.clerk"
 
@@ -56,8 +58,8 @@ class CarefulReader:
         page = (body, url, status, content_type, robots_tags, headers)
         try:
             if self._clerk is None:
-                self._clerk = Clerk(self._plan, self._product)
-            return self._clerk.read(page, self._within_s)
+                self._clerk = Clerk(self._plan, self._product, self._within_s)
+            return self._clerk.read(page)
         except (TimeoutError, EOFError, OSError) as error:
             self._dismiss()
             slow = isinstance(error, TimeoutError)
@@ -81,27 +83,28 @@ class CarefulReader:
 class Clerk:
     """The other process. It ends when this one does, however that is."""
 
-    def __init__(self, plan: Plan, product: str = PRODUCT) -> None:
+    def __init__(self, plan: Plan, product: str, within_s: float) -> None:
         from multiprocessing.connection import Connection  # few plans need it
 
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(  # noqa: S603 (our own module)
-                [sys.executable, "-m", MODULE, str(theirs.fileno())],
+                [sys.executable, "-m", MODULE, str(theirs.fileno()), str(within_s + MARGIN_S)],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
         connection = Connection(ours.detach())
         self._connection = connection
+        self._within_s = within_s
         self.end = weakref.finalize(self, _end, process, connection)
         connection.send((plan, product))
         self._answer(START_S)
 
-    def read(self, page: tuple[object, ...], within_s: float) -> Reading:
+    def read(self, page: tuple[object, ...]) -> Reading:
         """Raises `TimeoutError`, and `EOFError` or `OSError` when the process has died."""
         self._connection.send(page)
-        found = self._answer(within_s)
+        found = self._answer(self._within_s)
         if isinstance(found, Exception):
             raise found
         assert isinstance(found, Reading)
