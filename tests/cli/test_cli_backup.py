@@ -104,8 +104,9 @@ def test_of_two_backups_of_one_name_each_is_whole(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_backup_that_is_told_to_stop_leaves_nothing_behind(
-    run: Run, saved: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, saved: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     class Endless:
         async def revision(self) -> str:
@@ -113,7 +114,7 @@ def test_a_backup_that_is_told_to_stop_leaves_nothing_behind(
 
         async def dump(self) -> AsyncIterator[Portion]:
             yield Portion("projects", ("id",), [["x"]])
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             await asyncio.sleep(30)
 
     monkeypatch.setattr("crawlfleet.compose.opening.open_archive", lambda url: Endless())
