@@ -2,12 +2,15 @@
 
 import os
 import re
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import settings
 
+from tests.left_behind import Watch
 from tests.sampling import examples
 
 # A machine that is busy with something else must not fail a test: what has to be quick says so.
@@ -31,3 +34,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A command that was run in this process may have left its own behind."""
     os.umask(0o022)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A plugin of its own: a conftest hears nothing of the fixtures of a whole session."""
+    config.pluginmanager.register(Watch(), "left behind")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts this process and those that it starts, as it does in a terminal. A script
+    that runs the tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
