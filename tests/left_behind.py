@@ -7,6 +7,7 @@ gone when the test is: it is ended here, and the test that left it fails.
 import contextlib
 import ctypes
 import os
+import re
 import select
 import signal
 import sys
@@ -26,6 +27,8 @@ OF_NO_TEST: Final = ("from multiprocessing.forkserver import", "from multiproces
 """Two processes that Python starts once, when it first needs them, and keeps to its own end."""
 OF_PYCARES: Final = "(_run_safe_shutdown_loop)"
 """In the name of a thread that pycares starts once, and keeps."""
+ENDED: Final = ("Z", "X")
+"""States of processes as ps(1) has them."""
 PR_SET_CHILD_SUBREAPER: Final = 36
 
 
@@ -34,6 +37,10 @@ class Process(NamedTuple):
 
     pid: int
     started: str
+
+    @property
+    def is_alive(self) -> bool:
+        return _living(self.pid) == self
 
     @property
     def command(self) -> str:
@@ -58,6 +65,8 @@ class LeftBehind:
         self._known: dict[object, set[Process]] = {}
         """Processes with all their descendants that may be there, by whom they belong to."""
         self._of_no_test: set[Process] = set()
+        self._commands: dict[object, dict[str, Process]] = {}
+        """What owners run, by the command; they may end it, and start it again."""
         self._known[None] = {*self._descendants()}
         self._threads: dict[object, set[threading.Thread]] = {None: {*threading.enumerate()}}
         self._starters = weakref.WeakKeyDictionary[threading.Thread, threading.Thread]()
@@ -73,11 +82,14 @@ class LeftBehind:
             yield
         finally:
             self._known[owner] = {*self._descendants()} - there
+            own = {each for each in self._known[owner] if each.pid in _children(os.getpid())}
+            self._commands[owner] = {_without_numbers(each.command): each for each in own}
             self._threads[owner] = {*threading.enumerate()} - threads
 
     def ended(self, owner: object) -> None:
         """Nothing of `owner` may be there any more."""
         self._known.pop(owner, None)
+        self._commands.pop(owner, None)
         self._threads.pop(owner, None)
 
     def end(self) -> list[str]:
@@ -88,7 +100,7 @@ class LeftBehind:
         """Forget children that have ended, and for which nobody waits any more."""
         known = {each.pid for group in self._known.values() for each in group}
         for pid in _children(os.getpid()):
-            if pid not in known and (state := _state(pid)) and state[1] == "Z":
+            if pid not in known and _living(pid) is None:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 
@@ -144,12 +156,21 @@ class LeftBehind:
         waiting = _children(os.getpid())
         while waiting:
             pid = waiting.pop()
-            state = _state(pid)
-            if state is None or state[1] == "Z" or state[0] in known:
+            process = _living(pid)
+            if process is None or process in known or self._is_started_again(process):
                 continue
-            if not self._is_of_no_test(state[0]):
-                yield state[0]
+            if not self._is_of_no_test(process):
+                yield process
             waiting += _children(pid)
+
+    def _is_started_again(self, process: Process) -> bool:
+        command = _without_numbers(process.command)
+        for owner, commands in self._commands.items():
+            if command in commands and not commands[command].is_alive:
+                commands[command] = process
+                self._known[owner].add(process)
+                return True
+        return False
 
     def _is_of_no_test(self, process: Process) -> bool:
         if process not in self._of_no_test and any(
@@ -157,6 +178,11 @@ class LeftBehind:
         ):
             self._of_no_test.add(process)
         return process in self._of_no_test
+
+
+def _without_numbers(command: str) -> str:
+    """Such as those of other processes, which differ from one start to the next."""
+    return re.sub(r"\d+", "0", command)
 
 
 def _children(pid: int) -> list[int]:
@@ -168,13 +194,13 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _state(pid: int) -> tuple[Process, str] | None:
-    """A process and its state, as ps(1) has it; `None` when it is gone."""
+def _living(pid: int) -> Process | None:
+    """The process of that number; `None` when it has ended, though its parent may not know yet."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return Process(pid, fields[19]), fields[0]
+    return None if fields[0] in ENDED else Process(pid, fields[19])
 
 
 def _await_ends(processes: Iterable[Process], deadline: float) -> None:
@@ -182,7 +208,7 @@ def _await_ends(processes: Iterable[Process], deadline: float) -> None:
         with contextlib.suppress(OSError):
             handle = os.pidfd_open(process.pid)
             try:
-                if (state := _state(process.pid)) and state[0] == process:
+                if process.is_alive:
                     select.select([handle], (), (), max(0.0, deadline - time.monotonic()))
             finally:
                 os.close(handle)

@@ -72,6 +72,17 @@ def test_what_a_fixture_has_started_may_stay_until_it_ends(found: LeftBehind) ->
     assert {"thread one of a fixture", "thread a later one"} <= {*told}
 
 
+def test_what_a_fixture_has_started_may_be_started_again(found: LeftBehind) -> None:
+    with found.starting("a fixture"):
+        process = subprocess.Popen(SLEEP)
+    process.kill()
+    process.wait()
+    with subprocess.Popen(SLEEP) as process:
+        assert found.end() == []
+        found.ended("a fixture")
+        assert found.end() == [f"process {process.pid}: sleep 600"]
+
+
 def test_threads_and_signals_are_told(found: LeftBehind) -> None:
     end = threading.Event()
     thread = threading.Thread(target=end.wait, name="one that waits")
