@@ -17,6 +17,9 @@ from tests.sampling import examples
 settings.register_profile("crawlfleet", deadline=None, max_examples=examples(100))
 settings.load_profile("crawlfleet")
 
+# Many processes are started by tests: each would compile all that it loads where this is set.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 WHOLLY_SLOW: Final = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
 
 
