@@ -40,7 +40,7 @@ class Process(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        return _living(self.pid) == self
+        return living(self.pid) == self
 
     @property
     def command(self) -> str:
@@ -100,7 +100,7 @@ class LeftBehind:
         """Forget children that have ended, and for which nobody waits any more."""
         known = {each.pid for group in self._known.values() for each in group}
         for pid in _children(os.getpid()):
-            if pid not in known and _living(pid) is None:
+            if pid not in known and living(pid) is None:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 
@@ -156,7 +156,7 @@ class LeftBehind:
         waiting = _children(os.getpid())
         while waiting:
             pid = waiting.pop()
-            process = _living(pid)
+            process = living(pid)
             if process is None or process in known or self._is_started_again(process):
                 continue
             if not self._is_of_no_test(process):
@@ -194,7 +194,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _living(pid: int) -> Process | None:
+def living(pid: int) -> Process | None:
     """The process of that number; `None` when it has ended, though its parent may not know yet."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
