@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from tests.handled_signals import handled
 from tests.left_behind import Watch
 from tests.sampling import examples
 
@@ -48,6 +49,5 @@ def pytest_configure(config: pytest.Config) -> None:
 def interruptible() -> Iterator[None]:
     """SIGINT interrupts this process and those that it starts, as it does in a terminal. A script
     that runs the tests in the background has it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    with handled(signal.default_int_handler, signal.SIGINT):
+        yield

@@ -2,12 +2,15 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 @contextlib.contextmanager
-def handled(handler: signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
-    """Meanwhile these signals are ignored here, or have their default action."""
+def handled(
+    handler: signal.Handlers | Callable[..., Any], *numbers: signal.Signals
+) -> Iterator[None]:
+    """Meanwhile these signals are ignored here, have their default action, or are handled."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

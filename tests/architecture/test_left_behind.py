@@ -87,7 +87,7 @@ def test_threads_and_signals_are_told(found: LeftBehind) -> None:
     end = threading.Event()
     thread = threading.Thread(target=end.wait, name="one that waits")
     thread.start()
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.signal(signal.SIGHUP, print)
     told = found.end()
     end.set()
     thread.join()

@@ -12,6 +12,7 @@ from typer.testing import Result
 from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Backup, Header, write_backup
 from crawlfleet.compose.opening import open_store
 from crawlfleet.ports.archive import Portion
+from tests.handled_signals import handled
 
 Run = Callable[..., Result]
 
@@ -119,7 +120,8 @@ def test_a_backup_that_is_told_to_stop_leaves_nothing_behind(
 
     monkeypatch.setattr("crawlfleet.compose.opening.open_archive", lambda url: Endless())
     before = saved.read_bytes()
-    stopped = run("backup", "saved", "--data", "fleet", "--force")
+    with handled(signal.SIG_DFL, number):
+        stopped = run("backup", "saved", "--data", "fleet", "--force")
     assert stopped.exit_code == 128 + signal.SIGTERM
     assert stopped.stdout == ""
     assert saved.read_bytes() == before
