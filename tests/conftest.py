@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -10,12 +11,17 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from tests.handled_signals import handled
+from tests.left_behind import Watch
 from tests.sampling import examples
 from tests.unread_errors import Net, check_logs, watch_loops
 
 # A machine that is busy with something else must not fail a test: what has to be quick says so.
 settings.register_profile("crawlfleet", deadline=None, max_examples=examples(100))
 settings.load_profile("crawlfleet")
+
+# Many processes are started by tests: each would compile all that it loads where this is set.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 WHOLLY_SLOW: Final = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
 
@@ -68,3 +74,16 @@ def logs_of_processes(
     for folder in sorted({*base.iterdir()} - before):
         if not folder.is_symlink():
             check_logs(folder, meant=getattr(request.module, "MEANT_ERRORS", None))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A plugin of its own: a conftest hears nothing of the fixtures of a whole session."""
+    config.pluginmanager.register(Watch(), "left behind")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts this process and those that it starts, as it does in a terminal. A script
+    that runs the tests in the background has it ignored."""
+    with handled(signal.default_int_handler, signal.SIGINT):
+        yield

@@ -57,7 +57,10 @@ class Host:
         self._surroundings = contextvars.copy_context()
         """Of each execution: what one sets in it is not seen by the next."""
         self._loop.add_reader(self._orders_fd, self._read)
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._waiting.close()
 
     def _read(self) -> None:
         data = os.read(self._orders_fd, CHUNK_BYTES)

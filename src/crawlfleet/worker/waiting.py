@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections import deque
 from typing import Final
 
@@ -50,6 +49,7 @@ class Waiting:
         self._starts: deque[pipe.Start] = deque()
         self._begun = 0
         self._some = threading.Event()
+        self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
 
     def add(self, start: pipe.Start) -> None:
@@ -77,13 +77,19 @@ class Waiting:
             return False
         return True
 
+    def close(self) -> None:
+        """End the thread, without handing anything back."""
+        self._closed.set()
+        self._some.set()
+
     def _watch(self) -> None:
-        while True:
+        while not self._closed.is_set():
             self._some.wait()
             self._some.clear()
             while self._starts:
                 begun = self._begun
-                time.sleep(self._patience_s)
+                if self._closed.wait(self._patience_s):
+                    return
                 if begun == self._begun:
                     self._hand_back()
 
