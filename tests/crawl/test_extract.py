@@ -167,6 +167,35 @@ def test_the_explicit_form() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("number('12345678')", "12345678"),
+        ("count(//p)", "2"),
+        ("number('0.1')", "0.1"),
+        ("0.1 + 0.2", "0.3"),
+        ("number('1234567.125')", "1234567.125"),
+        ("-0", "0"),
+        ("number('1e3')", "1000"),
+        ("number('1000000000000000000000')", "1000000000000000000000"),
+        ("number('9007199254740993')", "9007199254740992"),
+        ("1 div 8000000", "0.000000125"),
+        ("number('sold out')", None),
+        ("1 div 0", None),
+        ("-1 div 0", None),
+    ],
+)
+def test_numbers_of_xpath_keep_their_digits(expression: str, text: str | None) -> None:
+    assert one("<p>a<p>b", {"xpath": expression}) == text
+
+
+def test_numbers_of_xpath_are_numbers_where_those_are_wanted() -> None:
+    html = "<i>19.99</i><i>29.99</i>"
+    assert one(html, {"xpath": "sum(//i)", "type": "number"}) == 49.98
+    assert one(html, {"xpath": "12345678", "type": "integer"}) == 12345678
+    assert one(html, {"xpath": "number('x')", "type": "number", "default": 0}) is None
+
+
 def test_groups_within_groups() -> None:
     html = """<table><caption>T</caption><tr><td>1<td>2</tr><tr><td>3<td>4</tr></table>
       <table><caption>U</caption><tr><td>5</tr></table><table></table>"""
