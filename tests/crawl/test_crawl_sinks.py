@@ -36,13 +36,25 @@ NESTED = make_plan(
     [
         ("items.jsonl", FileSink),
         ("items.NDJSON.gz", FileSink),
-        ("items.csv.zst", FileSink),
         ("pages.warc.gz", FileSink),
         ("sqlite:///items.db?table=x", SqliteTable),
     ],
 )
 def test_place_tells_the_sink(url: str, kind: type) -> None:
     assert isinstance(open_sink(SinkSpec(url=url), FLAT), kind)
+
+
+def test_csv_needs_to_know_its_columns_when_the_crawl_begins() -> None:
+    """Which key of a flat map is the item is seen page by page: its column would stay empty."""
+    spec = SinkSpec(url="items.csv.zst")
+    with pytest.raises(InvalidRequest, match="do not say what one item is") as raised:
+        open_sink(spec, FLAT)
+    assert "`item`" in raised.value.problems[0].remedy
+    selectors = {"title": "h2", "price": "b"}
+    for plan in (make_plan(selectors, item="div"), make_plan(selectors, infer_item=False), NESTED):
+        assert isinstance(open_sink(spec, plan), FileSink)
+    named = msgspec.structs.replace(spec, columns=("title", "price"))
+    assert isinstance(open_sink(named, FLAT), FileSink)
 
 
 def test_postgresql_url_tells_the_sink() -> None:
@@ -62,10 +74,10 @@ def test_ending_that_tells_nothing_is_refused() -> None:
 
 
 def test_columns_are_all_fields_that_items_can_have() -> None:
-    assert columns_of(FLAT) == ("product", "title", "price", "url")
-    assert columns_of(NESTED) == ("title", "url", "city", "heading")
+    assert columns_of(FLAT) == ("page_url", "product", "title", "price", "url")
+    assert columns_of(NESTED) == ("page_url", "title", "url", "city", "heading")
     structured = make_plan({}, structured=True)
-    assert columns_of(structured) == ("url", "json_ld", "open_graph", "microdata")
+    assert columns_of(structured) == ("page_url", "json_ld", "open_graph", "microdata")
     assert columns_of(Plan()) == ()
 
 

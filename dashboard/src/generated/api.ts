@@ -10397,6 +10397,7 @@ export interface operations {
                      *         "items": 2990,
                      *         "bytes": 91230,
                      *         "columns": [
+                     *           "page_url",
                      *           "title",
                      *           "price",
                      *           "url"
@@ -10550,6 +10551,7 @@ export interface operations {
                      *           "number": 1,
                      *           "kind": "products",
                      *           "fields": {
+                     *             "page_url": "https://shop.example/products",
                      *             "title": "Kettle",
                      *             "price": 24.9,
                      *             "url": "https://shop.example/products/1"

@@ -61,7 +61,7 @@ class Field:
             self.xpath = etree.XPath(expression, smart_strings=False)
         # By far the most fields are like this, and have a shorter way.
         self._plain = (
-            plan == FieldPlan(name=plan.name, query=query, default=plan.default)
+            plan == FieldPlan(name=plan.name, query=query, default=plan.default, path=plan.path)
             and query.language is Language.CSS
             and query.attribute is None
             and not (query.html or query.own)

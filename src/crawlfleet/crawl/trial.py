@@ -20,10 +20,18 @@ class Catch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def try_selectors(
-    body: bytes, url: str, kind: str, *, selectors: Mapping[str, Any], structured: bool
+    body: bytes,
+    url: str,
+    kind: str,
+    *,
+    selectors: Mapping[str, Any],
+    item: str | None = None,
+    infer_item: bool = True,
+    structured: bool = False,
 ) -> Catch:
     """Take items out of a page (UTF-8); raises `InvalidRequest` for selectors that are none."""
-    extractor = Extractor(make_plan(selectors, structured=structured))
+    plan = make_plan(selectors, item=item, infer_item=infer_item, structured=structured)
+    extractor = Extractor(plan)
     page, document = open_page(body, url, kind)
     return Catch(
         items=[*extractor.items(page, document)], caught=dict(extractor.caught(page, document))
