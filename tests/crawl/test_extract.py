@@ -295,6 +295,7 @@ def test_page_fields_beside_groups() -> None:
         ("<p>none", {"css": "p", "regex": r"\d+", "default": 0}, None),
         ("<p>1<p>x<p>3", {"css": "p", "type": "integer", "many": True}, [1, 3]),
         ("<p>x<p>3", {"css": "p", "type": "integer"}, 3),
+        ("<p>0", {"css": "p", "type": "integer"}, 0),
         (
             '<a href="../a?b=c d">',
             {"css": "a@href", "type": "url"},

@@ -4011,6 +4011,13 @@ export interface components {
             /** @default 0 */
             done?: number;
             /**
+             * @description Selectors that have caught nothing on many pages, by their fields; in the end, on any.
+             * @default {}
+             */
+            empty_fields?: {
+                [key: string]: string;
+            };
+            /**
              * @description Those of `done` that gave no page.
              * @default 0
              */
@@ -10560,6 +10567,7 @@ export interface operations {
                      *       ],
                      *       "next_cursor": "1",
                      *       "columns": [
+                     *         "page_url",
                      *         "title",
                      *         "price",
                      *         "url"

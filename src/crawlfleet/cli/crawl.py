@@ -317,6 +317,7 @@ def _run(
             frontier=state.frontier,
             also={str(state.index): PageIndex(state.index)},
             round=state.round,
+            warn=display.warn,
         )
         keep_memory()
         look_seldom()

@@ -15,7 +15,9 @@ from rich.text import Text
 
 from crawlfleet.cli.crawl_sight import Look, Sight
 from crawlfleet.cli.output import answer_console, printable
+from crawlfleet.core.empty_fields import in_words
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome
+from crawlfleet.model.extraction import EmptyFields
 
 if TYPE_CHECKING:
     from crawlfleet.crawl.run import Explanation, Summary
@@ -91,6 +93,10 @@ class Display:
         if not self._quiet:
             self._console.print(printable(text), highlight=False, soft_wrap=True, markup=False)
 
+    def warn(self, empty: EmptyFields) -> None:
+        """Selectors have caught nothing on many pages."""
+        self.say(f"warning: {in_words(empty)}; `crawlfleet extract` tries selectors on a page")
+
     def end(
         self, summary: "Summary", output: str, *, next: str = "the same command goes on from here"
     ) -> None:
@@ -106,11 +112,12 @@ class Display:
             f"{summary.bytes / 1e6:.1f} MB",
             "outcomes": _outcomes(summary.outcomes),
             "left out": _counts(summary.rejected),
+            "caught nothing": _selectors(summary.empty_fields),
             "output": output,
         }
         for name, value in rows.items():
             if value:
-                table.add_row(Text(name, style="dim"), value)
+                table.add_row(Text(name, style="dim"), Text(printable(value)))
         title = "finished" if summary.finished else f"{summary.why}: {summary.waiting:,} URLs wait"
         self._console.print(Text(title, style="bold green" if summary.finished else "bold yellow"))
         self._console.print(table)
@@ -225,6 +232,10 @@ def _eta(left: int, rate: float) -> str:
 
 def _outcomes(outcomes: Mapping[str, int]) -> str:
     return _counts({str(outcome): count for outcome, count in outcomes.items()})
+
+
+def _selectors(empty: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({selector})" for name, selector in empty.items())
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.core import json_path
+from crawlfleet.core.empty_fields import has_value
 from crawlfleet.core.plural import plural
 from crawlfleet.core.values import absolute
 from crawlfleet.crawl.containers import ANCHORS, choose, inside
@@ -126,7 +127,7 @@ def _first_address(links: Sequence[LexborNode], base: str) -> str | None:
 
 def _page_item(page: Page, fields: dict[str, Any], wanted: Sequence[Field]) -> list[Item]:
     """The page as one item, unless nothing at all was found on it."""
-    if all(fields[field.name] in (field.plan.default, [], False) for field in wanted):
+    if not any(has_value(field.plan, fields[field.name]) for field in wanted):
         return []
     return [Item(kind=PAGES, fields={PAGE_URL: page.url, **fields})]
 

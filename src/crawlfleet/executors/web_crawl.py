@@ -30,6 +30,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.executors.crawl_folder import scratch
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
+from crawlfleet.model.extraction import EmptyFields
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.model.output import Run
@@ -151,6 +152,7 @@ class WebCrawl:
     async def run(self, parameters: CrawlParameters, context: Context) -> Measured:
         """Without sinks, items go to the master's storage, and into the result if they fit."""
         reins, teller = Reins(), Teller()
+        empty = EmptyNews()
         watched = _watched(context)
         keeper = _keeper(parameters, watched)
         async with (
@@ -160,10 +162,10 @@ class WebCrawl:
             shared = None if keeper is None else frontier
             sinks, inline = await self._sinks(parameters, context, receipts, shared)
             ledger = await ledger_of(context)
-            crawl = self._crawl(parameters, sinks, reins, frontier, keeper, ledger)
+            crawl = self._crawl(parameters, sinks, reins, frontier, keeper, ledger, empty)
             if watched is not None:
                 watched.obey(_orders(crawl, reins))
-            telling = asyncio.create_task(_tell(crawl, context, teller, reins), name="tell")
+            telling = asyncio.create_task(_tell(crawl, context, teller, reins, empty), name="tell")
             try:
                 summary = await crawl.run(asyncio.Event())
             finally:
@@ -182,6 +184,13 @@ class WebCrawl:
         if not summary.finished:
             await context.log(
                 f"not finished: {summary.why}", level="warning", waiting=summary.waiting
+            )
+        if summary.empty_fields:
+            await context.log(
+                "selectors have caught nothing",
+                level="warning",
+                pages=summary.pages,
+                selectors=dict(summary.empty_fields),
             )
         if fates:
             raise NothingFetched(fates)
@@ -246,6 +255,7 @@ class WebCrawl:
         frontier: Frontier,
         keeper: CrawlContext | None,
         ledger: Ledger | None,
+        empty: "EmptyNews",
     ) -> Crawl:
         with _explaining():
             return Crawl(
@@ -257,6 +267,29 @@ class WebCrawl:
                 goes_on=False,
                 member=None if keeper is None else _member(keeper, frontier),
                 ledger=ledger,
+                warn=empty.take,
+            )
+
+
+class EmptyNews:
+    """Selectors that catch nothing, from the moment in which a crawl says so."""
+
+    def __init__(self) -> None:
+        self.found: EmptyFields | None = None
+        self._is_told = False
+
+    def take(self, empty: EmptyFields) -> None:
+        self.found = empty
+
+    async def tell(self, context: Context) -> None:
+        """Log them, once."""
+        if self.found is not None and not self._is_told:
+            self._is_told = True
+            await context.log(
+                "selectors have caught nothing so far",
+                level="warning",
+                pages=self.found.pages,
+                selectors=dict(self.found.selectors),
             )
 
 
@@ -345,7 +378,9 @@ async def _frontier(
         await frontier.close()
 
 
-async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) -> None:
+async def _tell(
+    crawl: Crawl, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
+) -> None:
     """Let people know how far it has got, until cancelled."""
     watched = _watched(context)
     while True:
@@ -359,6 +394,7 @@ async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) ->
             await context.log(
                 "host left alone", host=pause.host, seconds=round(pause.seconds, 1), why=pause.why
             )
+        await empty.tell(context)
         if watched is not None:
             figures = teller.figures(
                 progress,
@@ -366,6 +402,7 @@ async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) ->
                 items=crawl.items,
                 is_paused=reins.is_held,
                 now=time.time(),
+                empty_fields=empty.found.selectors if empty.found else {},
             )
             await watched.figures(figures)
 
@@ -408,4 +445,5 @@ def _metrics(summary: Summary) -> dict[str, float]:
         "urls": summary.urls,
         "requests": summary.requests,
         "retries": summary.retries,
+        "empty_fields": len(summary.empty_fields),
     }

@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -137,3 +137,12 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kind: str
     """The key in the result, in the plural: `products`."""
     fields: Mapping[str, Any]
+
+
+class EmptyFields(NamedTuple):
+    """Fields that no item has had a value for."""
+
+    selectors: Mapping[str, str]
+    """By the name of the field; within groups by its path. `item` is what was to be one item."""
+    pages: int
+    """So many were read."""
