@@ -50,7 +50,7 @@ class Crawler(msgspec.Struct, frozen=True, kw_only=True):
 
 OUR_COMMAND: Final = ("-m", "crawlfleet", "crawl")
 OUR_OPTIONS: Final = (
-    *("--css", "product=div.product", "--css", "title=h2.title", "--css", "price=span.price"),
+    *("--item", "div.product", "--css", "title=h2.title", "--css", "price=span.price"),
     *("--scope", "any", "--delay", "0", "--concurrency", "16", "--allow-private", "--quiet"),
 )
 

@@ -116,6 +116,22 @@ def test_a_download_goes_on_where_it_broke_off(
     master.call("GET", f"{path}&offset=-1").expect(422)
 
 
+def test_a_table_of_a_crawl_that_has_ended_has_no_column_that_no_item_has(
+    node: CrawlingNode, master: Master
+) -> None:
+    """Such as the key of a flat map of selectors that turned out to be the item itself."""
+    node.keep(columns=["page_url", "product", "title", "n"])
+    node.keep(b'["products", {"page_url": "https://x.example/", "title": null, "n": 1}]\n')
+    node.keep()
+    path = f"{node.path_of_crawl}/output?format=csv"
+    # While it runs there may be more to come.
+    assert master.call("GET", path).content.startswith(b"page_url,product,title,n\r\n")
+    master.order(node.task, "cancel")
+    table = master.call("GET", path).content
+    assert table == b"page_url,title,n\r\nhttps://x.example/,,1\r\n"
+    assert master.call("GET", f"{path}&offset=20").content == table[20:]
+
+
 def test_a_preview_cuts_what_is_long(node: CrawlingNode, master: Master) -> None:
     begun(node, "x" * 50_000)
 

@@ -26,7 +26,16 @@ PAGE = """<html><head><meta property="og:title" content="Shop"></head><body>
 <a href="/products/1" rel="nofollow">more</a></div>
 <div class="product"><h2 class="title">茶 2</h2><span class="price">$29.99</span>
 <a href="/products/2">more</a></div></body></html>"""
-FLAGS = ("--css", "product=div.product", "--css", "title=h2.title", "--css", "price=span.price")
+FLAGS = (
+    "--item",
+    "div.product",
+    "--css",
+    "link=a@href",
+    "--css",
+    "title=h2.title",
+    "--css",
+    "price=span.price",
+)
 
 
 @pytest.fixture
@@ -43,21 +52,27 @@ def lines(result: Result) -> list[Any]:
 
 def test_people_see_what_each_selector_caught(run: Run, page: Path) -> None:
     result = run(
-        "extract", str(page), *FLAGS, "--css", "sold=em.sold", "--url", "https://x.example"
+        "extract", str(page), *FLAGS, "--css", "sold=em.sold", "--url", "https://x.example/"
     )
     assert result.exit_code == 0
     rows = [line.split() for line in result.stdout.splitlines()]
     assert ["title", "2", "1", "-"] in rows
     assert ["sold", "0", "0", "caught", "nothing"] in rows
-    assert ["products:", "2"] in rows
-    assert ["茶", "1", "$19.99", "-", "https://x.example/products/1"] in rows
+    assert ["items:", "2"] in rows
+    assert ["item", "2", "1", "-"] in rows
+    assert ["https://x.example/", "/products/1", "茶", "1", "$19.99", "-"] in rows
     assert "2 items of 1 page" in result.stderr
 
 
 def test_machines_get_json_lines(run: Run, page: Path) -> None:
     found = lines(run("extract", str(page), *FLAGS, "--url", "https://x.example/", "--json"))
-    item = {"title": "茶 1", "price": "$19.99", "url": "https://x.example/products/1"}
-    assert found[0] == {"page": "https://x.example/", "kind": "products", "item": item}
+    item = {
+        "page_url": "https://x.example/",
+        "link": "/products/1",
+        "title": "茶 1",
+        "price": "$19.99",
+    }
+    assert found[0] == {"page": "https://x.example/", "kind": "items", "item": item}
     assert len(found) == 2
 
 
@@ -74,9 +89,28 @@ def test_a_plan_can_come_from_a_file(run: Run, page: Path, place: Path) -> None:
     }
     (place / "plan.json").write_text(json.dumps(plan))
     found = lines(run("extract", str(page), "--selectors", "plan.json", "--json"))
-    assert [line["item"] for line in found] == [{"price": 19.99}, {"price": 29.99}]
+    assert [line["item"]["price"] for line in found] == [19.99, 29.99]
     (place / "crawl.json").write_text(json.dumps({"url": "https://x.example", "selectors": plan}))
     assert lines(run("extract", str(page), "--selectors", "crawl.json", "--json")) == found
+
+
+def test_a_key_is_the_item_only_in_the_parameters_of_a_task(
+    run: Run, page: Path, place: Path
+) -> None:
+    flat = {"product": "div.product", "title": "h2.title"}
+    (place / "flat.json").write_text(json.dumps(flat))
+    (line,) = lines(run("extract", str(page), "--selectors", "flat.json", "--json"))
+    assert line["item"]["product"] == "茶 1 $19.99 more"
+    flags = ("--css", "product=div.product", "--css", "title=h2.title", "--json")
+    assert lines(run("extract", str(page), *flags)) == [line]
+
+    (place / "crawl.json").write_text(json.dumps({"url": "https://x.example", "selectors": flat}))
+    found = lines(run("extract", str(page), "--selectors", "crawl.json", "--json"))
+    assert [each["kind"] for each in found] == ["products", "products"]
+    task = {"urls": ["https://x.example"], "item": "div.product", "selectors": {"title": "h2"}}
+    (place / "named.json").write_text(json.dumps(task))
+    found = lines(run("extract", str(page), "--selectors", "named.json", "--json"))
+    assert [each["item"]["title"] for each in found] == ["茶 1", "茶 2"]
 
 
 def test_xpath_structured_data_and_json(run: Run, page: Path, place: Path) -> None:

@@ -79,6 +79,68 @@ def test_crawls_that_begin_at_once_share_a_table(
     assert values(postgres, schema) == [*range(8)]
 
 
+def viewed(postgres: PostgresServer, schema: str) -> list[dict[str, Any]]:
+    """The rows of the view; those of PostgreSQL are asked for as JSON, to know their names."""
+    sql = f"SELECT row_to_json(v) FROM {schema}.goods_fields v ORDER BY page_url"
+    return [json.loads(row) for (row,) in postgres.execute(sql)]
+
+
+def test_a_view_has_a_column_for_each_field(
+    postgres: PostgresServer, schema: str, url: str
+) -> None:
+    hostile = ['x"; DROP TABLE goods; --', "it's", "a\\'b", "Title", "title", "", "茶" * 40, "$1"]
+
+    async def scenario() -> None:
+        sink = from_spec(SinkSpec(url=f"{url}&table=goods", columns=("page_url", "title")))
+        await sink.open(None)
+        fields = {name: f"value {n}" for n, name in enumerate(hostile)}
+        item = Item(kind="goods", fields={"page_url": "x", **fields, "list": [1, "b"]})
+        await sink.stage([PageRecord(id=1, url="https://a.example/1", at=1.5, items=[item])])
+        receipt = await sink.stage([page(2, 19.99)])
+        await sink.close()
+        again = sink_of(url)
+        await again.open(receipt)
+        await again.stage([page(3, None)])
+        await again.finish()
+
+    run(scenario)
+    first, second, third = viewed(postgres, schema)
+    assert [*first][:6] == [
+        "page_url", "item_kind", "crawl_id", "visited_at", "title", hostile[0]
+    ]  # fmt: skip
+    assert first["visited_at"].startswith("1970-01-01T")
+    assert first["page_url"] == "https://a.example/1"
+    assert [value for value in first.values() if str(value).startswith("value ")] == [
+        "value 4", "value 0", "value 1", "value 2", "value 3", "value 5", "value 6", "value 7",
+    ]  # fmt: skip
+    assert (first["title"], first["Title_2"], first["field"]) == ("value 4", "value 3", "value 5")
+    assert (first["list"], first["n"]) == ('[1, "b"]', None)
+    assert (second["n"], third["n"]) == ("19.99", None)
+    assert [*first] == [*second] == [*third]
+
+
+def test_a_view_of_somebody_else_is_not_touched(
+    postgres: PostgresServer, schema: str, url: str
+) -> None:
+    postgres.execute(f"CREATE VIEW {schema}.goods_fields AS SELECT 1 AS mine")
+
+    async def scenario() -> None:
+        sink = sink_of(url)
+        with pytest.raises(SinkUnusable, match=r"rename it, or name another table by \?table="):
+            await sink.open(None)
+        await sink.close()
+
+    run(scenario)
+    assert viewed_columns(postgres, schema) == [("mine",)]
+
+
+def viewed_columns(postgres: PostgresServer, schema: str) -> list[tuple[str, ...]]:
+    return postgres.execute(
+        "SELECT column_name FROM information_schema.columns "
+        f"WHERE table_schema = '{schema}' AND table_name = 'goods_fields'"
+    )
+
+
 def test_what_postgresql_cannot_hold_is_replaced(
     postgres: PostgresServer, schema: str, url: str
 ) -> None:

@@ -65,6 +65,59 @@ def test_one_selector_or_another_language_means_the_page() -> None:
     assert len(make_plan({"title": "h1", "lang": "/html/@lang"}).page) == 2
 
 
+def test_only_where_it_may_be_inferred_a_key_is_the_item() -> None:
+    selectors = {"product": "div.product", "title": "h2"}
+    plan = make_plan(selectors, infer_item=False)
+    assert [field.name for field in plan.page] == ["product", "title"]
+    assert not plan.flat
+
+
+def test_a_named_item_has_the_selectors_as_its_fields() -> None:
+    maker = {"select": ".maker", "fields": {"name": "b"}}
+    plan = make_plan({"title": "h2", "maker": maker}, item="div.product")
+    (group,) = plan.groups
+    assert (group.name, group.many, group.path) == ("items", True, "item")
+    assert [field.path for field in group.fields] == ["title", "maker"]
+    assert group.fields[1].fields[0].path == "maker.name"
+    assert not plan.page
+    assert not plan.flat
+
+
+@pytest.mark.parametrize(
+    ("item", "selectors", "field", "remedy"),
+    [
+        ("div[", {"a": "b"}, "item", "extract"),
+        (" ", {"a": "b"}, "item", "selector"),
+        ("div@class", {"a": "b"}, "item", "fields"),
+        ("div", {}, "item", "`selectors`"),
+        ("div", {"a": "//b"}, "selectors.a", "its `item` in xpath"),
+        ("//div", {"a": "css:b"}, "selectors.a", "in xpath"),
+        ("div", {"page_url": "b"}, "selectors.page_url", "rename"),
+    ],
+)
+def test_a_problem_with_a_named_item_names_the_field(
+    item: str, selectors: dict[str, Any], field: str, remedy: str
+) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        make_plan(selectors, item=item)
+    (problem,) = raised.value.problems
+    assert problem.field == field
+    assert remedy in problem.remedy
+
+
+def test_no_field_has_the_name_of_the_address_of_the_page() -> None:
+    for selectors in (
+        {"page_url": "b"},
+        {"page_url": "b", "title": "h1"},
+        {"rows": {"select": "li", "fields": {"page_url": "a@href"}}},
+    ):
+        with pytest.raises(InvalidRequest, match=r"page_url: has the name under which"):
+            make_plan(selectors)
+    deeper = {"select": "li", "fields": {"page_url": "a@href"}}
+    make_plan({"rows": {"select": "ul", "fields": {"cells": deeper}}})
+    make_plan({"page_url": {"select": "li", "fields": {"a": "b"}}})
+
+
 def test_groups_stand_beside_fields_of_the_page() -> None:
     plan = make_plan({"title": "h1", "rows": {"select": "tr", "fields": {"a": "td"}}})
     assert [field.name for field in plan.groups] == ["rows"]

@@ -115,7 +115,8 @@ class Command:
         self.output = folder / "out" / "items.jsonl"
         self.output.parent.mkdir(parents=True, exist_ok=True)
         self._home = folder / "home"
-        fields = [f"--css={name}={selector}" for name, selector in SELECTORS.items()]
+        fields = [f"--css={name}={SELECTORS[name]}" for name in ("title", "price")]
+        fields.append(f"--item={SELECTORS['product']}")
         self._command = [sys.executable, "-m", "crawlfleet", "crawl", *arguments, *fields]
         self._private = ["--allow-private"]
         self._places = ["-o", str(self.output)]

@@ -47,6 +47,7 @@ def summary(pages: int) -> Any:
         outcomes={"ok": pages},
         rejected={},
         depths={0: 1},
+        empty_fields={"price": "span.price"},
     )
 
 
@@ -58,6 +59,7 @@ def test_the_hosts_of_a_finished_crawl_are_those_at_its_end() -> None:
     teller = Teller()
     teller.figures(progress(2), [host(2, 7)], items=0, is_paused=False, now=100.0)
     final = teller.final(summary(9), progress(9).figures, [host(9, 0)], 103.0)
+    assert final.empty_fields == {"price": "span.price"}
     assert final.is_final
     assert [(each.pages, each.waiting) for each in final.hosts] == [(9, 0)]
 

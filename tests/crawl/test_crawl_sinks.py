@@ -11,13 +11,14 @@ from crawlfleet.backends.frontier.memory import MemoryFrontier
 from crawlfleet.core.selectors import make_plan
 from crawlfleet.crawl.desk import Handed
 from crawlfleet.crawl.local import local_crawl
-from crawlfleet.crawl.office import Office
+from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.secrets import NoSuchSecret
 from crawlfleet.crawl.sinks import columns_of, completed, name_of, on_node, open_sink, planned
 from crawlfleet.errors import InvalidRequest, PluginError, StoreUnavailable
 from crawlfleet.model.crawl import CrawlParameters, Fetching, SinkSpec
-from crawlfleet.model.extraction import Plan
+from crawlfleet.model.extraction import EmptyFields, Item, Plan
 from crawlfleet.model.frontier import FrontierRules, HostCommit
+from crawlfleet.ports.sink import PageRecord
 from crawlfleet.sinks.files import FileSink
 from crawlfleet.sinks.sqlite_table import SqliteTable
 from crawlfleet.testing.frontier_suite.harness import NOW, A, links, visit
@@ -38,13 +39,25 @@ NESTED = make_plan(
     [
         ("items.jsonl", FileSink),
         ("items.NDJSON.gz", FileSink),
-        ("items.csv.zst", FileSink),
         ("pages.warc.gz", FileSink),
         ("sqlite:///items.db?table=x", SqliteTable),
     ],
 )
 def test_place_tells_the_sink(url: str, kind: type) -> None:
     assert isinstance(open_sink(SinkSpec(url=url), FLAT), kind)
+
+
+def test_csv_needs_to_know_its_columns_when_the_crawl_begins() -> None:
+    """Which key of a flat map is the item is seen page by page: its column would stay empty."""
+    spec = SinkSpec(url="items.csv.zst")
+    with pytest.raises(InvalidRequest, match="do not say what one item is") as raised:
+        open_sink(spec, FLAT)
+    assert "`item`" in raised.value.problems[0].remedy
+    selectors = {"title": "h2", "price": "b"}
+    for plan in (make_plan(selectors, item="div"), make_plan(selectors, infer_item=False), NESTED):
+        assert isinstance(open_sink(spec, plan), FileSink)
+    named = msgspec.structs.replace(spec, columns=("title", "price"))
+    assert isinstance(open_sink(named, FLAT), FileSink)
 
 
 def test_postgresql_url_tells_the_sink() -> None:
@@ -64,10 +77,10 @@ def test_ending_that_tells_nothing_is_refused() -> None:
 
 
 def test_columns_are_all_fields_that_items_can_have() -> None:
-    assert columns_of(FLAT) == ("product", "title", "price", "url")
-    assert columns_of(NESTED) == ("title", "url", "city", "heading")
+    assert columns_of(FLAT) == ("page_url", "product", "title", "price", "url")
+    assert columns_of(NESTED) == ("page_url", "title", "url", "city", "heading")
     structured = make_plan({}, structured=True)
-    assert columns_of(structured) == ("url", "json_ld", "open_graph", "microdata")
+    assert columns_of(structured) == ("page_url", "json_ld", "open_graph", "microdata")
     assert columns_of(Plan()) == ()
 
 
@@ -92,6 +105,39 @@ def test_field_named_kind_is_refused_where_it_would_be_lost() -> None:
     assert raised.value.problems[0].field == "selectors.kind"
     open_sink(SinkSpec(url="sqlite:///items.db"), plan)
     open_sink(SinkSpec(url="items.jsonl"), make_plan({"kind": "h1", "title": "h2"}))
+
+
+def test_a_field_without_a_value_is_told_of_once_whoever_read_the_pages() -> None:
+    """Two executions work on one frontier: what either has found counts for both."""
+    plan = make_plan({"title": "h1", "sold": "em", "price": "b"}, infer_item=False)
+    frontier = MemoryFrontier(rules=FrontierRules())
+    told: list[EmptyFields] = []
+
+    async def read(office: Office, paths: str, **fields: Any) -> None:
+        (lease,) = await frontier.lease("w", hosts=1, urls=len(paths), held={}, now=NOW)
+        visits = [visit(waiting.url.rpartition("/")[2]) for waiting in lease.urls]
+        item = Item(kind="pages", fields={"page_url": A, "sold": None, **fields})
+        pages = [PageRecord(id=each.id, url=A, at=NOW, items=[item]) for each in visits]
+        done = HostCommit(host=A, token=lease.token, visits=visits, release=True)
+        assert not await office.desk("w").hand_in(Handed(at=NOW, hosts=[done], pages=pages))
+
+    async def scenario() -> None:
+        first, second = (
+            Office(frontier, {}, member=Member(name, "task"), plan=plan, warn=told.append)
+            for name in ("first", "second")
+        )
+        await first.open()
+        await frontier.add(links("abcdefghijklmnopqrstuvwxyz"), NOW)
+        await read(first, "0123456789", title="A", price=None)
+        assert first.empty == EmptyFields({"sold": "em", "price": "b"}, 10)
+        await second.open()
+        await read(second, "0123456", title=None, price="$1")
+        assert (second.empty, told) == (EmptyFields({"sold": "em"}, 17), [])
+        await read(second, "0123", title=None, price="$1")
+        await read(second, "0123", title=None, price="$1")
+        assert told == [EmptyFields({"sold": "em"}, 21)]
+
+    asyncio.run(scenario())
 
 
 class Flaky(MemoryFrontier):

@@ -24,8 +24,15 @@ PRODUCTS = """<html><head><title>Shop</title></head><body><h2 class="title">Our 
 </body></html>"""
 
 
-def items(html: str, selectors: dict[str, Any], *, url: str = SHOP) -> list[Item]:
-    return Extractor(make_plan(selectors)).items(Page(html.encode(), url))
+def items(html: str, selectors: dict[str, Any], **how: Any) -> list[Item]:
+    return Extractor(make_plan(selectors, **how)).items(Page(html.encode(), SHOP))
+
+
+def own(item: Item) -> dict[str, Any]:
+    """The fields that the selectors name; the page's address, which every item has, is checked."""
+    fields = dict(item.fields)
+    assert fields.pop("page_url") == SHOP
+    return fields
 
 
 def one(html: str, field: Any) -> Any:
@@ -39,6 +46,7 @@ def test_the_example_of_the_flat_map() -> None:
         Item(
             kind="products",
             fields={
+                "page_url": SHOP,
                 "title": "Product 1",
                 "price": "$19.99",
                 "url": "https://example.com/products/1",
@@ -47,6 +55,7 @@ def test_the_example_of_the_flat_map() -> None:
         Item(
             kind="products",
             fields={
+                "page_url": SHOP,
                 "title": "Product 2",
                 "price": "$29.99",
                 "url": "https://example.com/products/2",
@@ -85,7 +94,7 @@ def test_what_was_on_earlier_pages_does_not_matter() -> None:
 
 def test_without_a_container_the_page_is_the_item() -> None:
     found = items('<h1>Tea</h1><p class="price">$3</p>', {"title": "h1", "price": ".price"})
-    assert found == [Item(kind="pages", fields={"url": SHOP, "title": "Tea", "price": "$3"})]
+    assert found == [Item(kind="pages", fields={"page_url": SHOP, "title": "Tea", "price": "$3"})]
 
 
 def test_a_page_without_anything_gives_nothing() -> None:
@@ -104,7 +113,7 @@ def test_the_outermost_key_is_the_item() -> None:
 def test_an_item_that_is_a_link_is_its_own_url() -> None:
     html = '<a class="card" href="/1"><h3>A</h3></a><a class="card" href="/2"><h3>B</h3></a>'
     found = items(html, {"card": "a.card", "title": "h3"})
-    assert [dict(item.fields) for item in found] == [
+    assert [own(item) for item in found] == [
         {"title": "A", "url": "https://example.com/1"},
         {"title": "B", "url": "https://example.com/2"},
     ]
@@ -113,9 +122,9 @@ def test_an_item_that_is_a_link_is_its_own_url() -> None:
 def test_an_own_url_field_wins_and_a_missing_link_is_none() -> None:
     html = '<div class="product"><h2>A</h2><a href="/a">x</a><i>id-1</i></div>'
     found = items(html, {"product": ".product", "title": "h2", "url": "i"})
-    assert found[0].fields == {"title": "A", "url": "id-1"}
+    assert own(found[0]) == {"title": "A", "url": "id-1"}
     found = items('<div class="product"><h2>A</h2></div>', {"product": ".product", "title": "h2"})
-    assert found[0].fields == {"title": "A", "url": None}
+    assert own(found[0]) == {"title": "A", "url": None}
 
 
 def test_the_first_link_leads_to_a_page() -> None:
@@ -158,13 +167,81 @@ def test_the_explicit_form() -> None:
     html = """<div class="product"><h2 class="title">A</h2><span class="price">1.299,00 €</span>
       <ul><li class="tag">new<li class="tag"> red </ul><a href="/a">more</a></div>
       <div class="product"><h2 class="title">B</h2></div>"""
-    assert items(html, EXPLICIT) == [
-        Item(
-            kind="products",
-            fields={"title": "A", "price": 1299.0, "tags": ["new", "red"], "link": "/a"},
-        ),
-        Item(kind="products", fields={"title": "B", "price": None, "tags": [], "link": None}),
+    found = items(html, EXPLICIT)
+    assert {item.kind for item in found} == {"products"}
+    assert [own(item) for item in found] == [
+        {"title": "A", "price": 1299.0, "tags": ["new", "red"], "link": "/a"},
+        {"title": "B", "price": None, "tags": [], "link": None},
     ]
+
+
+BLOG = """<article class="post"><h1>First post</h1><p>Read <a href="https://elsewhere.example/">
+  this</a>.</p></article>"""
+POST = {"title": "article.post h1", "text": "article.post"}
+
+
+def test_no_named_field_vanishes_where_the_page_is_the_item() -> None:
+    """Also if its matches are around those of all others; and no link is taken for the page's
+    address."""
+    found = items(BLOG, POST, infer_item=False)
+    assert [item.kind for item in found] == ["pages"]
+    assert own(found[0]) == {"title": "First post", "text": "First post Read this."}
+    # In the flat map of a task, the key around the others is the item.
+    (inferred,) = items(BLOG, POST)
+    assert (inferred.kind, inferred.fields["page_url"]) == ("texts", SHOP)
+
+
+def test_each_match_of_a_named_item_is_one() -> None:
+    found = items(PRODUCTS, {"title": "h2.title", "link": "a@href"}, item="div.product")
+    assert [item.kind for item in found] == ["items", "items"]
+    assert [own(item) for item in found] == [
+        {"title": "Product 1", "link": "/products/1"},
+        {"title": "Product 2", "link": "/products/2"},
+    ]
+    assert items(BLOG, {"title": "h1"}, item="div.product") == []
+
+
+def test_fields_of_a_named_item_may_be_around_each_other() -> None:
+    html = '<div class="p"><p>one <b>two</b></p></div>'
+    (item,) = items(html, {"all": "p", "some": "b", "whole": "::text"}, item=".p")
+    assert own(item) == {"all": "one two", "some": "two", "whole": "one two"}
+
+
+def test_named_items_of_xpath_and_of_json() -> None:
+    (item,) = items("<ul><li><b>1</b></ul>", {"n": "//b", "all": "xpath:."}, item="//li")
+    assert own(item) == {"n": "1", "all": "1"}
+    page, document = open_page(b'{"rows": [{"n": 1}, {"n": 2}]}', SHOP, "application/json")
+    found = Extractor(make_plan({"n": "n"}, item="$.rows[*]")).items(page, document)
+    assert [own(item) for item in found] == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("number('12345678')", "12345678"),
+        ("count(//p)", "2"),
+        ("number('0.1')", "0.1"),
+        ("0.1 + 0.2", "0.3"),
+        ("number('1234567.125')", "1234567.125"),
+        ("-0", "0"),
+        ("number('1e3')", "1000"),
+        ("number('1000000000000000000000')", "1000000000000000000000"),
+        ("number('9007199254740993')", "9007199254740992"),
+        ("1 div 8000000", "0.000000125"),
+        ("number('sold out')", None),
+        ("1 div 0", None),
+        ("-1 div 0", None),
+    ],
+)
+def test_numbers_of_xpath_keep_their_digits(expression: str, text: str | None) -> None:
+    assert one("<p>a<p>b", {"xpath": expression}) == text
+
+
+def test_numbers_of_xpath_are_numbers_where_those_are_wanted() -> None:
+    html = "<i>19.99</i><i>29.99</i>"
+    assert one(html, {"xpath": "sum(//i)", "type": "number"}) == 49.98
+    assert one(html, {"xpath": "12345678", "type": "integer"}) == 12345678
+    assert one(html, {"xpath": "number('x')", "type": "number", "default": 0}) is None
 
 
 def test_groups_within_groups() -> None:
@@ -192,10 +269,10 @@ def test_a_group_of_one_is_an_object() -> None:
 def test_page_fields_beside_groups() -> None:
     plan = {"heading": "h1", "rows": {"select": "li", "fields": {"text": "::text"}}}
     found = items("<h1>H</h1><ul><li>a<li>b</ul>", plan)
-    assert [(item.kind, dict(item.fields)) for item in found] == [
+    assert [(item.kind, own(item)) for item in found] == [
         ("rows", {"text": "a"}),
         ("rows", {"text": "b"}),
-        ("pages", {"url": SHOP, "heading": "H"}),
+        ("pages", {"heading": "H"}),
     ]
 
 
@@ -218,6 +295,7 @@ def test_page_fields_beside_groups() -> None:
         ("<p>none", {"css": "p", "regex": r"\d+", "default": 0}, None),
         ("<p>1<p>x<p>3", {"css": "p", "type": "integer", "many": True}, [1, 3]),
         ("<p>x<p>3", {"css": "p", "type": "integer"}, 3),
+        ("<p>0", {"css": "p", "type": "integer"}, 0),
         (
             '<a href="../a?b=c d">',
             {"css": "a@href", "type": "url"},
@@ -243,7 +321,7 @@ def test_one_field(html: str, field: Any, value: Any) -> None:
 def test_xpath_groups_look_within_their_matches() -> None:
     html = "<ul><li><b>1</b><a href=/1>x</a></li><li><b>2</b></li></ul>"
     plan = {"rows": {"xpath": "//li", "fields": {"b": "//b", "link": "./a/@href"}}}
-    assert [dict(item.fields) for item in items(html, plan)] == [
+    assert [own(item) for item in items(html, plan)] == [
         {"b": "1", "link": "/1"},
         {"b": "2", "link": None},
     ]
@@ -253,7 +331,7 @@ def test_json_in_a_script_can_be_a_group() -> None:
     html = '<script id="d">{"rows": [{"t": "A", "p": "$5"}, {"t": "B"}]}</script>'
     price = {"json": "p", "type": "price"}
     plan = {"rows": {"css": "#d", "json": "$.rows[*]", "fields": {"title": "t", "price": price}}}
-    assert [dict(item.fields) for item in items(html, plan)] == [
+    assert [own(item) for item in items(html, plan)] == [
         {"title": "A", "price": 5.0},
         {"title": "B", "price": None},
     ]
@@ -272,9 +350,9 @@ def test_a_json_page() -> None:
     }
     page, document = open_page(body, SHOP, "application/json")
     found = Extractor(make_plan(plan)).items(page, document)
-    assert [(item.kind, dict(item.fields)) for item in found] == [
+    assert [(item.kind, own(item)) for item in found] == [
         ("products", {"name": "A", "tags": ["x", "y"], "price": 5}),
-        ("pages", {"url": SHOP, "total": 1, "heading": None}),
+        ("pages", {"total": 1, "heading": None}),
     ]
 
 
@@ -286,6 +364,8 @@ def test_what_was_caught_is_counted() -> None:
     assert caught["products.title"] == 2
     assert caught["products.tags"] == 0
     assert Extractor(make_plan(SELECTORS)).container(page) == "product"
+    named = make_plan({"title": "h2.title", "sold": "em"}, item="div.product")
+    assert Extractor(named).caught(page) == {"item": 2, "title": 2, "sold": 0}
 
 
 PIECES = st.sampled_from(

@@ -53,7 +53,7 @@ def test_it_is_an_item_of_its_own_and_only_if_there_is_any() -> None:
     page = Page(b'<meta property="og:title" content="A">', "https://x.example/a")
     (item,) = extractor.items(page)
     assert item.kind == "structured"
-    assert item.fields == {"url": "https://x.example/a", "open_graph": {"og:title": "A"}}
+    assert item.fields == {"page_url": "https://x.example/a", "open_graph": {"og:title": "A"}}
     assert extractor.items(Page(b"<p>", "https://x.example/a")) == []
 
 

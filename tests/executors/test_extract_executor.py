@@ -39,7 +39,12 @@ def test_what_each_selector_caught_and_what_became_of_it() -> None:
     assert (found["count"], found["status"]) == (2, None)
     assert [each["kind"] for each in found["items"]] == ["products", "products"]
     first, second = (each["fields"] for each in found["items"])
-    assert first == {"title": "Kite", "price": "9", "url": "https://shop.example/kite"}
+    assert first == {
+        "page_url": "https://shop.example/list",
+        "title": "Kite",
+        "price": "9",
+        "url": "https://shop.example/kite",
+    }
     assert second["price"] is None
 
 

@@ -140,10 +140,29 @@ def test_the_whole_shop_comes_out_as_the_result(shop: ServedShop) -> None:
     assert {each["url"] for each in measured.data["products"]} == {
         shop.url.rstrip("/") + product.path for product in PRODUCTS
     }
+    # Each is on a page of its own, to which its first link leads.
+    assert all(each["page_url"] == each["url"] for each in measured.data["products"])
     assert len(PRODUCTS) < measured.metrics["pages_crawled"] < 500
+    assert measured.metrics["empty_fields"] == 0
     assert measured.metrics["data_size"] > 100_000
     assert measured.metrics["retries"] >= 1, "the page that fails at first is there in the end"
     assert said.done[-1][0] == measured.metrics["pages_crawled"]
+
+
+def test_selectors_that_catch_nothing_are_in_the_log_and_in_the_metrics(shop: ServedShop) -> None:
+    said = Said()
+    selectors = {"title": "h2.title", "prise": "span.prise"}
+    limits = Limits(max_pages=40)
+    measured = run(order(shop, item="div.product", selectors=selectors, limits=limits), said)
+
+    assert measured.metrics["empty_fields"] == 1
+    assert {*measured.data} == {"items"}
+    assert all({*item} == {"page_url", "title", "prise"} for item in measured.data["items"])
+    warnings = [line for level, line in said.lines if level == "warning"]
+    told = [line for line in warnings if "selectors have caught nothing" in line]
+    assert told
+    assert all("{'prise': 'span.prise'}" in line for line in told)
+    assert len(told) == len({line.partition(" {")[0] for line in told}), "each once"
 
 
 def test_with_a_sink_the_result_says_where_the_items_are(shop: ServedShop, tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ pytestmark = [
     pytest.mark.xdist_group("crawl command on a fleet"),
 ]
 SITE = SiteSpec(pages=120, hosts=4, links=10, page_bytes=1500, latency_ms=5)
-FIELDS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
+ITEM = "div.product"
+FIELDS = {"title": "h2.title", "price": "span.price"}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,7 @@ class Command:
         self.output = self.folder / "items.jsonl"
         self.home = folder / "home"
         fields = [f"--css={name}={selector}" for name, selector in FIELDS.items()]
+        fields.append(f"--item={ITEM}")
         self._words = [sys.executable, "-m", "crawlfleet", "crawl", site.spec.url(0), *fields]
         self._words += ["--scope=any", "--allow-private", *options]
         self._access = ["--master", fleet.url, "--key", fleet.key]

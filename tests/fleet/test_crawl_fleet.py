@@ -229,6 +229,8 @@ def test_a_crawl_is_watched_steered_and_downloaded(fleet: LocalFleet, tmp_path: 
             title.lstrip("'") for title in truth
         )
         assert not [row for row in rows for each in row.values() if each.startswith(("=", "@"))]
+        assert [*rows[0]] == ["page_url", "title", "text", "url"]
+        assert {row["page_url"] for row in rows} <= {item.fields["page_url"] for item in shown}
 
     with site.served():
         asyncio.run(scene())

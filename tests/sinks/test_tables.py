@@ -10,7 +10,8 @@ import pytest
 from crawlfleet.errors import InvalidRequest, SinkUnusable
 from crawlfleet.model.crawl import SinkSpec
 from crawlfleet.ports.sink import Sink
-from crawlfleet.sinks.table import from_spec, quoted, shown, table_of
+from crawlfleet.sinks.table import from_spec, shown, table_of
+from crawlfleet.sinks.table_view import quoted
 from tests.sinks.sink_pages import page, run
 
 

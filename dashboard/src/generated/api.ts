@@ -4011,6 +4011,13 @@ export interface components {
             /** @default 0 */
             done?: number;
             /**
+             * @description Selectors that have caught nothing on many pages, by their fields; in the end, on any.
+             * @default {}
+             */
+            empty_fields?: {
+                [key: string]: string;
+            };
+            /**
              * @description Those of `done` that gave no page.
              * @default 0
              */
@@ -10397,6 +10404,7 @@ export interface operations {
                      *         "items": 2990,
                      *         "bytes": 91230,
                      *         "columns": [
+                     *           "page_url",
                      *           "title",
                      *           "price",
                      *           "url"
@@ -10550,6 +10558,7 @@ export interface operations {
                      *           "number": 1,
                      *           "kind": "products",
                      *           "fields": {
+                     *             "page_url": "https://shop.example/products",
                      *             "title": "Kettle",
                      *             "price": 24.9,
                      *             "url": "https://shop.example/products/1"
@@ -10558,6 +10567,7 @@ export interface operations {
                      *       ],
                      *       "next_cursor": "1",
                      *       "columns": [
+                     *         "page_url",
                      *         "title",
                      *         "price",
                      *         "url"

@@ -597,6 +597,9 @@ export const en = {
   "tester.url": "Address of a page",
   "tester.html": "HTML",
   "tester.base": "Address that relative links start from",
+  "tester.item": "What one item is",
+  "tester.itemHint":
+    "A selector: each match is one item. Without it, the page is, or the field that contains the others.",
   "tester.selectors": "Selectors",
   "tester.hint":
     "A name, and CSS, XPath (//…) or a JSON path ($.…). An attribute: a.more::attr(href).",

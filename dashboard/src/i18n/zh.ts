@@ -581,6 +581,8 @@ export const zh: Dictionary = {
   "tester.url": "页面地址",
   "tester.html": "HTML",
   "tester.base": "相对链接的起始地址",
+  "tester.item": "一个条目是什么",
+  "tester.itemHint": "一个选择器：每处匹配是一个条目。不填时，页面或包含其他字段的字段即为条目。",
   "tester.selectors": "选择器",
   "tester.hint": "名称，以及 CSS、XPath（//…）或 JSON 路径（$.…）。属性：a.more::attr(href)。",
   "tester.try": "测试",

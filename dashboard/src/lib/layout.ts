@@ -14,7 +14,7 @@ export interface Layout {
 
 const LAYOUTS: Record<string, Layout> = {
   web_crawl: {
-    first: ["urls", "depth", "limits.max_pages", "scope.within", "selectors"],
+    first: ["urls", "depth", "limits.max_pages", "scope.within", "item", "selectors"],
     sections: [
       ["scope", ["scope.allow", "scope.deny", "scope.sitemaps", "scope.feeds", "scope"]],
       ["limits", ["limits.max_per_host", "limits.max_seconds", "limits"]],
@@ -23,7 +23,7 @@ const LAYOUTS: Record<string, Layout> = {
         ["politeness.delay_s", "politeness.concurrency", "politeness.obey_robots", "politeness"],
       ],
       ["fetching", ["fetching.user_agent", "fetching.contact", "fetching.headers", "fetching"]],
-      ["output", ["sinks", "structured"]],
+      ["output", ["sinks", "structured", "infer_item"]],
       ["fleet", ["workers", "split_hosts", "frontier"]],
       ["canonical", ["canonical", "dedup", "dedup_capacity"]],
     ],

@@ -1,6 +1,7 @@
 """/api/v1/crawls"""
 
 import re
+from collections.abc import AsyncIterator
 from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -8,7 +9,15 @@ import msgspec
 from starlette.responses import Response
 
 from crawlfleet.api import examples_crawls as examples
-from crawlfleet.api.downloads import WARC, download, formats_of, rows_of, shortened
+from crawlfleet.api.downloads import (
+    CSV,
+    WARC,
+    download,
+    formats_of,
+    rows_of,
+    shortened,
+    with_used_columns,
+)
 from crawlfleet.api.presenting import instant, moment
 from crawlfleet.api.routing import OPERATORS, READERS, Call, Example, Handler, Route, Scope
 from crawlfleet.api.selecting import (
@@ -152,8 +161,14 @@ async def output(call: Call) -> Response:
         lacking = "keeps no pages" if format == WARC else "has no fields that could be columns"
         told = " or ".join(f"format={each}" for each in formats)
         raise Conflict(f"{task.id} {lacking}; ask for {told}")
-    lines = kept.read(crawl_of(task), stream, completed=task.status is TaskStatus.COMPLETED)
-    return download(lines, summary, format, f"crawl-{task.id}", offset)
+
+    def read() -> AsyncIterator[bytes]:
+        completed = task.status is TaskStatus.COMPLETED
+        return kept.read(crawl_of(task), stream, completed=completed)
+
+    if format == CSV and task.status in TERMINAL:
+        summary = await with_used_columns(summary, read())
+    return download(read(), summary, format, f"crawl-{task.id}", offset)
 
 
 async def explain_url(call: Call) -> UrlExplanation:

@@ -17,10 +17,11 @@ from crawlfleet.ports.sink import PageRecord
 from crawlfleet.sinks.csv import CommaSeparated
 
 WARC: Final = "warc"
+CSV: Final = "csv"
 MEDIA_TYPES: Final = {
     WARC: "application/warc",
     "jsonl": "application/x-ndjson",
-    "csv": "text/csv; charset=utf-8",
+    CSV: "text/csv; charset=utf-8",
 }
 LONGEST_TEXT: Final = 2_000
 """In a preview; the download has all of it."""
@@ -71,7 +72,7 @@ class CommaSeparatedWriter:
 
 WRITERS: Final[dict[str, type[JsonLinesWriter] | type[CommaSeparatedWriter]]] = {
     "jsonl": JsonLinesWriter,
-    "csv": CommaSeparatedWriter,
+    CSV: CommaSeparatedWriter,
 }
 
 
@@ -79,8 +80,25 @@ def formats_of(items: OutputSummary | None, pages: OutputSummary | None) -> tupl
     """In which formats that output can be had."""
     formats = [WARC] if pages is not None else []
     if items is not None:
-        formats += [format for format in WRITERS if format != "csv" or items.columns]
+        formats += [format for format in WRITERS if format != CSV or items.columns]
     return tuple(sorted(formats, key=[*WRITERS, WARC].index))
+
+
+async def with_used_columns(summary: OutputSummary, pieces: AsyncIterator[bytes]) -> OutputSummary:
+    """Without the columns of fields that no item has: of a flat map of selectors, the key that
+    turned out to be the item itself. Reads no further than until each field was met."""
+    unmet = set(summary.columns)
+    async for lines in pieces:
+        unmet.difference_update(*await asyncio.to_thread(_names_in, lines))
+        if not unmet:
+            return summary
+    columns = tuple(name for name in summary.columns if name not in unmet)
+    return msgspec.structs.replace(summary, columns=columns or summary.columns)
+
+
+def _names_in(lines: bytes) -> set[tuple[str, ...]]:
+    """The names of fields that items have together."""
+    return {tuple(fields) for _, fields in rows_of(lines)}
 
 
 def download(

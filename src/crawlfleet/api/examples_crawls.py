@@ -50,7 +50,7 @@ CRAWL: Final[dict[str, Any]] = {
     "output": {
         "items": 2990,
         "bytes": 91230,
-        "columns": ["title", "price", "url"],
+        "columns": ["page_url", "title", "price", "url"],
         "formats": ["jsonl", "csv"],
     },
 }
@@ -69,6 +69,7 @@ CRAWL_ITEMS: Final[dict[str, Any]] = {
             "number": 1,
             "kind": "products",
             "fields": {
+                "page_url": "https://shop.example/products",
                 "title": "Kettle",
                 "price": 24.9,
                 "url": "https://shop.example/products/1",
@@ -76,7 +77,7 @@ CRAWL_ITEMS: Final[dict[str, Any]] = {
         }
     ],
     "next_cursor": "1",
-    "columns": ["title", "price", "url"],
+    "columns": ["page_url", "title", "price", "url"],
 }
 URL_EXPLANATION: Final[dict[str, Any]] = {
     "url": "https://shop.example/products/1",

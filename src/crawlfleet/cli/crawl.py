@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NOTHING_FETCHED: Final = 4
 EXAMPLE: Final = (
-    "crawlfleet crawl https://shop.example --depth 2 --css 'product=div.product' "
+    "crawlfleet crawl https://shop.example --depth 2 --item 'div.product' "
     "--css 'title=h2.title' --css 'price=span.price' -o items.jsonl"
 )
 
@@ -76,6 +76,14 @@ def crawl(
     ],
     depth: Annotated[
         int | None, typer.Option(min=0, help="How many links to follow from where it begins.")
+    ] = None,
+    item: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SELECTOR",
+            help="What one item is, such as 'div.product': each match is one, with its fields "
+            "within. Without it, each page is one item.",
+        ),
     ] = None,
     css: Annotated[
         list[str] | None, typer.Option(help="A field and its CSS selector, as name=selector.")
@@ -213,6 +221,7 @@ def crawl(
         urls=urls,
         outputs=outputs,
         depth=depth,
+        item=item,
         css=css or [],
         xpath=xpath or [],
         selectors=selectors,
@@ -309,6 +318,7 @@ def _run(
             frontier=state.frontier,
             also={str(state.index): PageIndex(state.index)},
             round=state.round,
+            warn=display.warn,
         )
         keep_memory()
         look_seldom()

@@ -17,8 +17,10 @@ from rich.text import Text
 from crawlfleet.cli.crawl_sight import Look, Sight
 from crawlfleet.cli.output import answer_console, facts, message_console, printable
 from crawlfleet.cli.trouble import say_display_lost
+from crawlfleet.core.empty_fields import in_words
 from crawlfleet.event_loop import alongside
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome
+from crawlfleet.model.extraction import EmptyFields
 
 if TYPE_CHECKING:
     from crawlfleet.crawl.run import Explanation, Summary
@@ -104,6 +106,10 @@ class Display:
         if not self._quiet:
             self._console.print(printable(text), highlight=False, soft_wrap=True, markup=False)
 
+    def warn(self, empty: EmptyFields) -> None:
+        """Selectors have caught nothing on many pages."""
+        self.say(f"warning: {in_words(empty)}; `crawlfleet extract` tries selectors on a page")
+
     def end(
         self, summary: "Summary", output: str, *, next: str = "the same command goes on from here"
     ) -> None:
@@ -118,6 +124,7 @@ class Display:
             f"{summary.bytes / 1e6:.1f} MB",
             "outcomes": _outcomes(summary.outcomes),
             "left out": _counts(summary.rejected),
+            "caught nothing": _selectors(summary.empty_fields),
             "output": output,
         }
         self._console.print(_title(summary))
@@ -273,6 +280,10 @@ def _span(seconds: float) -> str:
 
 def _outcomes(outcomes: Mapping[str, int]) -> str:
     return _counts({str(outcome): count for outcome, count in outcomes.items()})
+
+
+def _selectors(empty: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({selector})" for name, selector in empty.items())
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -23,6 +23,7 @@ def parameters_of(
     urls: Sequence[str],
     outputs: Sequence[Output],
     depth: int | None,
+    item: str | None,
     css: Sequence[str],
     xpath: Sequence[str],
     selectors: Path | None,
@@ -51,10 +52,14 @@ def parameters_of(
     )
     if scope not in {"host", "domain", "prefix", "any"}:
         raise _wrong("--scope", scope, "is not known", "use host, domain, prefix or any")
+    named = _selectors(css, xpath, selectors)
     return CrawlParameters(
         urls=tuple(map(_address, urls)),
         depth=depth,
-        selectors=_selectors(css, xpath, selectors),
+        selectors=named,
+        item=item,
+        # A field that is named on the command line is in every item.
+        infer_item=not named or item is not None,
         structured=structured,
         scope=Scope(within=scope, allow=tuple(allow), deny=tuple(deny), sitemaps=sitemaps),  # type: ignore[arg-type]
         limits=Limits(max_pages=max_pages, max_seconds=max_seconds),

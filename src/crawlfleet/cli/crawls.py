@@ -277,6 +277,7 @@ def _counts(figures: CrawlFigures | None) -> list[Text]:
 
 def _figures(figures: CrawlFigures) -> Table:
     outcomes = ", ".join(f"{name} {number}" for name, number in sorted(figures.outcomes.items()))
+    empty = ", ".join(f"{name} ({selector})" for name, selector in figures.empty_fields.items())
     return facts(
         [
             ("pages", cell(f"{figures.pages} ({figures.rate_per_s:g}/s)")),
@@ -289,6 +290,7 @@ def _figures(figures: CrawlFigures) -> Table:
                 ),
             ),
             ("failed", cell(figures.failed)),
+            *([("caught nothing", cell(empty))] if empty else ()),
             ("requests", cell(f"{figures.requests}, {figures.retries} to be tried again")),
             ("bytes", cell(f"{figures.bytes:,}")),
             ("outcomes", cell(outcomes)),

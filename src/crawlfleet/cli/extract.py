@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 import typer
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
         "extract",
         extract,
         try_this=(
-            "crawlfleet extract page.html --css product=div.product --css title=h2.title",
+            "crawlfleet extract page.html --item div.product --css title=h2.title",
             "crawlfleet extract https://example.org --css 'title=h1' --xpath 'lang=/html/@lang'",
             "crawlfleet extract https://example.org --links",
             "crawlfleet extract archive.warc.gz --selectors plan.json -o items.jsonl",
@@ -53,6 +53,14 @@ def extract(
             help="Pages: files (HTML, JSON), WARC archives, web addresses, or - for input.",
         ),
     ],
+    item: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SELECTOR",
+            help="What one item is, such as div.product: each match is one, with its fields "
+            "within. Without it, the page is one item.",
+        ),
+    ] = None,
     css: Annotated[
         Named, typer.Option(metavar="NAME=CSS", help="A field by CSS; may be repeated.")
     ] = None,
@@ -94,13 +102,13 @@ def extract(
     from crawlfleet.core.selectors import make_plan
     from crawlfleet.crawl.extract import Extractor
 
-    written = _written(selectors, css, xpath, path)
-    if not written and not structured and not links:
+    wanted = _wanted(selectors, item, css, xpath, path)
+    if not (wanted.selectors or wanted.item or structured or links):
         raise typer.BadParameter(
             "nothing to look for; give --css NAME=SELECTOR, --selectors FILE, --structured "
             "or --links"
         )
-    extractor = Extractor(make_plan(written, structured=structured))
+    extractor = Extractor(make_plan(**wanted._asdict(), structured=structured))
     survey = _Survey(extractor, Output(json=as_json))
     is_shown = not as_json and str(output) != STANDARD_INPUT
     with _lines(output, as_json) as out, _progress(survey.told, shown=is_shown) as advance:
@@ -204,9 +212,20 @@ class _Survey:
         return Group(*parts)
 
 
-def _written(selectors: Path | None, css: Named, xpath: Named, path: Named) -> dict[str, Any]:
-    """The selectors of the file, and those of the flags."""
+class _Wanted(NamedTuple):
+    """What is taken out of each page, as in the parameters of a crawl."""
+
+    selectors: dict[str, Any]
+    item: str | None
+    infer_item: bool
+
+
+def _wanted(
+    selectors: Path | None, item: str | None, css: Named, xpath: Named, path: Named
+) -> _Wanted:
+    """What the file says, and what the flags say."""
     written: dict[str, Any] = {}
+    infers = False
     if selectors is not None:
         try:
             document = msgspec.json.decode(selectors.read_bytes(), type=dict[str, Any])
@@ -215,8 +234,13 @@ def _written(selectors: Path | None, css: Named, xpath: Named, path: Named) -> d
                 f"{selectors} is not a JSON object: {error}", param_hint="--selectors"
             ) from None
         inner = document.get("selectors")
-        # The whole parameters of a crawl are welcome too.
-        written = inner if isinstance(inner, dict) and "url" in document else document
+        # The whole parameters of a crawl are welcome too, and then mean what they mean there.
+        if isinstance(inner, dict) and ("url" in document or "urls" in document):
+            written = inner
+            item = item or document.get("item")
+            infers = document.get("infer_item", True)
+        else:
+            written = document
     flags = (("--css", "css", css), ("--xpath", "xpath", xpath), ("--path", "json", path))
     for flag, language, pairs in flags:
         for pair in pairs or ():
@@ -224,7 +248,8 @@ def _written(selectors: Path | None, css: Named, xpath: Named, path: Named) -> d
             if not separator or not name.strip() or not text.strip():
                 raise typer.BadParameter(f"{pair!r} is not NAME=EXPRESSION", param_hint=flag)
             written[name.strip()] = {language: text.strip()}
-    return written
+            infers = False
+    return _Wanted(written, item, infers)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from crawlfleet.crawl.sinks import open_sink
 from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, MasterUnreachable, NotFound
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.crawl_views import CrawlView
+from crawlfleet.model.extraction import EmptyFields
 from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.stop_signals import on_stop_signal
 
@@ -104,6 +105,7 @@ class FleetCrawl:
         self._seen = asyncio.Event()
         self._id = ""
         self._has_ended = False
+        self._has_warned = False
 
     async def run(self) -> tuple[int, Summary | None]:
         """Until it has ended and its files are made, or somebody interrupts: the exit code, and
@@ -215,6 +217,7 @@ class FleetCrawl:
                     remark = await self._remark(crawl)
                 heard_at, looks = loop.time(), looks + 1
                 self._sight = sight_from_afar(crawl.figures, remark=remark)
+                self._warn(crawl.figures)
                 self._seen.set()
             except MasterUnreachable as error:
                 if loop.time() - heard_at > PATIENCE_S:
@@ -223,6 +226,12 @@ class FleetCrawl:
                     self._sight, remark=f"waiting for the master: {error}"
                 )
             await asyncio.sleep(PAUSE_S)
+
+    def _warn(self, figures: CrawlFigures | None) -> None:
+        """Say once that selectors catch nothing."""
+        if figures is not None and figures.empty_fields and not self._has_warned:
+            self._has_warned = True
+            self._display.warn(EmptyFields(figures.empty_fields, figures.pages))
 
     async def _remark(self, crawl: CrawlView) -> str:
         """What keeps a crawl from running."""
@@ -321,6 +330,7 @@ def summary_of(
         urls=figures.known,
         waiting=waiting,
         outcomes=dict(figures.outcomes),
+        empty_fields=dict(figures.empty_fields),
         depths=dict(enumerate(figures.depths)),
         items=crawl.output.items if crawl.output else figures.items,
         requests=figures.requests,

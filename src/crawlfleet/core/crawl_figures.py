@@ -26,6 +26,11 @@ def together(parts: Sequence[CrawlFigures]) -> CrawlFigures | None:
         requests=sum(each.requests for each in parts),
         retries=sum(each.retries for each in parts),
         rejected=sum(each.rejected for each in parts),
+        empty_fields={
+            name: selector
+            for name, selector in newest.empty_fields.items()
+            if all(name in each.empty_fields for each in parts)
+        },
         hosts=tuple(ranked[:MOST_HOSTS]),
         rates=_rates([each.rates for each in parts], newest.rates),
     )

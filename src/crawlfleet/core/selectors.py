@@ -1,9 +1,9 @@
 """From the `selectors` that people write to a checked plan.
 
-A flat map names places (`{"product": "div.product", "title": "h2.title"}`); the explicit form has
-groups with `fields`. A text is CSS unless it begins like XPath (`//`, `./`, `xpath:`) or a JSON
-path (`$`, `json:`); within a group whose matches are JSON, it is a path. Everything wrong is told
-at once, each with its field and a remedy.
+A flat map names places (`{"product": "div.product", "title": "h2.title"}`); `item` says what one
+item is, and the map its fields; the explicit form has groups with `fields`. A text is CSS unless it
+begins like XPath (`//`, `./`, `xpath:`) or a JSON path (`$`, `json:`); within a group whose matches
+are JSON, it is a path. Everything wrong is told at once, each with its field and a remedy.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,9 @@ from crawlfleet.core.patterns import REMEDY, pattern_problem
 from crawlfleet.core.values import strptime_works
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.extraction import (
+    ITEMS,
     LONGEST,
+    PAGE_URL,
     FieldPlan,
     FieldSpec,
     Language,
@@ -28,6 +30,8 @@ from crawlfleet.model.extraction import (
     ValueType,
 )
 
+SELECTORS: Final = "selectors"
+ITEM: Final = "item"
 MOST_FIELDS: Final = 500
 DEEPEST: Final = 8
 _PREFIXES: Final = (("css:", Language.CSS), ("xpath:", Language.XPATH), ("json:", Language.JSON))
@@ -40,15 +44,30 @@ _HINTS: Final = (
 
 
 def make_plan(
-    selectors: Mapping[str, Any], *, structured: bool = False, within: str = "selectors"
+    selectors: Mapping[str, Any],
+    *,
+    item: str | None = None,
+    infer_item: bool = True,
+    structured: bool = False,
 ) -> Plan:
-    """The plan; raises `InvalidRequest` with every problem when it cannot be made."""
+    """The plan; raises `InvalidRequest` with every problem when it cannot be made.
+
+    With an `item`, each of its matches is an item, and the selectors are its fields. Without one,
+    and unless groups are named, `infer_item` tells whether a key whose matches contain the others'
+    is the item; else the page is, with all keys as its fields.
+    """
     reader = _Reader()
-    fields = reader.fields(selectors, within, Language.CSS, depth=1)
+    if item is not None:
+        group = reader.item(item, selectors)
+        if reader.problems or group is None:
+            raise InvalidRequest(reader.problems)
+        return Plan(groups=(group,), structured=structured)
+    fields = reader.fields(selectors, SELECTORS, Language.CSS, depth=1)
     if reader.problems:
         raise InvalidRequest(reader.problems)
     groups = tuple(field for field in fields if field.fields)
-    if not groups and len(fields) > 1 and all(_may_contain(field) for field in fields):
+    may_be_inferred = infer_item and len(fields) > 1 and not groups
+    if may_be_inferred and all(_may_contain(field) for field in fields):
         return Plan(flat=fields, structured=structured)
     page = tuple(field for field in fields if not field.fields)
     return Plan(groups=groups, page=page, structured=structured)
@@ -61,6 +80,27 @@ class _Reader:
         self.problems: list[FieldProblem] = []
         self._count = 0
         self._nothing = LexborHTMLParser(b"")
+
+    def item(self, written: str, selectors: Mapping[str, Any]) -> FieldPlan | None:
+        """The group of the items that `item` names, with the selectors as its fields."""
+        if not 0 < len(written.strip()) <= LONGEST:
+            self._wrong(ITEM, f"is empty, or longer than {LONGEST} characters", "name a selector")
+            return None
+        query = self._query(FieldSpec(select=written), ITEM, Language.CSS)
+        if query is None:
+            return None
+        if _takes_text(query):
+            self._wrong(
+                ITEM,
+                "takes a text where items are elements",
+                "leave `@…` or `::…` to the fields",
+                value=written,
+            )
+        if not selectors:
+            self._wrong(ITEM, "has no fields", "name in `selectors` what is taken out of each item")
+        fields = self.fields(selectors, SELECTORS, query.language, depth=2)
+        self._check_languages(fields, SELECTORS, query.language, ITEM)
+        return FieldPlan(name=ITEMS, query=query, many=True, fields=fields, path=ITEM)
 
     def fields(
         self, written: Mapping[str, Any], at: str, language: Language, depth: int
@@ -99,6 +139,10 @@ class _Reader:
         query = self._query(spec, at, language)
         if query is None:
             return None
+        if name == PAGE_URL and (depth == 2 or (depth == 1 and spec.fields is None)):
+            self._wrong(
+                at, "has the name under which every item has its page's address", "rename it"
+            )
         inner = self._inner(spec, at)
         if spec.fields is None:
             return self._plain(name, spec, at, query, inner)
@@ -125,6 +169,7 @@ class _Reader:
             format=spec.format,
             many=bool(spec.many),
             default=spec.default,
+            path=_path_of(at),
         )
 
     def _group(
@@ -139,7 +184,7 @@ class _Reader:
         for key in ("regex", "type", "format", "attr"):
             if getattr(spec, key) is not None:
                 self._wrong(f"{at}.{key}", "has no meaning for a group", "move it to a field")
-        if query.attribute or query.html or query.own:
+        if _takes_text(query):
             self._wrong(
                 at, "takes a text where a group needs elements", "leave `@…` or `::…` to its fields"
             )
@@ -147,14 +192,7 @@ class _Reader:
             self._wrong(f"{at}.fields", "is empty", "name at least one field")
         inside = Language.JSON if inner is not None else query.language
         fields = self.fields(spec.fields or {}, f"{at}.fields", inside, depth + 1)
-        for field in fields:
-            if field.query.language is not inside:
-                self._wrong(
-                    f"{at}.fields.{field.name}",
-                    f"is {field.query.language} within matches of {inside}",
-                    f"write the fields of this group in {inside}, or its `select` in "
-                    f"{field.query.language}",
-                )
+        self._check_languages(fields, f"{at}.fields", inside, "select")
         return FieldPlan(
             name=name,
             query=query,
@@ -162,7 +200,21 @@ class _Reader:
             many=spec.many if spec.many is not None else depth == 1,
             default=spec.default,
             fields=fields,
+            path=_path_of(at),
         )
+
+    def _check_languages(
+        self, fields: tuple[FieldPlan, ...], at: str, inside: Language, outer: str
+    ) -> None:
+        """Whether all fields of a group are in the language of its matches, which `outer` names."""
+        for field in fields:
+            if field.query.language is not inside:
+                self._wrong(
+                    f"{at}.{field.name}",
+                    f"is {field.query.language} within matches of {inside}",
+                    f"write the fields of this group in {inside}, or its `{outer}` in "
+                    f"{field.query.language}",
+                )
 
     def _query(self, spec: FieldSpec, at: str, language: Language) -> Query | None:
         written = [
@@ -249,6 +301,15 @@ class _Reader:
 
     def _wrong(self, field: str, message: str, remedy: str, value: Any = None) -> None:
         self.problems.append(FieldProblem(field=field, message=message, remedy=remedy, value=value))
+
+
+def _path_of(at: str) -> str:
+    """`selectors.products.fields.title` as people say it: `products.title`."""
+    return at.removeprefix(f"{SELECTORS}.").replace(".fields.", ".")
+
+
+def _takes_text(query: Query) -> bool:
+    return bool(query.attribute or query.html or query.own)
 
 
 def _may_contain(field: FieldPlan) -> bool:

@@ -6,6 +6,7 @@ What a text is not, is `None`: a page that says "sold out" where a price was has
 import re
 import unicodedata
 from datetime import datetime
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -116,6 +117,18 @@ def _is_shallow(value: Any) -> bool:
         if not level:
             return True
     return False
+
+
+def text_of_number(value: float) -> str:
+    """A finite number as people write it: with all of its digits, and never with an exponent.
+
+    A fraction has the 15 digits that a computed number keeps of a decimal one, so that the sum of
+    0.1 and 0.2 is 0.3.
+    """
+    if value == int(value):
+        # `repr` has the shortest digits that mean this number: 1e+23 is no 99999999999999991611392.
+        return format(Decimal(repr(value)).to_integral_value(), "f") if value else "0"
+    return format(Decimal(f"{value:.15g}"), "f")
 
 
 def strptime_works(format: str) -> bool:

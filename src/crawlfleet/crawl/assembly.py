@@ -34,7 +34,7 @@ def checked(parameters: CrawlParameters, *, parts: int = 1) -> tuple[list[Link],
     wrong = scope_problems(parameters.scope)
     plan = Plan()
     try:
-        plan = make_plan(parameters.selectors, structured=parameters.structured)
+        plan = plan_of(parameters)
     except InvalidRequest as error:
         wrong += error.problems
     seeds: dict[int, Link] = {}
@@ -47,6 +47,16 @@ def checked(parameters: CrawlParameters, *, parts: int = 1) -> tuple[list[Link],
     if wrong:
         raise InvalidRequest(wrong)
     return [*seeds.values()], plan
+
+
+def plan_of(parameters: CrawlParameters) -> Plan:
+    """What is taken out of each page; raises `InvalidRequest` with all that is wrong."""
+    return make_plan(
+        parameters.selectors,
+        item=parameters.item,
+        infer_item=parameters.infer_item,
+        structured=parameters.structured,
+    )
 
 
 def links_of(parameters: CrawlParameters, *, now: float, parts: int = 1) -> Links:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from selectolax.lexbor import LexborNode
 
 from crawlfleet.core import json_path
+from crawlfleet.core.empty_fields import has_value
 from crawlfleet.core.plural import plural
 from crawlfleet.core.values import absolute
 from crawlfleet.crawl.containers import ANCHORS, choose, inside
@@ -18,7 +19,15 @@ from crawlfleet.crawl.fields import MOST, Field
 from crawlfleet.crawl.markup import Page, search
 from crawlfleet.crawl.nesting import lies_within, nest_into, sort_into
 from crawlfleet.crawl.structured import structured_data
-from crawlfleet.model.extraction import PAGES, STRUCTURED, Item, Language, Plan
+from crawlfleet.model.extraction import (
+    FIRST_LINK,
+    PAGE_URL,
+    PAGES,
+    STRUCTURED,
+    Item,
+    Language,
+    Plan,
+)
 
 MOST_ITEMS: Final = 100_000
 """Of one page."""
@@ -49,19 +58,21 @@ class Extractor:
         if self._groups:
             for group in self._groups:
                 made = _group(group, [None], page, document)[0]
-                items += [Item(kind=group.name, fields=fields) for fields in made]
+                items += [
+                    Item(kind=group.name, fields={PAGE_URL: page.url, **fields}) for fields in made
+                ]
         if self._page:
             fields = _fields(self._page, [None], page, document)[0]
             items += _page_item(page, fields, self._page)
         if self._structured and document is None and (found := structured_data(page)):
-            items.append(Item(kind=STRUCTURED, fields={"url": page.url, **found}))
+            items.append(Item(kind=STRUCTURED, fields={PAGE_URL: page.url, **found}))
         return items[:MOST_ITEMS]
 
     def caught(self, page: Page, document: Any = None) -> dict[str, int]:
         """How much each expression of the plan matches on the page, wherever it is."""
         counts: dict[str, int] = {}
         for field in (*self._flat, *self._groups, *self._page):
-            _count(field, field.name, [None], page, document, counts)
+            _count(field, [None], page, document, counts)
         return counts
 
     def container(self, page: Page) -> str | None:
@@ -80,14 +91,15 @@ class Extractor:
             return _page_item(page, fields, self._flat)
         self._likely = at
         scopes = found[at]
-        columns = [
+        columns: list[tuple[str, list[Any]]] = [(PAGE_URL, [page.url] * len(scopes))]
+        columns += [
             (field.name, [field.value(own, page) for own in each])
             for field, each in zip(self._flat, sorted_, strict=True)
             if field is not self._flat[at]
         ]
-        if all(name != "url" for name, _ in columns):
+        if all(name != FIRST_LINK for name, _ in columns):
             links = links or _links(scopes, page)
-            columns.append(("url", [_first_address(own, page) for own in links]))
+            columns.append((FIRST_LINK, [_first_address(own, page) for own in links]))
         names = [name for name, _ in columns]
         kind = self._kinds[at]
         return [
@@ -115,9 +127,9 @@ def _first_address(links: Sequence[LexborNode], page: Page) -> str | None:
 
 def _page_item(page: Page, fields: dict[str, Any], wanted: Sequence[Field]) -> list[Item]:
     """The page as one item, unless nothing at all was found on it."""
-    if all(fields[field.name] in (field.plan.default, [], False) for field in wanted):
+    if not any(has_value(field.plan, fields[field.name]) for field in wanted):
         return []
-    return [Item(kind=PAGES, fields={"url": page.url, **fields})]
+    return [Item(kind=PAGES, fields={PAGE_URL: page.url, **fields})]
 
 
 def _fields(
@@ -173,7 +185,6 @@ def _places(
 
 def _count(
     field: Field,
-    name: str,
     scopes: Sequence[Any],
     page: Page,
     document: Any,
@@ -183,9 +194,9 @@ def _count(
     found = [
         match for each in places for match in (field.inner(each, page) if field.fields else each)
     ]
-    counts[name] = len(found)
+    counts[field.plan.path] = len(found)
     for inner in field.fields:
         if found:
-            _count(inner, f"{name}.{inner.name}", found, page, document, counts)
+            _count(inner, found, page, document, counts)
         else:
-            counts[f"{name}.{inner.name}"] = 0
+            counts[inner.plan.path] = 0

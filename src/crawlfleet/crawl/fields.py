@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from math import isfinite
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +10,7 @@ from selectolax.lexbor import LexborNode
 
 from crawlfleet.core import css, json_path
 from crawlfleet.core.patterns import compile_pattern
-from crawlfleet.core.values import convert, read_json
+from crawlfleet.core.values import convert, read_json, text_of_number
 from crawlfleet.crawl.markup import Page
 from crawlfleet.crawl.searching import find
 from crawlfleet.crawl.texts import Allowance, text_of, text_of_xml
@@ -60,7 +61,7 @@ class Field:
             self.xpath = etree.XPath(expression, smart_strings=False)
         # By far the most fields are like this, and have a shorter way.
         self._plain = (
-            plan == FieldPlan(name=plan.name, query=query, default=plan.default)
+            plan == FieldPlan(name=plan.name, query=query, default=plan.default, path=plan.path)
             and query.language is Language.CSS
             and query.attribute is None
             and not (query.html or query.own)
@@ -79,6 +80,8 @@ class Field:
             found = self.xpath(scope) if self.xpath is not None else []
         except (etree.XPathError, ValueError, TypeError):
             return []
+        if isinstance(found, float) and not isfinite(found):
+            return []  # the number of something that is none, or a division by zero
         return found if isinstance(found, list) else [found]
 
     def value(self, places: Iterable[Any], page: Page) -> Any:
@@ -148,7 +151,7 @@ class Field:
         if isinstance(place, bool):
             return "true" if place else "false"
         if isinstance(place, float):
-            return f"{place:g}"
+            return text_of_number(place)
         return text_of_xml(place, allowance) if hasattr(place, "tag") else str(place)
 
 

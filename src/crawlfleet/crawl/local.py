@@ -1,6 +1,6 @@
 """A crawl of this process alone, put together; it begins without what a fleet needs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from crawlfleet import plugins
@@ -10,6 +10,7 @@ from crawlfleet.crawl.run import Crawl
 from crawlfleet.crawl.secrets import check_no_secrets
 from crawlfleet.crawl.sinks import name_of, open_sink
 from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.extraction import EmptyFields
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import Sink
 
@@ -28,9 +29,10 @@ def local_crawl(
     frontier: Path,
     also: Mapping[str, Sink] | None = None,
     round: int = 1,
+    warn: Callable[[EmptyFields], None] = lambda empty: None,
 ) -> Crawl:
     """A crawl of this process alone, whose frontier is that file; `also` are sinks by their names
-    that its parameters do not speak of."""
+    that its parameters do not speak of; `warn` is called once if selectors catch nothing."""
     _, plan = checked(parameters)
     check_no_secrets(parameters)
     return Crawl(
@@ -42,4 +44,5 @@ def local_crawl(
         },
         allow_private=parameters.fetching.allow_private,
         round=round,
+        warn=warn,
     )

@@ -13,10 +13,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from crawlfleet.core.empty_fields import (
+    ENOUGH_PAGES,
+    fields_of,
+    selectors_of,
+    still_empty,
+)
 from crawlfleet.crawl.desk import Figures, Handed, Leased
 from crawlfleet.crawl.portions import portions
 from crawlfleet.errors import SinkUnusable
-from crawlfleet.model.crawl import ERRORS
+from crawlfleet.model.crawl import ERRORS, Outcome
+from crawlfleet.model.extraction import EmptyFields, Plan
 from crawlfleet.model.frontier import Commit, HostCommit
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import PageRecord, Sink
@@ -36,6 +43,10 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
     """Finished with."""
     failed: int = 0
     """Those of them that gave an error instead of a page."""
+    read: int = 0
+    """Pages in which items were looked for, in this round."""
+    empty: tuple[str, ...] | None = None
+    """The fields that no item has had a value for; `None` before anything was read."""
     widened: tuple[str, ...] = ()
     round: int = 1
     task_id: str = ""
@@ -72,9 +83,15 @@ class Office:
         *,
         round: int = 1,
         member: Member | None = None,
+        plan: Plan | None = None,
+        warn: Callable[[EmptyFields], None] = lambda empty: None,
     ) -> None:
-        """With a `member`, others may work on the same frontier: receipts and notes are kept under
+        """`warn` is called once if fields of the `plan` have no value on many pages. With a
+        `member`, others may work on the same frontier: receipts and notes are kept under
         the id of the execution, and what is true of the whole crawl is told by all of them."""
+        self._plan = plan or Plan()
+        self._warn = warn
+        self._has_warned = False
         self._member = member or Member("", "")
         self.surplus = self._member.take_surplus
         self._mark = self._member.execution_id
@@ -136,6 +153,12 @@ class Office:
         """What was done for the task, or by all for the crawl, as far as is known."""
         mine = _sum([self.notes, self._earlier])
         return mine if self._member.is_shard else _sum([mine, self._others])
+
+    @property
+    def empty(self) -> EmptyFields:
+        """The fields that no item has had a value for, of whatever execution of the crawl."""
+        all = _sum([self.notes, self._earlier, self._others])
+        return EmptyFields(selectors_of(self._plan, all.empty or ()), all.read)
 
     def desk(self, worker: str) -> "LocalDesk":
         return LocalDesk(self._frontier, self, worker)
@@ -213,6 +236,11 @@ class Office:
         self.notes = notes
         self._widen(notes.widened)
         self.figures.count(handed)
+        if notes.empty and not self._has_warned:
+            empty = self.empty
+            if empty.selectors and empty.pages >= ENOUGH_PAGES:
+                self._has_warned = True
+                self._warn(empty)
         return ()
 
     async def _stage(self, name: str, pages: Sequence[PageRecord]) -> Any:
@@ -247,11 +275,20 @@ class Office:
         known = self.notes.widened
         new = tuple(url for url in dict.fromkeys(handed.widened) if url not in known)
         visits = [visit for host in handed.hosts for visit in host.visits]
+        read = sum(visit.outcome is Outcome.OK for visit in visits)
+        empty = self.notes.empty
+        if empty is None and read:
+            empty = fields_of(self._plan)
+        if empty:
+            items = (item for page in handed.pages for item in page.items)
+            empty = still_empty(self._plan, empty, items)
         return Notes(
             items=self.notes.items + sum(len(page.items) for page in handed.pages),
             pages=self.notes.pages + sum(visit.counts for visit in visits),
             urls=self.notes.urls + len(visits),
             failed=self.notes.failed + sum(visit.outcome in ERRORS for visit in visits),
+            read=self.notes.read + read,
+            empty=empty,
             widened=known + new,
             round=self.notes.round,
             task_id=self._member.task_id,
@@ -266,11 +303,16 @@ class Office:
 def _sum(notes: Iterable[Notes]) -> Notes:
     """What several have done."""
     done = [*notes]
+    known = [each.empty for each in done if each.empty is not None]
     return Notes(
         items=sum(each.items for each in done),
         pages=sum(each.pages for each in done),
         urls=sum(each.urls for each in done),
         failed=sum(each.failed for each in done),
+        read=sum(each.read for each in done),
+        empty=tuple(name for name in known[0] if all(name in each for each in known))
+        if known
+        else None,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.empty_fields import ENOUGH_PAGES
 from crawlfleet.core.scope import Refusal
 from crawlfleet.crawl.admittance import NoLedger
 from crawlfleet.crawl.assembly import checked, engine_of, fetcher_of, links_of
@@ -20,6 +21,7 @@ from crawlfleet.crawl.garbage import crawling
 from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.extraction import EmptyFields
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import (
     FrontierCounts,
@@ -84,6 +86,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """URLs that gave an error instead of a page, as `pages` counts."""
     is_barren: bool = False
     """Whether the crawl is finished, and has no page at all."""
+    empty_fields: Mapping[str, str] = {}
+    """The selectors that caught nothing on any page, by their fields."""
     task_id: str = ""
     """Where a fleet has done it."""
 
@@ -104,12 +108,14 @@ class Crawl:
         goes_on: bool = True,
         member: Member | None = None,
         ledger: Ledger | None = None,
+        warn: Callable[[EmptyFields], None] = lambda empty: None,
     ) -> None:
         """`allow_private` is what the node allows and the crawl asks for, both. In a later `round`
         all that was visited before is visited again, and asked for with conditions; the sinks
         get what has changed, and which pages are gone. Unless it `goes_on` some day, the output is
         finished also when a limit ended it. As a `member` it is one of those that work on the
-        frontier, or have worked on it before. A `ledger` says when hosts may be visited."""
+        frontier, or have worked on it before. A `ledger` says when hosts may be visited.
+        `warn` is called once if selectors catch nothing on many pages."""
         self._ledger = ledger
         self._goes_on = goes_on
         self._is_shard = member is not None and member.is_shard
@@ -133,7 +139,7 @@ class Crawl:
                 "their limits, and there is none: set `ledger` at the masters, or submit the crawl "
                 "anew with `split_hosts: 1`"
             )
-        self._seeds, _ = checked(parameters, parts=self._parts)
+        self._seeds, plan = checked(parameters, parts=self._parts)
         self._frontier = frontier
         self._sinks = sinks
         self._now = now
@@ -141,7 +147,7 @@ class Crawl:
         self._keep_bodies = any(sink.wants_bodies for sink in sinks.values())
         self._allow_private = allow_private
         self._round = round
-        self._office = Office(frontier, sinks, round=round, member=member)
+        self._office = Office(frontier, sinks, round=round, member=member, plan=plan, warn=warn)
 
     async def run(self, stop: asyncio.Event) -> Summary:
         """Crawl until nothing is left, a limit is reached, or `stop` is set."""
@@ -291,6 +297,12 @@ class Crawl:
         most = self._parameters.limits.max_pages
         return counts.outstanding == 0 or (most is not None and counts.pages >= most)
 
+    def _empty_fields(self) -> Mapping[str, str]:
+        empty = self._office.empty
+        # Of a later round few pages may have been read: those that have changed.
+        is_telling = self._round == 1 or empty.pages >= ENOUGH_PAGES
+        return dict(empty.selectors) if is_telling else {}
+
     def _summary(
         self,
         counts: FrontierCounts,
@@ -319,6 +331,7 @@ class Crawl:
             elapsed_s=self._now() - self._began,
             output=output,
             is_barren=finished and not counts.pages,
+            empty_fields=self._empty_fields(),
         )
 
 

@@ -12,15 +12,15 @@ from crawlfleet.core import credentials, sink_rules
 from crawlfleet.core.sink_rules import SinkRefusal
 from crawlfleet.errors import FieldProblem, InvalidRequest
 from crawlfleet.model.crawl import CrawlParameters, NodeSink, SinkSpec
-from crawlfleet.model.extraction import Plan
+from crawlfleet.model.extraction import FIRST_LINK, PAGE_URL, Plan
 from crawlfleet.ports.sink import Sink
 
 ENDINGS: Final = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".warc": "warc"}
 COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd"}
 KIND: Final = "kind"
-NAMING_KINDS: Final = ("jsonl", "csv")
+CSV: Final = "csv"
+NAMING_KINDS: Final = ("jsonl", CSV)
 """Where the kind of an item stands among its fields."""
-ADDRESS: Final = "url"
 STRUCTURED_FIELDS: Final = ("json_ld", "open_graph", "microdata")
 TOLD: Final = ("table", "host", "port")
 """Parameters of a URL that tell places apart and are no secrets."""
@@ -92,6 +92,14 @@ def name_of(spec: SinkSpec) -> str:
 def planned(spec: SinkSpec, plan: Plan) -> SinkSpec:
     """The specification with what follows from the fields of the crawl."""
     kinds = spec.kinds or bool(plan.flat) + len(plan.groups) + bool(plan.page) + plan.structured > 1
+    if plan.flat and spec.format == CSV and not spec.columns:
+        raise _wrong(
+            "selectors",
+            "do not say what one item is, so that the columns of a CSV file are not known",
+            "set `item` to the selector of one item, or `infer_item` to false where each page is "
+            "one; or name the `columns` of the sink",
+            spec.url,
+        )
     columns = spec.columns or columns_of(plan)
     if kinds and KIND in columns_of(plan) and spec.format in NAMING_KINDS:
         raise _wrong(
@@ -105,11 +113,12 @@ def planned(spec: SinkSpec, plan: Plan) -> SinkSpec:
 
 def columns_of(plan: Plan) -> tuple[str, ...]:
     """Every field that an item of the crawl can have, each once."""
-    fields = [field.name for group in plan.groups for field in group.fields]
-    if plan.page or plan.structured:
-        fields += [ADDRESS, *(field.name for field in plan.page)]
+    if not plan:
+        return ()
+    fields = [PAGE_URL, *(field.name for group in plan.groups for field in group.fields)]
+    fields += [field.name for field in plan.page]
     if plan.flat:
-        fields += [*(field.name for field in plan.flat), ADDRESS]
+        fields += [*(field.name for field in plan.flat), FIRST_LINK]
     if plan.structured:
         fields += STRUCTURED_FIELDS
     return tuple(dict.fromkeys(fields))

@@ -2,6 +2,8 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -13,6 +15,7 @@ from crawlfleet.model.crawl import FETCHED, Outcome
 from crawlfleet.model.figures import (
     LONGEST_TEXT,
     MOST_DEPTHS,
+    MOST_EMPTY_FIELDS,
     MOST_HOSTS,
     MOST_RATES,
     CrawlFigures,
@@ -52,6 +55,7 @@ class Teller:
         items: int,
         is_paused: bool,
         now: float,
+        empty_fields: Mapping[str, str] = MappingProxyType({}),
     ) -> CrawlFigures:
         """All of them, now."""
         counts, figures = progress.counts, progress.figures
@@ -73,6 +77,7 @@ class Teller:
             rejected=figures.rejected.total(),
             outcomes=dict(counts.outcomes),
             depths=_depths(counts.depths),
+            empty_fields=_first(empty_fields),
             hosts=self._hosts(hosts, figures.hosts, now),
             rates=tuple(self._rates),
         )
@@ -102,6 +107,7 @@ class Teller:
             rejected=sum(summary.rejected.values()),
             outcomes=summary.outcomes,
             depths=_depths(summary.depths),
+            empty_fields=_first(summary.empty_fields),
             hosts=self._hosts(hosts, figures.hosts, now),
             rates=tuple(self._rates),
         )
@@ -173,6 +179,12 @@ def _latency_ms(measure: HostMeasure) -> float:
 def _failed(outcomes: Mapping[str, int]) -> int:
     fine = {*FETCHED, Outcome.REDIRECT}
     return sum(number for outcome, number in outcomes.items() if outcome not in fine)
+
+
+def _first(empty: Mapping[str, str]) -> dict[str, str]:
+    """As many as figures have room for."""
+    some = islice(empty.items(), MOST_EMPTY_FIELDS)
+    return {name[:LONGEST_TEXT]: selector[:LONGEST_TEXT] for name, selector in some}
 
 
 def _depths(depths: Mapping[int, int]) -> tuple[int, ...]:

@@ -21,10 +21,18 @@ class Catch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def try_selectors(
-    text: Text, url: str, kind: str, *, selectors: Mapping[str, Any], structured: bool
+    text: Text,
+    url: str,
+    kind: str,
+    *,
+    selectors: Mapping[str, Any],
+    item: str | None = None,
+    infer_item: bool = True,
+    structured: bool = False,
 ) -> Catch:
     """Take items out of a page; raises `InvalidRequest` for selectors that are none."""
-    extractor = Extractor(make_plan(selectors, structured=structured))
+    plan = make_plan(selectors, item=item, infer_item=infer_item, structured=structured)
+    extractor = Extractor(plan)
     page, document = open_page(text.utf8, url, kind, text.charset)
     return Catch(
         items=[*extractor.items(page, document)], caught=dict(extractor.caught(page, document))

@@ -40,6 +40,11 @@ class ExtractParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Where `html` comes from, for its relative links."""
     selectors: dict[str, Any] = {}
     """What is taken out of the page: names, and where on the page they stand."""
+    item: Annotated[str, msgspec.Meta(max_length=2000, examples=["div.product"])] | None = None
+    """What one item is: each match of this selector is one, and `selectors` are its fields."""
+    infer_item: bool = True
+    """Whether, without `item`, a key of `selectors` that contains the others is the item; else the
+    page is."""
     structured: bool = False
     """Whether JSON-LD, OpenGraph and microdata are taken, too."""
     max_items: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
@@ -67,7 +72,7 @@ class Extract:
     async def run(self, parameters: ExtractParameters, context: Context) -> dict[str, Any]:
         if (parameters.url is None) is (parameters.html is None):
             raise BadTrial("send a `url` to fetch, or the `html` itself: one of the two")
-        if not parameters.selectors and not parameters.structured:
+        if not (parameters.selectors or parameters.item or parameters.structured):
             raise BadTrial("there is nothing to look for; name `selectors`, or set `structured`")
         url, status, kind, text = await self._page(parameters)
         try:
@@ -76,6 +81,8 @@ class Extract:
                 url,
                 kind,
                 selectors=parameters.selectors,
+                item=parameters.item,
+                infer_item=parameters.infer_item,
                 structured=parameters.structured,
             )
         except InvalidRequest as error:

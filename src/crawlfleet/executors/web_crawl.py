@@ -33,7 +33,7 @@ from crawlfleet.errors import (
 from crawlfleet.event_loop import alongside
 from crawlfleet.executors.crawl_folder import scratch
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
-from crawlfleet.model.extraction import Plan
+from crawlfleet.model.extraction import EmptyFields, Plan
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.model.output import Run
@@ -162,6 +162,7 @@ class WebCrawl:
     async def run(self, parameters: CrawlParameters, context: Context) -> Measured:
         """Without sinks, items go to the master's storage, and into the result if they fit."""
         reins, teller = Reins(), Teller()
+        empty = EmptyNews()
         watched = _watched(context)
         keeper = _keeper(parameters, watched)
         async with (
@@ -172,10 +173,10 @@ class WebCrawl:
             sinks, inline = await self._sinks(parameters, context, receipts, shared)
             ledger = await ledger_of(context)
             told = with_secrets(parameters, context.secrets)
-            crawl = self._crawl(told, sinks, reins, frontier, keeper, ledger)
+            crawl = self._crawl(told, sinks, reins, frontier, keeper, ledger, empty)
             if watched is not None:
                 watched.obey(_orders(crawl, reins))
-            async with alongside(_tell(crawl, context, teller, reins), name="tell"):
+            async with alongside(_tell(crawl, context, teller, reins, empty), name="tell"):
                 summary = await crawl.run(asyncio.Event())
             barren = summary.is_barren and not reins.is_ending
             fates = await fates_of_seeds(parameters, frontier) if barren else []
@@ -190,6 +191,13 @@ class WebCrawl:
         if not summary.finished:
             await context.log(
                 f"not finished: {summary.why}", level="warning", waiting=summary.waiting
+            )
+        if summary.empty_fields:
+            await context.log(
+                "selectors have caught nothing",
+                level="warning",
+                pages=summary.pages,
+                selectors=dict(summary.empty_fields),
             )
         if fates:
             raise NothingFetched(fates)
@@ -268,6 +276,7 @@ class WebCrawl:
         frontier: Frontier,
         keeper: CrawlContext | None,
         ledger: Ledger | None,
+        empty: "EmptyNews",
     ) -> Crawl:
         with _explaining():
             return Crawl(
@@ -279,6 +288,29 @@ class WebCrawl:
                 goes_on=False,
                 member=None if keeper is None else _member(keeper, frontier),
                 ledger=ledger,
+                warn=empty.take,
+            )
+
+
+class EmptyNews:
+    """Selectors that catch nothing, from the moment in which a crawl says so."""
+
+    def __init__(self) -> None:
+        self.found: EmptyFields | None = None
+        self._is_told = False
+
+    def take(self, empty: EmptyFields) -> None:
+        self.found = empty
+
+    async def tell(self, context: Context) -> None:
+        """Log them, once."""
+        if self.found is not None and not self._is_told:
+            self._is_told = True
+            await context.log(
+                "selectors have caught nothing so far",
+                level="warning",
+                pages=self.found.pages,
+                selectors=dict(self.found.selectors),
             )
 
 
@@ -367,14 +399,16 @@ async def _frontier(
         await frontier.close()
 
 
-async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) -> None:
+async def _tell(
+    crawl: Crawl, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
+) -> None:
     """Let people know how far it has got, until cancelled. What fails is logged and tried again:
     the crawl goes on, and the next figures may be had."""
     trouble = ""
     while True:
         await asyncio.sleep(TELL_EVERY_S)
         try:
-            await _tell_once(crawl, context, teller, reins)
+            await _tell_once(crawl, context, teller, reins, empty)
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
             if told != trouble:
@@ -382,7 +416,9 @@ async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) ->
             trouble = told
 
 
-async def _tell_once(crawl: Crawl, context: Context, teller: Teller, reins: Reins) -> None:
+async def _tell_once(
+    crawl: Crawl, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
+) -> None:
     progress = await crawl.progress()
     await context.progress(progress.counts.pages, progress.counts.known)
     pauses = progress.figures.pauses
@@ -392,6 +428,7 @@ async def _tell_once(crawl: Crawl, context: Context, teller: Teller, reins: Rein
         await context.log(
             "host left alone", host=pause.host, seconds=round(pause.seconds, 1), why=pause.why
         )
+    await empty.tell(context)
     if (watched := _watched(context)) is not None:
         figures = teller.figures(
             progress,
@@ -399,6 +436,7 @@ async def _tell_once(crawl: Crawl, context: Context, teller: Teller, reins: Rein
             items=crawl.items,
             is_paused=reins.is_held,
             now=time.time(),
+            empty_fields=empty.found.selectors if empty.found else {},
         )
         await watched.figures(figures)
 
@@ -441,4 +479,5 @@ def _metrics(summary: Summary) -> dict[str, float]:
         "urls": summary.urls,
         "requests": summary.requests,
         "retries": summary.retries,
+        "empty_fields": len(summary.empty_fields),
     }

@@ -256,6 +256,12 @@ class CrawlParameters(Part, frozen=True, kw_only=True):
     selectors: dict[str, Any] = {}
     """What is taken out of each page: names, and where on the page they stand. One that contains
     the others, such as `product`, is the item; the explicit nested form is possible, too."""
+    item: Annotated[str, Meta(max_length=2000, examples=["div.product"])] | None = None
+    """What one item is: each match of this selector is one, and `selectors` are its fields, looked
+    for within it."""
+    infer_item: bool = True
+    """Whether, without `item`, a key of `selectors` that contains the others is the item; else each
+    page is one item, with all of `selectors` as its fields."""
     structured: bool = False
     """Whether JSON-LD and OpenGraph go into the items."""
     scope: Scope = Scope()

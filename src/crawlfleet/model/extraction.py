@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -19,6 +19,12 @@ PAGES: Final = "pages"
 """The kind of an item that is a whole page."""
 STRUCTURED: Final = "structured"
 """The kind of an item that holds what a page says of itself: JSON-LD, OpenGraph, microdata."""
+ITEMS: Final = "items"
+"""The kind of the items that a crawl's `item` names."""
+PAGE_URL: Final = "page_url"
+"""The field of every item that has the address of its page; no other field may have this name."""
+FIRST_LINK: Final = "url"
+"""The field of an item of the flat map that has its first link, unless the map has that name."""
 
 
 class Language(StrEnum):
@@ -106,13 +112,15 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
     many: bool = False
     default: Any = None
     fields: tuple["FieldPlan", ...] = ()
+    path: str = ""
+    """What people are told when it catches nothing: `title`, or `products.title` in a group."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All that is taken out of each page of a crawl."""
 
     flat: tuple[FieldPlan, ...] = ()
-    """Of the flat map: which of them is the item is seen on each page."""
+    """Of the flat map, where the item is not named: which of them it is, is seen on each page."""
     groups: tuple[FieldPlan, ...] = ()
     page: tuple[FieldPlan, ...] = ()
     """Fields of the page as a whole, beside groups."""
@@ -129,3 +137,12 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kind: str
     """The key in the result, in the plural: `products`."""
     fields: Mapping[str, Any]
+
+
+class EmptyFields(NamedTuple):
+    """Fields that no item has had a value for."""
+
+    selectors: Mapping[str, str]
+    """By the name of the field; within groups by its path. `item` is what was to be one item."""
+    pages: int
+    """So many were read."""

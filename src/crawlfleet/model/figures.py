@@ -9,6 +9,7 @@ MOST_HOSTS: Final = 50
 MOST_RATES: Final = 60
 MOST_DEPTHS: Final = 200
 MOST_CLASSES: Final = 100
+MOST_EMPTY_FIELDS: Final = 20
 LONGEST_TEXT: Final = 300
 
 
@@ -63,6 +64,8 @@ class CrawlFigures(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: Annotated[dict[str, int], Meta(max_length=MOST_CLASSES)] = {}
     depths: Annotated[tuple[int, ...], Meta(max_length=MOST_DEPTHS)] = ()
     """Known URLs by their distance from a seed."""
+    empty_fields: Annotated[dict[str, str], Meta(max_length=MOST_EMPTY_FIELDS)] = {}
+    """Selectors that have caught nothing on many pages, by their fields; in the end, on any."""
     hosts: Annotated[tuple[HostReport, ...], Meta(max_length=MOST_HOSTS)] = ()
     """The most blocked and the slowest first, at most 50."""
     rates: Annotated[tuple[Rate, ...], Meta(max_length=MOST_RATES)] = ()

@@ -19,11 +19,20 @@ from crawlfleet.sinks.table import (
     TableReceipt,
     check_sequence,
     fenced_off,
-    quoted,
     read_receipt,
     rows_of,
     shown,
     unfit_table,
+)
+from crawlfleet.sinks.table_view import (
+    VIEWED,
+    Column,
+    fields_in,
+    postgres_view,
+    quoted,
+    taken_name,
+    view_of,
+    with_fields,
 )
 
 R = TypeVar("R")
@@ -37,9 +46,16 @@ COMMAND_S: Final = 60.0
 MANNERS: Final[dict[str, Any]] = {
     "timeout": CONNECT_S,
     "command_timeout": COMMAND_S,
-    "server_settings": {"application_name": "crawlfleet", "synchronous_commit": "on"},
+    "server_settings": {
+        "application_name": "crawlfleet",
+        "synchronous_commit": "on",
+        # Names of fields stand in statements.
+        "standard_conforming_strings": "on",
+    },
 }
 """Of every connection."""
+LONG_COMMAND_S: Final = 600.0
+"""For the one look through all rows that an earlier version has written."""
 CLOSE_S: Final = 2.0
 WAIT_OUT_S: Final = 10.0
 """How long a server may be away before the crawl stops; it can go on later."""
@@ -62,6 +78,13 @@ _TABLES: Final = (
     ),
     "CREATE INDEX IF NOT EXISTS {index} ON {table} (crawl, sequence)",
 )
+_VIEWED: Final = (
+    f"CREATE TABLE IF NOT EXISTS {VIEWED} (target text NOT NULL, position integer NOT NULL, "
+    "field text NOT NULL, name text NOT NULL, PRIMARY KEY (target, position))"
+)
+_SHOWN: Final = f"SELECT field, name FROM {VIEWED} WHERE target = $1 ORDER BY position"
+_SHOW: Final = f"INSERT INTO {VIEWED} VALUES ($1, $2, $3, $4)"
+_KIND: Final = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass($1)"
 _FIND: Final = f"SELECT sequence FROM {CRAWLS} WHERE crawl = $1 AND target = $2 FOR UPDATE"
 _TAKE_OVER: Final = (
     f"UPDATE {CRAWLS} SET fence = fence + 1, sequence = $1, items = $2 WHERE crawl = $3 "
@@ -79,8 +102,19 @@ class PostgresTable:
 
     wants_bodies = False
 
-    def __init__(self, url: str, table: str, *, connect: Connect | None = None) -> None:
-        """`connect` is another way there than straight on, such as past a guard."""
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        *,
+        fields: Sequence[str] = (),
+        connect: Connect | None = None,
+    ) -> None:
+        """`fields` are those that items of the crawl can have; others get a column when they
+        come. `connect` is another way there than straight on, such as past a guard."""
+        self._fields = fields
+        self._seen: set[str] = set()
+        self._view = view_of(table)
         self._connect = connect or partial(_connect, url)
         self._place = shown(url)
         self._table = table
@@ -120,6 +154,7 @@ class PostgresTable:
                 storable = [row._replace(fields=_storable(row.fields)) for row in rows]
                 ids = [page.id for page in pages]
                 items = self._items + len(rows)
+                new = [name for name in fields_in(pages) if name not in self._seen]
 
                 async def write(connection: Connection) -> None:
                     done = await connection.execute(
@@ -131,9 +166,12 @@ class PostgresTable:
                     await connection.copy_records_to_table(
                         self._table, records=storable, columns=COLUMNS
                     )
+                    if new:
+                        await self._show(connection, new)
 
                 await self._in_transaction(write)
                 self._sequence, self._items = following, items
+                self._seen.update(new)
             return msgspec.to_builtins(
                 TableReceipt(
                     crawl=self._crawl, table=self._table, sequence=self._sequence, items=self._items
@@ -148,6 +186,7 @@ class PostgresTable:
         return {
             "path": self._place,
             "table": self._table,
+            "view": self._view,
             "crawl": self._crawl,
             "items": self._items,
         }
@@ -185,6 +224,7 @@ class PostgresTable:
             crawl,
             self._table,
         )
+        await self._show(connection, self._fields)
         self._crawl = crawl
         self._fence, self._sequence, self._items = 1, 0, 0
 
@@ -199,8 +239,32 @@ class PostgresTable:
         self._fence = await connection.fetchval(
             _TAKE_OVER, receipt.sequence, receipt.items, receipt.crawl
         )
+        await self._show(connection, self._fields)
         self._crawl, self._sequence = receipt.crawl, receipt.sequence
         self._items = receipt.items
+
+    async def _show(self, connection: Connection, fields: Sequence[str]) -> None:
+        """Give these fields columns in the view, beside those that it has."""
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", PREPARING)
+        await connection.execute(_VIEWED)
+        known = [Column(*row) for row in await connection.fetch(_SHOWN, self._table)]
+        found = await connection.fetchval(_KIND, quoted(self._view))
+        if found is not None and (not known or found != "v"):
+            raise taken_name(self._place, self._table)
+        if not known:
+            keys = f"SELECT DISTINCT jsonb_object_keys(fields) FROM {self._quoted}"
+            found_keys = await connection.fetch(keys, timeout=LONG_COMMAND_S)
+            fields = [*fields, *(key for (key,) in found_keys)]
+        columns = with_fields(known, fields)
+        new = [
+            (self._table, position, *column)
+            for position, column in enumerate(columns)
+            if position >= len(known)
+        ]
+        await connection.executemany(_SHOW, new)
+        if found is None or new:
+            await connection.execute(postgres_view(self._table, columns))
+        self._seen.update(fields)
 
     async def _check_columns(self, connection: Connection) -> None:
         try:

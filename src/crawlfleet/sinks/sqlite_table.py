@@ -24,10 +24,19 @@ from crawlfleet.sinks.table import (
     TableReceipt,
     check_sequence,
     fenced_off,
-    quoted,
     read_receipt,
     rows_of,
     unfit_table,
+)
+from crawlfleet.sinks.table_view import (
+    VIEWED,
+    Column,
+    fields_in,
+    quoted,
+    sqlite_view,
+    taken_name,
+    view_of,
+    with_fields,
 )
 
 BUSY_S: Final = 10.0
@@ -53,6 +62,15 @@ _TABLES: Final = (
     ),
     "CREATE INDEX IF NOT EXISTS {index} ON {table} (crawl, sequence)",
 )
+_VIEWED: Final = (
+    f"CREATE TABLE IF NOT EXISTS {VIEWED} (target TEXT NOT NULL, position INTEGER NOT NULL, "
+    "field TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (target, position))"
+)
+_SHOWN: Final = (
+    f"SELECT field, name FROM {VIEWED} WHERE target = ? COLLATE NOCASE ORDER BY position"
+)
+_SHOW: Final = f"INSERT INTO {VIEWED} VALUES (?, ?, ?, ?)"
+_NAMED: Final = "SELECT type FROM sqlite_master WHERE name = ? COLLATE NOCASE"
 _FIND: Final = f"SELECT sequence FROM {CRAWLS} WHERE crawl = ? AND target = ?"
 _TAKE_OVER: Final = (
     f"UPDATE {CRAWLS} SET fence = fence + 1, sequence = ?, items = ? WHERE crawl = ? "
@@ -69,8 +87,19 @@ class SqliteTable:
 
     wants_bodies = False
 
-    def __init__(self, path: str | Path, table: str, *, below: Path | None = None) -> None:
-        """Of a task's file, `below` is the folder of the node that it may not leave."""
+    def __init__(
+        self,
+        path: str | Path,
+        table: str,
+        *,
+        fields: Sequence[str] = (),
+        below: Path | None = None,
+    ) -> None:
+        """`fields` are those that items of the crawl can have; others get a column when they
+        come. Of a task's file, `below` is the folder of the node that it may not leave."""
+        self._fields = fields
+        self._seen: set[str] = set()
+        self._view = view_of(table)
         self._path = Path(path)
         self._below = below
         self._table = table
@@ -100,6 +129,7 @@ class SqliteTable:
         return {
             "path": str(self._path),
             "table": self._table,
+            "view": self._view,
             "crawl": self._crawl,
             "items": self._items,
         }
@@ -148,6 +178,7 @@ class SqliteTable:
                 self._begin(connection)
             else:
                 self._return_to(connection, receipt)
+            self._show(connection, self._fields)
 
     def _connected(self) -> sqlite3.Connection:
         """A connection to the file, which is made where there is none; raises `SinkUnusable` for a
@@ -224,6 +255,8 @@ class SqliteTable:
                 self._advance(connection, following, items)
                 connection.executemany(self._remove_page, [(self._crawl, p.id) for p in pages])
                 connection.executemany(self._insert, rows)
+                if new := [name for name in fields_in(pages) if name not in self._seen]:
+                    self._show(connection, new)
             self._sequence, self._items = following, items
         return TableReceipt(
             crawl=self._crawl, table=self._table, sequence=self._sequence, items=self._items
@@ -238,6 +271,28 @@ class SqliteTable:
         }
         if connection.execute(_ADVANCE, values).rowcount != 1:
             raise fenced_off(str(self._path), self._table)
+
+    def _show(self, connection: sqlite3.Connection, fields: Sequence[str]) -> None:
+        """Give these fields columns in the view, beside those that it has."""
+        connection.execute(_VIEWED)
+        known = [Column(*row) for row in connection.execute(_SHOWN, (self._table,))]
+        found = connection.execute(_NAMED, (self._view,)).fetchone()
+        if found is not None and (not known or found != ("view",)):
+            raise taken_name(str(self._path), self._table)
+        if not known:
+            keys = f"SELECT DISTINCT key FROM {self._quoted}, json_each(fields)"
+            fields = [*fields, *(key for (key,) in connection.execute(keys))]
+        columns = with_fields(known, fields)
+        new = [
+            (self._table, position, *column)
+            for position, column in enumerate(columns)
+            if position >= len(known)
+        ]
+        connection.executemany(_SHOW, new)
+        if found is None or new:
+            connection.execute(f"DROP VIEW IF EXISTS {quoted(self._view)}")
+            connection.execute(sqlite_view(self._table, columns))
+        self._seen.update(fields)
 
     @contextmanager
     def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:

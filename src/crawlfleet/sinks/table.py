@@ -2,7 +2,8 @@
 
 A row is an item: which crawl and page it is from, and its fields as JSON. Another table,
 `crawlfleet_output`, says for each crawl which stage was the last, and who may write: opening a
-crawl again raises its `fence`, and a process with an older one can write no more.
+crawl again raises its `fence`, and a process with an older one can write no more. A view beside it
+has a column for each field (`table_view`).
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import msgspec
 from crawlfleet.errors import FieldProblem, InvalidRequest, PluginError, SinkUnusable
 from crawlfleet.model.crawl import NodeSink, SinkSpec
 from crawlfleet.ports.sink import PageRecord, Sink
+from crawlfleet.sinks.table_view import VIEWED
 
 DEFAULT_TABLE: Final = "items"
 LONGEST_NAME: Final = 63
@@ -55,7 +57,7 @@ def from_spec(spec: SinkSpec) -> Sink:
         if not path.startswith("/") or path == "/":
             raise _wrong(spec.url, "names no file", "use sqlite:/// and the path of the file")
         below = Path(spec.folder) if isinstance(spec, NodeSink) else None
-        return SqliteTable(path.removeprefix("/"), table, below=below)
+        return SqliteTable(path.removeprefix("/"), table, fields=spec.columns, below=below)
     try:
         from crawlfleet.sinks.postgres_table import PostgresTable
     except ImportError as error:
@@ -63,13 +65,13 @@ def from_spec(spec: SinkSpec) -> Sink:
             "output to PostgreSQL needs a driver: pip install 'crawlfleet[postgres]'"
         ) from error
     if not isinstance(spec, NodeSink):
-        return PostgresTable(url, table)
+        return PostgresTable(url, table, fields=spec.columns)
     if spec.address is None:
         raise _wrong(spec.url, "names no database", "use postgresql://user@host:5432/database")
     from crawlfleet.sinks.guarded_postgres import GuardedPostgres
 
     guarded = GuardedPostgres(spec.address, allow_private=spec.allow_private)
-    return PostgresTable(url, table, connect=guarded.connect)
+    return PostgresTable(url, table, fields=spec.columns, connect=guarded.connect)
 
 
 async def discard(spec: SinkSpec, receipt: Any) -> None:
@@ -87,15 +89,10 @@ def table_of(url: str) -> tuple[str, str]:
     if not table or "\0" in table or len(table.encode()) > LONGEST_NAME:
         remedy = f"use ?table= with a name of 1 to {LONGEST_NAME} bytes"
         raise _wrong(url, f"has {table!r} as its table", remedy)
-    if table.lower() == CRAWLS or table.lower().startswith("sqlite_"):
+    if table.lower() in {CRAWLS, VIEWED} or table.lower().startswith("sqlite_"):
         raise _wrong(url, f"names the table {table}, which has another use", "name another table")
     rest = urlencode([(name, value) for name, value in parameters if name != "table"], safe="/")
     return f"{place}?{rest}" if rest else place, table
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL identifier, whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def rows_of(pages: Sequence[PageRecord], crawl: str, sequence: int) -> list[Row]:

@@ -27,10 +27,11 @@ function fieldsOfType(type: TaskTypeView): { fields: FormField[] | null; joined:
 }
 
 /** What the selectors of a crawl catch on the first of its addresses. */
-function SelectorTrial({ url, selectors }: { url: string; selectors: unknown }) {
+function SelectorTrial({ url, wanted }: { url: string; wanted: Values }) {
   const t = useT();
   const [outcome, begin] = useTrial();
-  if (!selectors) return null;
+  if (!wanted.selectors) return null;
+  const { selectors, item, infer_item } = wanted;
   return (
     <div className="stack tight trial">
       <div className="row wrap">
@@ -38,7 +39,7 @@ function SelectorTrial({ url, selectors }: { url: string; selectors: unknown }) 
           size="small"
           icon="search"
           disabled={!url || outcome.kind === "busy"}
-          onClick={() => void begin({ url, selectors })}
+          onClick={() => void begin(filled({ url, selectors, item, infer_item }))}
         >
           {t("tester.try")}
         </Button>
@@ -119,7 +120,7 @@ export function TaskFields({ type, words, wrong, onRequest, ...begins }: TaskFie
             wrong={innerOf(wrong, joined)}
             beside={
               type.name === "web_crawl"
-                ? { selectors: <SelectorTrial url={url} selectors={parameters.selectors} /> }
+                ? { selectors: <SelectorTrial url={url} wanted={parameters} /> }
                 : {}
             }
             onChange={setParameters}

@@ -11,18 +11,21 @@ export function Tester() {
   const [source, setSource] = useState<"url" | "html">("url");
   const [url, setUrl] = useState(search.get("url") ?? "");
   const [html, setHtml] = useState("");
+  const [item, setItem] = useState("");
   const [selectors, setSelectors] = useState<Record<string, unknown>>();
   const [outcome, begin] = useTrial();
+
+  const wanted = { ...(item.trim() ? { item } : {}), selectors: selectors ?? {} };
 
   function submit(event: FormEvent): void {
     event.preventDefault();
     void begin({
       ...(source === "url" ? { url } : { html, ...(url ? { base_url: url } : {}) }),
-      selectors: selectors ?? {},
+      ...wanted,
     });
   }
 
-  const crawl = JSON.stringify({ url, selectors: selectors ?? {} });
+  const crawl = JSON.stringify({ url, ...wanted });
   return (
     <div className="grid">
       <form className="span-5 stack" onSubmit={submit}>
@@ -63,6 +66,17 @@ export function Tester() {
                 )}
               </Field>
             )}
+            <Field label={t("tester.item")} hint={t("tester.itemHint")}>
+              {(id) => (
+                <input
+                  id={id}
+                  className="input mono"
+                  placeholder="div.product"
+                  value={item}
+                  onChange={(event) => setItem(event.target.value)}
+                />
+              )}
+            </Field>
             <Field label={t("tester.selectors")} hint={t("tester.hint")}>
               {(id) => (
                 <PairEditor
