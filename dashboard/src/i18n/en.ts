@@ -476,6 +476,9 @@ export const en = {
   "crawl.stop.text":
     "It ends with what it has, as completed. What waits is not fetched any more; this cannot be taken back.",
   "crawl.stop.done": "The crawl ends with what it has",
+  "crawl.outputMissing": "The output of this crawl is not here, or not all of it",
+  "crawl.outputMissing.remedy":
+    "A backup has no output of crawls. Copy the folder `{id}` into the master's `output_dir` from that of the fleet that was backed up.",
   "crawl.noFigures": "It has not begun yet",
   "crawl.rateOverTime": "Pages over the last minutes",
   "crawl.frontier": "Frontier",

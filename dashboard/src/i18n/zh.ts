@@ -462,6 +462,9 @@ export const zh: Dictionary = {
   "crawl.stop.ask": "停止此抓取？",
   "crawl.stop.text": "它将以已有内容结束，状态为已完成。等待的地址不再抓取；此操作不可撤销。",
   "crawl.stop.done": "抓取以已有内容结束",
+  "crawl.outputMissing": "此抓取的输出不在这里，或不完整",
+  "crawl.outputMissing.remedy":
+    "备份不包含抓取的输出。请从被备份的机群把文件夹 `{id}` 复制到主节点的 `output_dir`。",
   "crawl.noFigures": "尚未开始",
   "crawl.rateOverTime": "最近几分钟的页面",
   "crawl.frontier": "待抓队列",

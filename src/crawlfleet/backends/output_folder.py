@@ -296,7 +296,8 @@ async def _next(pieces: Generator[bytes, None, None]) -> bytes | None:
 
 def _missing(task_id: str, execution_id: str) -> OutputUnavailable:
     return OutputUnavailable(
-        f"a part of the output of {task_id} is missing: the run of {execution_id}; put it back"
+        f"a part of the output of {task_id} is missing: the run of {execution_id}; put it back. "
+        "A backup of the store has no output of crawls"
     )
 
 
