@@ -1,6 +1,7 @@
 """/api/v1/crawls"""
 
 import re
+from contextlib import aclosing
 from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -123,13 +124,15 @@ async def items(call: Call) -> CrawlItemPage:
             raise Conflict(why)
         return CrawlItemPage(items=[], next_cursor=None)
     found: list[CrawlItem] = []
-    async for lines in kept.read(crawl_of(task), "items", completed=completed, skip=first):
-        for kind, fields in rows_of(lines):
-            if len(found) == query.limit or number - first >= MOST_SCANNED:
-                return _page(found, number, summary.columns)
-            number += 1
-            if query.kind in (None, kind):
-                found.append(CrawlItem(number=number, kind=kind, fields=shortened(fields)))
+    pieces = kept.read(crawl_of(task), "items", completed=completed, skip=first)
+    async with aclosing(pieces):
+        async for lines in pieces:
+            for kind, fields in rows_of(lines):
+                if len(found) == query.limit or number - first >= MOST_SCANNED:
+                    return _page(found, number, summary.columns)
+                number += 1
+                if query.kind in (None, kind):
+                    found.append(CrawlItem(number=number, kind=kind, fields=shortened(fields)))
     return _page(found, None, summary.columns)
 
 
