@@ -227,6 +227,25 @@ def test_figures_come_with_notes_and_stay(node: CrawlingNode, master: Master) ->
     assert master.get(node.path_of_crawl)["figures"]["pages"] == 4
 
 
+def test_a_crawl_whose_output_is_gone_says_so(node: CrawlingNode, master: Master) -> None:
+    begun(node, "a", "b")
+    node.report(node.work, "succeeded", data={})
+    assert "output_missing" not in master.get(node.path_of_crawl)
+    kept = next(master.fleet.folder.rglob(f"output/{node.task}"))
+    moved = kept.rename(kept.with_name("moved-away"))
+
+    view = master.get(node.path_of_crawl)
+    assert "output" not in view
+    assert node.task in view["output_missing"]
+    for rest in ("/items", "/output", "/output?format=csv"):
+        said = master.call("GET", node.path_of_crawl + rest).expect(409)["detail"]
+        assert said == view["output_missing"]
+
+    moved.rename(kept)
+    assert len(master.get(f"{node.path_of_crawl}/items")["items"]) == 2
+    assert "output_missing" not in master.get(node.path_of_crawl)
+
+
 @pytest.mark.parametrize("verb", ["pause", "resume", "stop"])
 def test_orders_reach_the_node_and_are_answered(
     node: CrawlingNode, master: Master, verb: str

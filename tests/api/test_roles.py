@@ -103,6 +103,7 @@ OF_PROJECTS: Final = {
     "{task_id}",
     "{execution_id}",
     "{project_id}",
+    "{cluster_id}",
     "{schedule_id}",
     "{workflow_id}",
     "{run_id}",
@@ -113,7 +114,6 @@ OF_PROJECTS: Final = {
 ONLY_THE_ID: Final = {"detail": "", "instance": ""}
 FLEET_WIDE: Final = (
     "/api/v1/nodes",
-    "/api/v1/clusters",
     "/api/v1/hosts",
     "/metrics",
     "/api/distribution/devices",
@@ -158,10 +158,15 @@ def allowed(method: str, path: str) -> set[str]:
 
 def is_fleet_wide(method: str, path: str) -> bool:
     """Whether it is nothing for the key of one project."""
-    return path.startswith(FLEET_WIDE) or (method, path) in {
-        ("POST", "/api/v1/projects"),
-        ("PATCH", "/api/v1/projects/{project_id}/quotas"),
-    }
+    return (
+        path.startswith(FLEET_WIDE)
+        or (method, path)
+        in {
+            ("POST", "/api/v1/projects"),
+            ("PATCH", "/api/v1/projects/{project_id}/quotas"),
+        }
+        or (path.startswith("/api/v1/clusters") and method != "GET")
+    )
 
 
 class Cast(NamedTuple):
@@ -220,6 +225,8 @@ def cast(master: Master) -> Cast:
         "node token": node.token,
         "another node's token": another.token,
     }
+    nodes = {"id": "shop-nodes", "project_id": "shop"}
+    master.post("/api/v1/clusters", nodes, status=201)
     schedule = {"name": "s", "every_s": 1e6, "task": {"task_type": "x", "project_id": "shop"}}
     scheduled = master.post("/api/v1/schedules", schedule, status=201)
     document = {"name": "w", "project_id": "shop", "steps": {"a": {"task_type": "x"}}}
@@ -235,7 +242,7 @@ def cast(master: Master) -> Cast:
         "key_id": master.key("somebody", "viewer")[0],
         "join_token_id": master.join_token()[0],
         "project_id": "shop",
-        "cluster_id": "default",
+        "cluster_id": "shop-nodes",
         "schedule_id": scheduled["id"],
         "workflow_id": ran["workflow_id"],
         "run_id": ran["id"],
@@ -314,6 +321,7 @@ def assert_promise_kept(route: Route, caller: str, master: Master, cast: Cast) -
                 task_id="task-none",
                 execution_id="exec-none",
                 project_id="project-none",
+                cluster_id="cluster-none",
                 schedule_id="sched-none",
                 workflow_id="flow-none",
                 run_id="run-none",

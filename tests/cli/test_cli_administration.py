@@ -83,6 +83,14 @@ def test_clusters(told: Callable[..., Any], shown: Callable[..., Result]) -> Non
     assert told("clusters", "health", "default")["nodes"] == {"online": 1}
     for words in (("list",), ("show", "berlin"), ("versions", "berlin")):
         assert "max_slots=2" in shown("clusters", *words).stdout
+    told("projects", "create", "owner")
+    own = told("clusters", "create", "own-nodes", "--project", "owner")
+    assert own["project_id"] == "owner"
+    assert "default, shared by all" in shown("clusters", "show", "berlin").stdout
+    assert "shared" not in shown("clusters", "show", "own-nodes").stdout
+    refused = shown("submit", "sleep", "-p", "seconds=0", "--cluster", "own-nodes")
+    assert (refused.exit_code, "may use" in refused.stderr) == (1, True)
+    assert "own-nodes" not in refused.stderr.partition("use one of")[2]
 
 
 def test_dead_letters(

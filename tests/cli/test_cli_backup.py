@@ -1,6 +1,7 @@
 """Where a backup goes, who may read it, and what is left when it does not come about."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -37,6 +38,19 @@ def test_a_restored_store_is_for_its_owners_eyes_only(run: Run, saved: Path, pla
     made = [place / "new", *(place / "new").iterdir()]
     assert len(made) > 1
     assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+
+def test_what_no_backup_has_is_said_with_its_place(run: Run, saved: Path, place: Path) -> None:
+    for verb, folder in (("backup", "fleet"), ("restore", "new")):
+        flags = ["--force"] if verb == "backup" else []
+        done = run(verb, str(saved), "--data", folder, *flags)
+        assert done.exit_code == 0, done.stderr
+        for name in ("output", "output/bundles", "output/frontiers", "secrets.key", "logs"):
+            assert str(place / folder / name) in done.stderr, name
+    told = run("restore", str(saved), "--data", "newer", "--json")
+    parts = json.loads(told.stdout)["not_in_it"]
+    assert parts[0]["where"] == str(place / "newer" / "output")
+    assert all(each["what"] and each["without_it"] for each in parts)
 
 
 def test_only_a_regular_file_is_replaced(run: Run, saved: Path, place: Path) -> None:

@@ -370,7 +370,7 @@ def test_a_change_is_a_new_edition_and_may_be_tied_to_a_version() -> None:
         ({"name": ""}, "name: is empty"),
         ({"task": {"idempotency_key": "k"}}, "task.idempotency_key: would make one task"),
         ({"task": {"priority": 11}}, "task.priority: is out of range"),
-        ({"task": {"cluster_id": "nowhere"}}, "task.cluster_id: is not a cluster"),
+        ({"task": {"cluster_id": "nowhere"}}, "task.cluster_id: is not a cluster that the project"),
         (
             {"start_at": NOW, "end_at": NOW - timedelta(days=1)},
             "end_at: is not after",

@@ -132,9 +132,30 @@ def test_a_scrapy_project_runs_as_it_is(fleet: LocalFleet, shop: str, tmp_path: 
 def test_what_does_not_begin_is_told(fleet: LocalFleet) -> None:
     unknown = run_spider(fleet, "nobody", status=1)
     assert unknown["error"]["error_class"] == "invalid"
-    assert "there are: broken, products, site" in unknown["error"]["message"]
+    assert "there are: broken, listening, products, site" in unknown["error"]["message"]
     broken = run_spider(fleet, "broken", status=1)
     assert broken["error"]["message"] == "RuntimeError: it does not begin"
+
+
+def test_a_spider_listens_on_no_port_unless_it_is_asked(fleet: LocalFleet) -> None:
+    """Scrapy's telnet console and remote control run the code of whoever connects."""
+    asked = {
+        "none": {},
+        "both": {"TELNETCONSOLE_ENABLED": True, "REMOTE_CONTROL_ENABLED": True},
+    }
+
+    async def ports(settings: dict[str, Any]) -> str:
+        async with fleet.client() as client:
+            parameters = {"spider": "listening", "settings": settings}
+            id = (await client.submit("scrapy_spider", parameters, bundle="shop")).id
+            ended = await client.wait(id)
+            assert ended.status == "completed", ended.error
+            (item,) = [json.loads(line) for line in await items_of(client, id)]
+            return str(item["seen_by"])
+
+    found = {name: asyncio.run(ports(settings)) for name, settings in asked.items()}
+    assert found["none"] == ""
+    assert found["both"], "a spider that listens would not be noticed"
 
 
 def test_a_spider_is_stopped_with_what_it_has(fleet: LocalFleet, shop: str) -> None:

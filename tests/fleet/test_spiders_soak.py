@@ -1,6 +1,7 @@
 """Scrapy projects that several workers share, for longer than usual; and older Scrapys."""
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -151,6 +152,10 @@ def test_older_versions_of_scrapy_work_as_well(
             receipt = await client.submit("scrapy_spider", parameters, bundle=name)
             await is_whole(client, receipt.id, site)
             hosts_were_spared(site, at_once=4)
+            listening = await client.submit("scrapy_spider", {"spider": "listening"}, bundle=name)
+            await client.wait(listening.id)
+            (item,) = [json.loads(line) for line in await items_of(client, listening.id)]
+            assert item["seen_by"] == ""
 
     with ServedSite(spec) as site:
         asyncio.run(scenario(site))

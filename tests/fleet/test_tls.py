@@ -7,7 +7,9 @@ import hashlib
 import os
 import secrets
 import signal
+import socket
 import ssl
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -223,6 +225,66 @@ def test_a_master_with_client_authorities_answers_nobody_without_their_certifica
 
     with a_master(tmp_path / "master", cert, key, "--tls-client-ca", clients.file) as (url, _):
         asyncio.run(scene(url))
+
+
+@slow
+@pytest.mark.parametrize("knows_clients", [False, True])
+def test_handshakes_that_break_off_leave_no_traceback(tmp_path: Path, knows_clients: bool) -> None:
+    authority = Authority(tmp_path, "one")
+    cert, key = authority.issue("master")
+    clients = Authority(tmp_path, "clients")
+    good = clients.issue("worker", "worker.example")
+    trust = Trust(ca=authority.file, cert=good[0], key=good[1])
+    more = ("--tls-client-ca", clients.file) if knows_clients else ()
+
+    def hello() -> bytes:
+        """The first words of a client that trusts everybody."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        sent = ssl.MemoryBIO()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            context.wrap_bio(ssl.MemoryBIO(), sent).do_handshake()
+        return sent.read()
+
+    def leave(port: int, said: bytes, *, resets: bool, reads: int) -> None:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), timeout=10) as peer,
+        ):
+            peer.sendall(said)
+            peer.recv(reads) if reads else None
+            if resets:
+                linger = struct.pack("ii", 1, 0)
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+    def refuse(port: int) -> None:
+        """A client that does not believe the master, and one without a certificate of its own."""
+        for context in (ssl.create_default_context(), Trust(ca=authority.file).context()):
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", port), timeout=10) as peer,
+                context.wrap_socket(peer, server_hostname="localhost") as secure,
+            ):
+                secure.sendall(b"GET /healthz HT")
+
+    with a_master(tmp_path / "master", cert, key, *more) as (url, _):
+        asyncio.run(until_online(url, trust, nodes=0))
+        port = int(url.rpartition(":")[2])
+        for resets in (False, True):
+            for said, reads in (
+                (b"", 0),
+                (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 10),
+                (hello()[:40], 0),
+                (hello(), 0),
+                (hello(), 100),
+                (hello() + b"\x16\x03\x03\0\5junk!", 10_000),
+            ):
+                leave(port, said, resets=resets, reads=reads)
+            refuse(port)
+        asyncio.run(reach(url, trust))
+    told = (tmp_path / "master" / "output.log").read_text("utf-8")
+    assert "Traceback" not in told
+    assert "was never retrieved" not in told
 
 
 @slow

@@ -4121,6 +4121,11 @@ export interface components {
              * @default null
              */
             output?: components["schemas"]["OutputView"] | null;
+            /**
+             * @description Why output that ought to be here cannot be read, and what to do; not in a list.
+             * @default
+             */
+            output_missing?: string;
             project: string;
             /** @default null */
             started_at?: string | null;

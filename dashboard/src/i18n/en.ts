@@ -202,6 +202,7 @@ export const en = {
   "reason.level_missing": "{name}: needs at least {needs}, the node has {has}",
   "reason.names_missing": "{name}: needs {needs}, the node has {has}",
   "reason.kept": "the node is kept for the project {project}",
+  "reason.kept_for_another": "the node is kept for another project",
   "reason.too_small": "{name}: needs {needs}, the node has only {has} in all",
   "reason.taken": "{name}: needs {needs}, {free} of {has} is free",
   "reason.none": "none",
@@ -475,6 +476,9 @@ export const en = {
   "crawl.stop.text":
     "It ends with what it has, as completed. What waits is not fetched any more; this cannot be taken back.",
   "crawl.stop.done": "The crawl ends with what it has",
+  "crawl.outputMissing": "The output of this crawl is not here, or not all of it",
+  "crawl.outputMissing.remedy":
+    "A backup has no output of crawls. Copy the folder `{id}` into the master's `output_dir` from that of the fleet that was backed up.",
   "crawl.noFigures": "It has not begun yet",
   "crawl.rateOverTime": "Pages over the last minutes",
   "crawl.frontier": "Frontier",
@@ -694,6 +698,9 @@ export const en = {
   "clusters.ready": "{n} task waits|{n} tasks wait",
   "clusters.version": "settings: version {n}",
   "clusters.fleet": "empty: as the fleet has it",
+  "clusters.of": "of the project {project}",
+  "clusters.shared": "shared by all projects",
+  "clusters.projectHint": "only its tasks run there; a cluster of `default` is shared by all",
   "clusters.idHint": "letters, digits, dot, dash and underscore",
   "projects.make": "Make a project",
   "projects.made": "Made",

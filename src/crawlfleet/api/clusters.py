@@ -11,6 +11,7 @@ from crawlfleet.api.presenting import moment
 from crawlfleet.api.projects import PageQuery
 from crawlfleet.api.routing import ADMINS, READERS, Call, Example, Handler, Reply, Route, Scope
 from crawlfleet.api.selecting import PageSize, check_id, check_name_cursor
+from crawlfleet.errors import Refused
 from crawlfleet.model.administration import (
     ClusterHealth,
     ClusterPage,
@@ -40,7 +41,9 @@ async def create(call: Call) -> Reply:
 async def find(call: Call) -> ClusterPage:
     query: PageQuery = call.query
     after = check_name_cursor(query.cursor)
-    found = call.control.clusters.page(after=after, limit=query.limit + 1)
+    found = call.control.clusters.page(
+        after=after, limit=query.limit + 1, project_id=call.project_id
+    )
     page = found[: query.limit]
     return ClusterPage(
         items=[_view(cluster) for cluster in page],
@@ -81,7 +84,13 @@ async def versions(call: Call) -> ConfigurationPage:
 
 
 async def health(call: Call) -> ClusterHealth:
-    return await call.control.clusters.health(_id(call))
+    cluster = await call.control.clusters.find(_id(call))
+    if call.project_id is not None and cluster.is_shared:
+        raise Refused(
+            f"the cluster {cluster.id!r} is shared, and its health counts the tasks of all "
+            "projects; use a key that is not bound"
+        )
+    return await call.control.clusters.health(cluster.id)
 
 
 def _move(status: ClusterStatus) -> Handler:
@@ -140,9 +149,10 @@ ROUTES: Final = (
         method="GET",
         path="/api/v1/clusters",
         roles=READERS,
-        scope=Scope.FLEET,
+        scope=Scope.OWN,
         handler=find,
         summary="List clusters, in order of id",
+        details="A key of one project is shown that project's clusters and those that are shared.",
         query=PageQuery,
         response=ClusterPage,
     ),
@@ -154,7 +164,9 @@ ROUTES: Final = (
         scope=Scope.FLEET,
         handler=create,
         summary="Make a cluster",
-        details="Answers 201 with `Location`, or 200 when the same cluster was there before.",
+        details="Answers 201 with `Location`, or 200 when the same cluster was there before. Only "
+        "tasks of its project run on its nodes; a cluster of the project `default` is shared by "
+        "all projects.",
         body=ClusterRequest,
         response=ClusterView,
         statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
@@ -166,7 +178,7 @@ ROUTES: Final = (
         method="GET",
         path=_CLUSTER,
         roles=READERS,
-        scope=Scope.FLEET,
+        scope=Scope.PATH,
         handler=get,
         summary="A cluster and its settings",
         response=ClusterView,
@@ -236,7 +248,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_CLUSTER}/configuration/versions",
         roles=READERS,
-        scope=Scope.FLEET,
+        scope=Scope.PATH,
         handler=versions,
         summary="The versions of a cluster's settings, newest first",
         query=VersionQuery,
@@ -248,10 +260,11 @@ ROUTES: Final = (
         method="GET",
         path=f"{_CLUSTER}/health",
         roles=READERS,
-        scope=Scope.FLEET,
+        scope=Scope.PATH,
         handler=health,
         summary="How a cluster is, what is wrong first",
-        details="`capacity`, `used` and `free` are those of the nodes that are online.",
+        details="`capacity`, `used` and `free` are those of the nodes that are online. A key of "
+        "one project is told of its own clusters: a shared one has work of all projects.",
         response=ClusterHealth,
         example=Example(response=examples.CLUSTER_HEALTH),
     ),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,10 +29,11 @@ from crawlfleet.api.selecting import (
     parse_states,
     restricted,
 )
-from crawlfleet.control.crawls import CRAWL, CrawlVerb
+from crawlfleet.control.crawls import CrawlVerb
+from crawlfleet.core.kept_output import CRAWL
 from crawlfleet.core.orders import Order, Verb
 from crawlfleet.core.shared_crawl import crawl_of
-from crawlfleet.errors import Conflict, InvalidRequest, NotFound
+from crawlfleet.errors import Conflict, InvalidRequest, NotFound, OutputUnavailable
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.crawl_views import (
     CrawlItem,
@@ -127,15 +129,19 @@ async def items(call: Call) -> CrawlItemPage:
     kept, completed = call.control.crawls.output, task.status is TaskStatus.COMPLETED
     summary = await kept.summary(crawl_of(task), "items", completed=completed)
     if summary is None:
+        if (why := await call.control.crawls.why_missing(task)) is not None:
+            raise Conflict(why)
         return CrawlItemPage(items=[], next_cursor=None)
     found: list[CrawlItem] = []
-    async for lines in kept.read(crawl_of(task), "items", completed=completed, skip=first):
-        for kind, fields in rows_of(lines):
-            if len(found) == query.limit or number - first >= MOST_SCANNED:
-                return _page(found, number, summary.columns)
-            number += 1
-            if query.kind in (None, kind):
-                found.append(CrawlItem(number=number, kind=kind, fields=shortened(fields)))
+    pieces = kept.read(crawl_of(task), "items", completed=completed, skip=first)
+    async with aclosing(pieces):
+        async for lines in pieces:
+            for kind, fields in rows_of(lines):
+                if len(found) == query.limit or number - first >= MOST_SCANNED:
+                    return _page(found, number, summary.columns)
+                number += 1
+                if query.kind in (None, kind):
+                    found.append(CrawlItem(number=number, kind=kind, fields=shortened(fields)))
     return _page(found, None, summary.columns)
 
 
@@ -153,6 +159,8 @@ async def output(call: Call) -> Response:
     summary = pages if format == WARC else items
     formats = formats_of(items, pages)
     if not formats:
+        if (why := await call.control.crawls.why_missing(task)) is not None:
+            raise Conflict(why)
         raise Conflict(
             f"nothing of {task.id} is kept here: it has not begun, or its output goes to the "
             "`sinks` that it names"
@@ -233,8 +241,13 @@ async def _view(call: Call, task: Task) -> CrawlView:
     brief = _brief(task, None, is_running=is_running)
     figures = await call.control.crawls.figures(task)
     kept = call.control.crawls.output
-    summary, pages = await _summaries(kept, task)
-    shown = None
+    shown, missing = None, ""
+    try:
+        summary, pages = await _summaries(kept, task)
+    except OutputUnavailable as error:  # all else about the crawl can be shown
+        summary, pages, missing = None, None, str(error)
+    if summary is None and pages is None and not missing:
+        missing = await call.control.crawls.why_missing(task) or ""
     if summary is not None:
         shown = OutputView(
             items=summary.items,
@@ -243,7 +256,11 @@ async def _view(call: Call, task: Task) -> CrawlView:
             formats=formats_of(summary, pages),
         )
     return msgspec.structs.replace(
-        brief, figures=figures, state=_state(task, figures, is_running), output=shown
+        brief,
+        figures=figures,
+        state=_state(task, figures, is_running),
+        output=shown,
+        output_missing=missing,
     )
 
 

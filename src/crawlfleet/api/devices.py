@@ -157,12 +157,22 @@ def device_of(call: Call) -> Node:
 
 
 def device_named(call: Call, device_id: str) -> Node:
-    """The device that a body or a query names; another's only for people."""
-    node = call.control.nodes.known_as(device_id)
+    """The device that a body or a query names; another's only for people.
+
+    For a key of one project there are only devices of the clusters that it may use.
+    """
+    control = call.control
+    node = control.nodes.known_as(device_id)
+    if node is not None and node.cluster_id in control.clusters.hidden_from(call.project_id):
+        node = None
     if call.caller.role is Role.NODE and (node is None or call.caller.node_id != node.id):
         raise Refused("only a device itself may do this, with its own key")
     if node is None:
-        remedy = "GET /api/distribution/devices lists them"
+        remedy = (
+            "GET /api/distribution/devices lists them"
+            if call.project_id is None
+            else "name one of the `placement` of GET /api/v1/tasks/{task_id}:explain"
+        )
         raise invalid("device_id", "is not a device", remedy, device_id[:LONGEST_ID])
     return node
 

@@ -108,7 +108,9 @@ async def find(call: Call) -> TaskList:
 
 async def assign(call: Call) -> DistributedTask:
     node = device_named(call, call.body.device_id)
-    task = await call.control.assigning.assign(_task_id(call), node.id, by=call.caller.name)
+    task = await call.control.assigning.assign(
+        _task_id(call), node.id, by=call.caller.name, names_projects=call.project_id is None
+    )
     return _present(call, task)
 
 

@@ -5,12 +5,13 @@ calculate are written so that it does not, and a browser is told to save and not
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any, Final, Protocol
 
 import msgspec
-from starlette.responses import StreamingResponse
 
+from crawlfleet.api.streaming import Streamed
 from crawlfleet.model.extraction import Item
 from crawlfleet.model.output import OutputSummary
 from crawlfleet.ports.sink import PageRecord
@@ -102,8 +103,12 @@ def _names_in(lines: bytes) -> set[tuple[str, ...]]:
 
 
 def download(
-    pieces: AsyncIterator[bytes], summary: OutputSummary, format: str, name: str, offset: int = 0
-) -> StreamingResponse:
+    pieces: AsyncGenerator[bytes, None],
+    summary: OutputSummary,
+    format: str,
+    name: str,
+    offset: int = 0,
+) -> Streamed:
     """All of it after so many bytes, as a file to save."""
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.{format}"',
@@ -112,25 +117,29 @@ def download(
     }
     written = pieces if format == WARC else _written(pieces, WRITERS[format](summary))
     rest = _after(written, offset) if offset else written
-    return StreamingResponse(rest, media_type=MEDIA_TYPES[format], headers=headers)
+    return Streamed(rest, media_type=MEDIA_TYPES[format], headers=headers)
 
 
-async def _written(pieces: AsyncIterator[bytes], writer: Writer) -> AsyncIterator[bytes]:
-    if head := writer.head():
-        yield head
-    async for lines in pieces:
-        # A piece may have a megabyte: others should not have to wait for it.
-        yield await asyncio.to_thread(writer.write, lines)
+async def _written(
+    pieces: AsyncGenerator[bytes, None], writer: Writer
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(pieces):
+        if head := writer.head():
+            yield head
+        async for lines in pieces:
+            # A piece may have a megabyte: others should not have to wait for it.
+            yield await asyncio.to_thread(writer.write, lines)
 
 
-async def _after(pieces: AsyncIterator[bytes], offset: int) -> AsyncIterator[bytes]:
+async def _after(pieces: AsyncGenerator[bytes, None], offset: int) -> AsyncGenerator[bytes, None]:
     """What comes after so many bytes; they are made, and thrown away: nobody knows their length
     otherwise."""
     left = offset
-    async for piece in pieces:
-        if left < len(piece):
-            yield piece[left:]
-        left = max(left - len(piece), 0)
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if left < len(piece):
+                yield piece[left:]
+            left = max(left - len(piece), 0)
 
 
 def rows_of(lines: bytes) -> list[tuple[str, dict[str, Any]]]:

@@ -1,7 +1,7 @@
 """/api/v1/events: the event log page by page, or live as server-sent events."""
 
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, aclosing
 from typing import Final
 
 import msgspec
@@ -51,19 +51,20 @@ async def events(call: Call) -> EventPage | Response:
     return EventPage(items=[present_event(each) for each in found], next_cursor=cursor)
 
 
-async def _written(news: AsyncIterator[News]) -> AsyncIterator[bytes]:
+async def _written(news: AsyncGenerator[News, None]) -> AsyncGenerator[bytes, None]:
     """The news in the format of server-sent events."""
     try:
-        async for events, position in news:
-            if not events:
-                # Tells the reader its place in the log, and is nothing to it otherwise.
-                yield b": nothing new\nid: %d\n\n" % position
-            else:
-                yield b"".join(
-                    b"id: %d\nevent: %s\ndata: %s\n\n"
-                    % (each.seq, each.kind.encode(), msgspec.json.encode(present_event(each)))
-                    for each in events
-                )
+        async with aclosing(news):
+            async for events, position in news:
+                if not events:
+                    # Tells the reader its place in the log, and is nothing to it otherwise.
+                    yield b": nothing new\nid: %d\n\n" % position
+                else:
+                    yield b"".join(
+                        b"id: %d\nevent: %s\ndata: %s\n\n"
+                        % (each.seq, each.kind.encode(), msgspec.json.encode(present_event(each)))
+                        for each in events
+                    )
     except StoreUnavailable:
         return  # the reader comes back, and goes on where it was
 

@@ -1,7 +1,7 @@
 """/api/v1/executions, and the logs of executions page by page or live."""
 
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, aclosing
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -84,20 +84,21 @@ async def _logs(call: Call, execution_id: str) -> LogPage | Response:
     )
 
 
-async def _written(following: AsyncIterator[LogNews]) -> AsyncIterator[bytes]:
+async def _written(following: AsyncGenerator[LogNews, None]) -> AsyncGenerator[bytes, None]:
     """The news in the format of server-sent events."""
     try:
-        async for news in following:
-            if news.is_end:
-                yield b"id: %d\nevent: end\ndata: {}\n\n" % news.position
-            elif not news.lines:
-                yield b": nothing new\nid: %d\n\n" % news.position
-            else:
-                yield b"".join(
-                    b"id: %d\nevent: line\ndata: %s\n\n"
-                    % (line.seq, msgspec.json.encode(present_line(line)))
-                    for line in news.lines
-                )
+        async with aclosing(following):
+            async for news in following:
+                if news.is_end:
+                    yield b"id: %d\nevent: end\ndata: {}\n\n" % news.position
+                elif not news.lines:
+                    yield b": nothing new\nid: %d\n\n" % news.position
+                else:
+                    yield b"".join(
+                        b"id: %d\nevent: line\ndata: %s\n\n"
+                        % (line.seq, msgspec.json.encode(present_line(line)))
+                        for line in news.lines
+                    )
     except StoreUnavailable:
         return  # the reader comes back, and goes on where it was
 

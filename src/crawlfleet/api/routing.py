@@ -58,8 +58,8 @@ class Scope(StrEnum):
     FLEET = "fleet"
     """It concerns all projects: refused."""
     PATH = "path"
-    """It is about what its path names (a task, an execution, a project): what is another project's
-    does not exist."""
+    """It is about what its path names (a task, an execution, a project, a cluster): what is another
+    project's does not exist."""
     OWN = "own"
     """Its handler shows and changes only what is of `call.caller.project_id`."""
     PUBLIC = "public"
@@ -322,6 +322,10 @@ async def _check_scope(
     if route.scope is not Scope.PATH:
         return
     named = request.path_params
+    if "cluster_id" in named:
+        cluster_id = check_id("cluster", named["cluster_id"])
+        await control.clusters.find(cluster_id, project_id=caller.project_id)
+        return
     for kind, project_of in _PROJECT_OF.items():
         if f"{kind}_id" in named:
             id = check_id(kind, named[f"{kind}_id"])

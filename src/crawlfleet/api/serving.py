@@ -1,7 +1,9 @@
 """The server of the API: uvicorn, within bounds."""
 
 import contextlib
-from collections.abc import Iterator
+import logging
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import uvicorn
@@ -12,6 +14,42 @@ from crawlfleet.control.suspicion import Connection
 
 MAX_HEADER_BYTES: Final = 256 * 1024
 BODY_BYTES_UNCOUNTED: Final = 1 << 40
+
+
+LINES_PER_MINUTE: Final = 6
+_STRANGE: Final = ("Invalid HTTP request received.", "Unsupported upgrade request.")
+"""What uvicorn says of each connection that sends something other than it understands."""
+
+
+class Sparing(logging.Filter):
+    """Lets a few lines a minute through about connections that send no HTTP, whoever opens
+    thousands of them; each says how many were left out before it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._minute = -1
+        self._lines = self._unsaid = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if str(record.msg).startswith("No supported WebSocket library"):
+            return False  # there are none here, and nobody is to install one
+        if record.msg not in _STRANGE:
+            return True
+        minute = int(self._clock() / 60.0)
+        if minute != self._minute:
+            self._minute, self._lines = minute, 0
+        self._lines += 1
+        if self._lines > LINES_PER_MINUTE:
+            self._unsaid += 1
+            return False
+        if self._unsaid:
+            record.msg = f"{record.msg} So did {self._unsaid} before that were not told of."
+            self._unsaid = 0
+        return True
+
+
+SPARING: Final = Sparing()
 
 
 class Served(HttpToolsProtocol):
@@ -61,6 +99,10 @@ class Served(HttpToolsProtocol):
 
 class Server(uvicorn.Server):
     """uvicorn, without its signal handlers: they would end the process before the store closes."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        logging.getLogger("uvicorn.error").addFilter(SPARING)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,8 +1,13 @@
-"""Server-sent events: one reader, for as long as it reads, and its place given up in any case."""
+"""Answers that are written bit by bit, among them server-sent events: one reader, for as long as it
+reads, and its place given up in any case.
+
+What writes an answer is closed when its reader goes, and closes what it reads from: what is left to
+the garbage collector instead may be closed by two threads at once.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, aclosing, suppress
 from typing import Final, TypeVar
 
 from starlette.requests import ClientDisconnect
@@ -21,10 +26,24 @@ SEND_WITHIN_S: Final = 60.0
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-class Stream(StreamingResponse):
+class Streamed(StreamingResponse):
+    """Sends what is written, and closes the writer when the reader goes, however that happens."""
+
+    def __init__(
+        self, written: AsyncGenerator[bytes, None], *, media_type: str, headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(written, media_type=media_type, headers=headers)
+        self._written = written
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._written):
+            await super().__call__(scope, receive, send)
+
+
+class Stream(Streamed):
     """Sends what is written; `place` is left when the reader goes, however that happens."""
 
-    def __init__(self, written: AsyncIterator[bytes], place: ExitStack) -> None:
+    def __init__(self, written: AsyncGenerator[bytes, None], place: ExitStack) -> None:
         super().__init__(written, media_type=STREAM, headers=_HEADERS)
         self._place = place
 
@@ -37,12 +56,13 @@ class Stream(StreamingResponse):
             await super().__call__(scope, receive, send_in_time)
 
 
-async def while_live(news: AsyncIterator[T], call: Call) -> AsyncIterator[T]:
+async def while_live(news: AsyncGenerator[T, None], call: Call) -> AsyncGenerator[T, None]:
     """The news, until the key is revoked or expires: a reader is not let in once for ever."""
-    async for each in news:
-        if not call.control.keys.is_live(call.caller):
-            return
-        yield each
+    async with aclosing(news):
+        async for each in news:
+            if not call.control.keys.is_live(call.caller):
+                return
+            yield each
 
 
 def resumed(headers: Mapping[str, str], after: int | None) -> int | None:

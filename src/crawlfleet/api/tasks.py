@@ -166,7 +166,9 @@ async def events(call: Call) -> EventPage:
 
 
 async def explain(call: Call) -> TaskExplanation:
-    return await call.control.queries.explain(_id(call))
+    control, own = call.control, call.project_id
+    hidden = None if own is None else control.clusters.hidden_from(own)
+    return await control.queries.explain(_id(call), hidden=hidden)
 
 
 async def clone(call: Call) -> Reply:

@@ -31,8 +31,11 @@ async def attention(call: Call) -> AttentionList:
 
 
 async def task_types(call: Call) -> TaskTypePage:
+    hidden = call.control.clusters.hidden_from(call.project_id)
     online = [
-        node for node in call.control.state.nodes.values() if node.status is NodeStatus.ONLINE
+        node
+        for node in call.control.state.nodes.values()
+        if node.status is NodeStatus.ONLINE and node.cluster_id not in hidden
     ]
     known = call.control.task_types
     named = {*known, *(name for node in online for name in node.task_types)}
@@ -90,7 +93,8 @@ ROUTES: Final = (
         handler=task_types,
         summary="What tasks there can be, and their parameters",
         details="`parameters` is a JSON schema, whole in itself; `null` for executors that this "
-        "master does not bring.",
+        "master does not bring. A key of one project is told of the nodes of the clusters that it "
+        "may use.",
         response=TaskTypePage,
         example=Example(response=examples.TASK_TYPES),
     ),

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -85,7 +85,7 @@ class OutputFolder:
 
     async def read(
         self, task_id: str, stream: Stream, *, completed: bool, skip: int = 0
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         pieces = self._pieces(task_id, stream, completed, skip)
         try:
             while (piece := await _next(pieces)) is not None:
@@ -300,7 +300,8 @@ async def _next(pieces: Generator[bytes, None, None]) -> bytes | None:
 
 def _missing(task_id: str, execution_id: str) -> OutputUnavailable:
     return OutputUnavailable(
-        f"a part of the output of {task_id} is missing: the run of {execution_id}; put it back"
+        f"a part of the output of {task_id} is missing: the run of {execution_id}; put it back. "
+        "A backup of the store has no output of crawls"
     )
 
 

@@ -18,11 +18,22 @@ from crawlfleet.cli.connection import is_alive, read_connection
 from crawlfleet.cli.loop import run
 from crawlfleet.cli.output import Output, cell, message_console, table
 from crawlfleet.errors import BackupUnusable, ConfigError, Conflict
+from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import keep_private
 from crawlfleet.stop_signals import on_stop_signal
 
 File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, dir_okay=False)]
 Advance = Callable[[str, int], None]
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Something of a fleet that is not in its store, and so in no backup of it."""
+
+    what: str
+    where: str
+    """The place of it, by the settings of this command."""
+    without_it: str
+    """What happens on a restored store that does not have it."""
 
 
 class BackupView(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +44,8 @@ class BackupView(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: str
     made_at: float
     rows: dict[str, int]
+    not_in_it: tuple[LeftOut, ...]
+    """What else there is of a fleet, and has to be copied."""
 
 
 def register(app: typer.Typer) -> None:
@@ -67,17 +80,18 @@ def backup(
     """Save all that the store holds into a file, as it is at one instant; masters may go on."""
     from crawlfleet.backends.backup_file import destination
 
-    url = config.store_url(load_settings(config_file, data).settings)
+    settings = load_settings(config_file, data).settings
+    url = config.store_url(settings)
     target = destination(file)
     if target.exists() and not force:
         raise ConfigError(f"{file} is there already; --force replaces it")
     if not target.parent.is_dir():
         raise ConfigError(f"there is no folder {target.parent}; make it first")
     try:
-        view = run(_backup(url, file))
+        view = run(_backup(url, file, left_out(settings)))
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
-    _show(view, as_json)
+    _show(view, as_json, "not in the backup; copy it after it was made:")
 
 
 def restore(
@@ -98,10 +112,49 @@ def restore(
             "stop it first"
         )
     keep_private()
-    _show(run(_restore(config.store_url(settings), file, force)), as_json)
+    lacking = left_out(settings)
+    view = run(_restore(config.store_url(settings), file, force, lacking))
+    _show(view, as_json, "not restored, since no backup has it; put your copies there:")
 
 
-async def _backup(url: str, file: Path) -> BackupView:
+def left_out(settings: Settings) -> tuple[LeftOut, ...]:
+    """What a fleet with these settings keeps beside its store."""
+    data, output = config.data_dir(settings), config.output_dir(settings)
+    frontiers = str(output / config.FRONTIERS_NAME)
+    if settings.frontier:
+        frontiers = f"{frontiers}, the Redis of the setting `frontier`, and the nodes"
+    else:
+        frontiers = f"{frontiers}, and the nodes"
+    return (
+        LeftOut(
+            what="the output of crawls",
+            where=str(output),
+            without_it="the items of crawls cannot be read, and each such crawl says so",
+        ),
+        LeftOut(
+            what="the code of bundles",
+            where=str(output / config.BUNDLES_NAME),
+            without_it="tasks that name a bundle fail until it is deployed again",
+        ),
+        LeftOut(
+            what="the frontiers of crawls that have not ended",
+            where=frontiers,
+            without_it="such a crawl begins anew",
+        ),
+        LeftOut(
+            what="the key that secrets are sealed with",
+            where=str(data / config.SECRETS_KEY_NAME),
+            without_it="secrets have to be set again",
+        ),
+        LeftOut(
+            what="the settings and the log files",
+            where=f"{config.FILE_NAME}, the environment, and {data / 'logs'}",
+            without_it="the master runs with its defaults; logs of attempts are in the backup",
+        ),
+    )
+
+
+async def _backup(url: str, file: Path, lacking: tuple[LeftOut, ...]) -> BackupView:
     from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Header, write_backup
     from crawlfleet.compose.opening import open_archive
 
@@ -119,10 +172,10 @@ async def _backup(url: str, file: Path) -> BackupView:
     ends = on_stop_signal(me.cancel, of=(signal.SIGTERM, signal.SIGHUP))
     with ends, _progress("saving") as advance:
         rows = await write_backup(file, header, archive.dump(), advance)
-    return _view(file, url, header, rows)
+    return _view(file, url, header, rows, lacking)
 
 
-async def _restore(url: str, file: Path, force: bool) -> BackupView:
+async def _restore(url: str, file: Path, force: bool, lacking: tuple[LeftOut, ...]) -> BackupView:
     from crawlfleet.backends.backup_file import Backup
     from crawlfleet.backends.sql.migrations import HEAD, SCRIPTS, is_known
     from crawlfleet.compose.opening import open_archive
@@ -148,10 +201,12 @@ async def _restore(url: str, file: Path, force: bool) -> BackupView:
                 advance(portion.table, len(portion.rows))
 
         await open_archive(url).load(told(), force=force, now=time.time())
-    return _view(file, url, header, rows)
+    return _view(file, url, header, rows, lacking)
 
 
-def _view(file: Path, url: str, header: Any, rows: dict[str, int]) -> BackupView:
+def _view(
+    file: Path, url: str, header: Any, rows: dict[str, int], lacking: tuple[LeftOut, ...]
+) -> BackupView:
     from crawlfleet.telemetry import mask_secrets
 
     return BackupView(
@@ -160,14 +215,18 @@ def _view(file: Path, url: str, header: Any, rows: dict[str, int]) -> BackupView
         schema_version=header.schema_version,
         made_at=header.made_at,
         rows=rows,
+        not_in_it=lacking,
     )
 
 
-def _show(view: BackupView, as_json: bool) -> None:
+def _show(view: BackupView, as_json: bool, lacking: str) -> None:
     output = Output(json=as_json)
     rows = ([cell(name), cell(count)] for name, count in view.rows.items())
     output.show(view, lambda: table(("table", "rows"), rows))
     output.remark(f"{sum(view.rows.values())} rows of {view.store}, in {view.file}")
+    output.remark(lacking)
+    for each in view.not_in_it:
+        output.remark(f"  {each.what}: {each.where} (without it, {each.without_it})")
 
 
 @contextmanager

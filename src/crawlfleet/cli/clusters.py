@@ -15,6 +15,7 @@ from crawlfleet.cli.output import cell, facts, heading, moment, span, state, tab
 from crawlfleet.cli.projects import Description, Id, Name, Version, given
 from crawlfleet.model.administration import ClusterHealth, ClusterView, ConfigurationView
 from crawlfleet.model.cluster import ClusterSettings
+from crawlfleet.model.project import DEFAULT_PROJECT
 from crawlfleet.model.resources import Resources
 
 Settings = Annotated[
@@ -36,7 +37,13 @@ def register(app: typer.Typer) -> None:
     add_fleet_command(group, "list", list_clusters, try_this=["crawlfleet clusters list"])
     add_fleet_command(group, "show", show, try_this=["crawlfleet clusters show berlin"])
     add_fleet_command(
-        group, "create", create, try_this=["crawlfleet clusters create berlin --set max_slots=2"]
+        group,
+        "create",
+        create,
+        try_this=(
+            "crawlfleet clusters create berlin --set max_slots=2",
+            "crawlfleet clusters create shop-nodes --project shop",
+        ),
     )
     add_fleet_command(
         group,
@@ -75,7 +82,10 @@ async def create(
     id: Id,
     name: Name = None,
     description: Description = None,
-    project: Annotated[str | None, typer.Option(help="Whose it is.")] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(help="Whose it is: only its tasks run there. Without it, all projects' do."),
+    ] = None,
     settings: Settings = None,
 ) -> None:
     """Make a cluster."""
@@ -154,7 +164,7 @@ def draw_clusters(clusters: Sequence[ClusterView]) -> Table:
                 cell(each.id),
                 cell(each.name),
                 state(each.status),
-                cell(each.project_id),
+                cell(_owner(each)),
                 cell(each.configuration_version),
                 cell(_settings(each.configuration)),
             ]
@@ -164,6 +174,11 @@ def draw_clusters(clusters: Sequence[ClusterView]) -> Table:
     )
 
 
+def _owner(cluster: ClusterView) -> str:
+    shared = ", shared by all" if cluster.project_id == DEFAULT_PROJECT else ""
+    return f"{cluster.project_id}{shared}"
+
+
 def draw_cluster(cluster: ClusterView) -> RenderableType:
     """All that is known about a cluster."""
     return facts(
@@ -171,7 +186,7 @@ def draw_cluster(cluster: ClusterView) -> RenderableType:
             ("id", cell(cluster.id)),
             ("name", cell(cluster.name)),
             ("status", state(cluster.status)),
-            ("project", cell(cluster.project_id)),
+            ("project", cell(_owner(cluster))),
             ("description", cell(cluster.description, lines=True)),
             ("settings", cell(_settings(cluster.configuration))),
             ("their version", cell(cluster.configuration_version)),

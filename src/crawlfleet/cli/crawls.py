@@ -319,7 +319,7 @@ def _hosts(hosts: Sequence[HostReport]) -> Table:
 
 def _output(crawl: CrawlView) -> Text | None:
     if crawl.output is None:
-        return None
+        return cell(crawl.output_missing, lines=True) if crawl.output_missing else None
     return cell(f"{crawl.output.items} items, as {' or '.join(crawl.output.formats)}")
 
 

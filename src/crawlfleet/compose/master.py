@@ -46,10 +46,6 @@ from crawlfleet.stop_signals import on_stop_signal
 
 BUILT_IN_TASK_TYPES: Final = ("extract", "http_fetch", "python", "sleep", "web_crawl")
 STOP_DEADLINE_S: Final = 3
-FRONTIERS: Final = "frontiers"
-"""The folder of crawls' frontiers, beside their output."""
-BUNDLES: Final = "bundles"
-"""The folder of the code that people hand over, beside them."""
 
 
 def control_plane(
@@ -89,12 +85,12 @@ def control_plane(
         ),
         sinks=[EventLog()],
         output=OutputFolder(config.output_dir(settings)),
-        archives=BundleFolder(config.output_dir(settings) / BUNDLES),
+        archives=BundleFolder(config.output_dir(settings) / config.BUNDLES_NAME),
         seal=KeySeal(
             config.data_dir(settings) / config.SECRETS_KEY_NAME,
             key=secrets_key,
         ),
-        shelf=FolderShelf(config.output_dir(settings) / FRONTIERS),
+        shelf=FolderShelf(config.output_dir(settings) / config.FRONTIERS_NAME),
         server=open_frontier_server(settings),
         locks=open_locks(settings),
         courier=open_courier(settings),

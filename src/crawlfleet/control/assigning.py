@@ -39,19 +39,31 @@ class Assigning:
         self._nodes = nodes
         self._quotas = tasks.quotas
 
-    async def assign(self, task_id: str, node_id: str, *, by: str) -> Task:
-        """The task in the hands of the node; `NotFound`, or `Conflict` with what is against it."""
-        async with self._state.assigning:
-            return await self._assign(task_id, node_id, by)
+    async def assign(
+        self, task_id: str, node_id: str, *, by: str, names_projects: bool = True
+    ) -> Task:
+        """The task in the hands of the node; `NotFound`, or `Conflict` with what is against it.
 
-    async def _assign(self, task_id: str, node_id: str, by: str) -> Task:
+        That names other projects only with `names_projects`.
+        """
+        async with self._state.assigning:
+            return await self._assign(task_id, node_id, by, names_projects)
+
+    async def _assign(self, task_id: str, node_id: str, by: str, names_projects: bool) -> Task:
         task, node = await self._tasks.get(task_id), await self._nodes.find(node_id)
         if task.status in LEASED and task.assigned_node == node_id:
             return task
         demand = demand_of(task)
         fleet, requirement = self._state.fleet, requirement_of(task)
         against = [
-            *reasons_against(node, requirement, fleet, self._rules, project_id=task.project_id)
+            *reasons_against(
+                node,
+                requirement,
+                fleet,
+                self._rules,
+                project_id=task.project_id,
+                names_projects=names_projects,
+            )
         ]
         if against or node.session_id is None:
             why = "; ".join(reason.message for reason in against) or "it has no session"

@@ -232,7 +232,7 @@ class Bundles:
         if archive is None:
             return BundleReply(
                 refusal=f"the archive of {name} is not here any more; deploy it again. Several "
-                "masters need one `output_dir` that they share"
+                "masters need one `output_dir` that they share, and a backup has no archives"
             )
         return BundleReply(digest=digest, archive=archive)
 

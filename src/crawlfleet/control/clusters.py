@@ -47,16 +47,36 @@ class Clusters:
             raise NotFound("cluster", cluster_id)
         return cluster
 
-    async def find(self, cluster_id: str) -> Cluster:
-        """The cluster, or `NotFound`; also one that another master made a moment ago."""
+    async def find(self, cluster_id: str, *, project_id: str | None = None) -> Cluster:
+        """The cluster, or `NotFound`; also one that another master made a moment ago.
+
+        With `project_id` only those exist that are open to the project.
+        """
         if cluster_id not in self._state.clusters:
             await self._state.renewal.clusters()
-        return self.get(cluster_id)
+        cluster = self.get(cluster_id)
+        if not cluster.is_open_to(project_id):
+            raise NotFound("cluster", cluster_id)
+        return cluster
 
-    def page(self, *, after: str | None, limit: int) -> list[Cluster]:
-        """Up to `limit` clusters beyond an id, in order of id."""
-        ids = sorted(id for id in self._state.clusters if after is None or id > after)
+    def page(
+        self, *, after: str | None, limit: int, project_id: str | None = None
+    ) -> list[Cluster]:
+        """Up to `limit` clusters beyond an id, in order of id: those open to the project."""
+        ids = sorted(
+            cluster.id
+            for cluster in self._state.clusters.values()
+            if cluster.is_open_to(project_id) and (after is None or cluster.id > after)
+        )
         return [self._state.clusters[id] for id in ids[:limit]]
+
+    def hidden_from(self, project_id: str | None) -> frozenset[str]:
+        """The ids of the clusters that a key of the project must not learn of."""
+        return frozenset(
+            cluster.id
+            for cluster in self._state.clusters.values()
+            if not cluster.is_open_to(project_id)
+        )
 
     async def create(self, request: ClusterRequest, *, by: str) -> tuple[Cluster, bool]:
         """The cluster, and whether it is new; `Conflict` if another has the id."""

@@ -17,6 +17,7 @@ from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
 from crawlfleet.core.crawl_figures import counted, together
+from crawlfleet.core.kept_output import CRAWL, why_missing
 from crawlfleet.core.lease import Lease
 from crawlfleet.core.shared_crawl import crawl_of
 from crawlfleet.errors import (
@@ -33,13 +34,14 @@ from crawlfleet.model.figures import CrawlFigures
 from crawlfleet.model.messages import NoteBatch, NoteReply
 from crawlfleet.model.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
 from crawlfleet.model.task import Execution, Task, TaskStatus
+from crawlfleet.ports.archive import RESTORED_STORE
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.system import System
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
-CRAWL: Final = "web_crawl"
+MOST_RESTORES: Final = 1000
 SWEEP_EVERY_S: Final = 600.0
 PORTION: Final = 500
 _figures: Final = msgspec.json.Decoder(CrawlFigures)
@@ -171,6 +173,17 @@ class Crawls:
             return None if kept is None else _figures.decode(kept)
         except (OutputUnavailable, msgspec.DecodeError):
             return None
+
+    async def why_missing(self, task: Task) -> str | None:
+        """Why nothing is kept of a crawl of which something ought to be, and what to do; to be
+        asked of one of which nothing is kept."""
+        restored = await self._store.events(after=0, limit=MOST_RESTORES, subject=RESTORED_STORE)
+        attempts = await self._store.executions(task.id)
+        return why_missing(
+            task,
+            items=sum(each.metrics.get("items", 0.0) for each in attempts),
+            restored_at=restored[-1].at if restored else None,
+        )
 
     async def explain(self, task: Task, url: str) -> UrlExplanation:
         """What a running crawl knows of a URL; raises `Conflict` when it does not run."""

@@ -5,7 +5,7 @@ so a slow reader holds up nobody, and one that was away goes on where it was.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -144,7 +144,7 @@ class Events:
     @contextmanager
     def follow(
         self, wanted: EventFilter, *, after: int | None, name: str = ""
-    ) -> Iterator[AsyncIterator[News]]:
+    ) -> Iterator[AsyncGenerator[News, None]]:
         """News for as long as the block is entered; from now on if `after` is `None`.
 
         News without events come first, and every few seconds when nothing happens. It ends by
@@ -157,7 +157,7 @@ class Events:
 
     async def _news(
         self, wanted: EventFilter, position: int, grown: asyncio.Event
-    ) -> AsyncIterator[News]:
+    ) -> AsyncGenerator[News, None]:
         loop = asyncio.get_running_loop()
         until, told = loop.time() + LONGEST_S, loop.time()
         if position > self._position():

@@ -7,7 +7,7 @@ cannot be written delays no task.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -197,7 +197,7 @@ class Logs:
     @contextmanager
     def follow(
         self, execution_id: str, *, after: int, wanted: LineFilter = ALL, name: str = ""
-    ) -> Iterator[AsyncIterator[LogNews]]:
+    ) -> Iterator[AsyncGenerator[LogNews, None]]:
         """Lines as they come, for as long as the block is entered, until the execution has ended.
 
         News without lines come every few seconds when nothing is said. Raises `Busy` when too
@@ -221,7 +221,7 @@ class Logs:
 
     async def _news(
         self, execution_id: str, position: int, wanted: LineFilter, news: asyncio.Event
-    ) -> AsyncIterator[LogNews]:
+    ) -> AsyncGenerator[LogNews, None]:
         loop = asyncio.get_running_loop()
         until, told = loop.time() + LONGEST_S, loop.time()
         yield LogNews(position=position)

@@ -8,6 +8,7 @@ the machine. What takes longer than a moment goes on, and the node asks again.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -166,8 +167,10 @@ class Measuring:
 
     async def _fold_output(self, task_id: str, fold: Fold) -> None:
         assert self._output is not None, "it has output"
-        async for piece in self._output.read(task_id, "items", completed=True):
-            await _apart(len(piece), _take_lines, fold, piece)
+        pieces = self._output.read(task_id, "items", completed=True)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                await _apart(len(piece), _take_lines, fold, piece)
 
     async def _fold_results(self, task: Task, fold: Fold, results: Results) -> bool:
         """Whether the items are in the results."""

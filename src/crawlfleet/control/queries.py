@@ -1,7 +1,7 @@
 """Answers to questions: lists, counts, histories, and why a task is where it is."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -166,8 +166,14 @@ class Queries:
         how = "is busy" if any(node.id in ready for node in nodes) else "is being made"
         return f"waits for the environment of {task.bundle} on {_named(nodes)}, which {how}"
 
-    async def explain(self, task_id: str) -> TaskExplanation:
-        """Why the task is (not) running; `NotFound` for an unknown task."""
+    async def explain(
+        self, task_id: str, *, hidden: Collection[str] | None = None
+    ) -> TaskExplanation:
+        """Why the task is (not) running; `NotFound` for an unknown task.
+
+        With `hidden`, for a reader of the task's project alone: nothing is told of the nodes of
+        these clusters, nor of other projects.
+        """
         task = await self._tasks.get(task_id)
         if task.is_parent and task.status is TaskStatus.WAITING:
             found = await self.shards(task.id)
@@ -183,7 +189,11 @@ class Queries:
                 settled["summary"] += await self._measured(task.id)
             return TaskExplanation(task_id=task.id, status=str(task.status), **settled)
         placement = explain(
-            requirement_of(task), self._state.fleet, self._rules, project_id=task.project_id
+            requirement_of(task),
+            self._state.fleet,
+            self._rules,
+            project_id=task.project_id,
+            hidden=hidden,
         )
         now = self._system.now()
         if (held_back := self._state.gate.why(task, now)) is not None:
@@ -217,7 +227,7 @@ class Queries:
             status=str(task.status),
             summary=self._quotas.in_words(task.project_id, held) if held else summary,
             placement=placement,
-            ready_tasks=len(self._state.queue),
+            ready_tasks=len(self._state.queue) if hidden is None else None,
             quotas=tuple(
                 QuotaHold(
                     quota=str(each.quota),

@@ -283,13 +283,20 @@ class Tasks:
 
     def _place_problems(self, request: TaskRequest) -> list[FieldProblem]:
         problems = []
-        if request.cluster_id not in self._state.clusters:
+        cluster = self._state.clusters.get(request.cluster_id)
+        if cluster is None or not cluster.is_open_to(request.project_id):
+            # Another project's cluster is answered like one that is not there.
+            usable = sorted(
+                each.id
+                for each in self._state.clusters.values()
+                if each.is_open_to(request.project_id)
+            )
             problems.append(
                 FieldProblem(
                     field="cluster_id",
                     value=request.cluster_id,
-                    message="is not a cluster",
-                    remedy=f"use one of {', '.join(sorted(self._state.clusters))}",
+                    message=f"is not a cluster that the project {request.project_id!r} may use",
+                    remedy=f"use one of {', '.join(usable)}",
                 )
             )
         if request.project_id not in self._state.projects and not self._settings.create_projects:

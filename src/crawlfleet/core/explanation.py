@@ -8,7 +8,7 @@ People are told first what will not pass by itself: a node that is ill and has n
 task type either is no node to wait for.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -52,8 +52,13 @@ def explain(
     *,
     project_id: str = "",
     most_details: int = MOST_DETAILS,
+    hidden: Collection[str] | None = None,
 ) -> Explanation:
-    """What each node says to a task of the project that asks for this, now."""
+    """What each node says to a task of the project that asks for this, now.
+
+    For a reader of the project alone, `hidden` are the clusters that the reader must not learn of:
+    their nodes are left out, and other projects are not named.
+    """
     names = filter_names(rules.filters)
     draft = fleet.draft()
     verdicts = fleet.verdicts(requirement, rules.filters, project_id)
@@ -61,20 +66,28 @@ def explain(
     verdicts[passed] = len(names)
     feasible = draft.fitting(passed, requirement.demand, ahead=True)
     verdicts[feasible] = len(names) + 1
+    lasting = fleet.lasting_verdicts(requirement, rules.filters, project_id)
+    # A task that was accepted in a cluster is told of its nodes, whosever that is by now.
+    out_of_sight = {*(hidden or ())} - {requirement.cluster_id}
+    rows = np.arange(len(fleet))
+    if out_of_sight:
+        in_sight = [fleet.node_at(row).cluster_id not in out_of_sight for row in rows.tolist()]
+        rows = rows[in_sight]
+        verdicts, lasting = verdicts[rows], lasting[rows]
+    feasible_nodes = int((verdicts == len(names) + 1).sum())
     counts = np.bincount(verdicts, minlength=len(names) + 2)[1:-1].tolist()
     rejected = {name: count for name, count in zip(names, counts, strict=True) if count}
-    closest = np.argsort(-verdicts, kind="stable")[:most_details].tolist()
-    lasting = fleet.lasting_verdicts(requirement, rules.filters, project_id)
+    closest = rows[np.argsort(-verdicts, kind="stable")[:most_details]].tolist()
     lasts, passes = lasting != OPEN, (lasting == OPEN) & (verdicts <= len(names))
     causes = (
         *_causes((*names, SIZE), lasting[lasts], lasting=True),
         *_causes(names, verdicts[passes], lasting=False),
     )
     return Explanation(
-        summary=_summary(len(fleet), len(feasible), causes),
-        feasible=len(feasible) > 0,
-        nodes=len(fleet),
-        feasible_nodes=len(feasible),
+        summary=_summary(len(rows), feasible_nodes, causes),
+        feasible=feasible_nodes > 0,
+        nodes=len(rows),
+        feasible_nodes=feasible_nodes,
         rejected=rejected,
         causes=causes,
         details=tuple(
@@ -82,7 +95,14 @@ def explain(
                 node_id=node.id,
                 name=node.name,
                 reasons=tuple(
-                    reasons_against(node, requirement, fleet, rules, project_id=project_id)
+                    reasons_against(
+                        node,
+                        requirement,
+                        fleet,
+                        rules,
+                        project_id=project_id,
+                        names_projects=hidden is None,
+                    )
                 ),
             )
             for node in map(fleet.node_at, closest)
@@ -91,9 +111,18 @@ def explain(
 
 
 def reasons_against(
-    node: Node, requirement: Requirement, fleet: Fleet, rules: Rules, *, project_id: str = ""
+    node: Node,
+    requirement: Requirement,
+    fleet: Fleet,
+    rules: Rules,
+    *,
+    project_id: str = "",
+    names_projects: bool = True,
 ) -> Iterator[Reason]:
-    """What speaks against giving a node a task of the project that asks for this, now."""
+    """What speaks against giving a node a task of the project that asks for this, now.
+
+    Other projects are named only with `names_projects`.
+    """
     yield from node_reasons(node, is_idle=not fleet.count(node.id))
     if not fleet.accepts_work(node.cluster_id):
         yield Reason(
@@ -105,7 +134,9 @@ def reasons_against(
     kind = class_of(node)
     yield from class_reasons(requirement, kind, rules.filters)
     owners = fleet.owners(kind)
-    if owners and project_id not in owners:
+    if owners and project_id not in owners and not names_projects:
+        yield Reason("reservation", "the node is kept for another project", "kept_for_another")
+    elif owners and project_id not in owners:
         yield Reason(
             "reservation",
             f"the node is kept for the project {', '.join(map(repr, owners))}",

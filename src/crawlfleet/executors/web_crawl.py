@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
+from crawlfleet.core.kept_output import FLEET
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.fates import fates_of_seeds, in_words
 from crawlfleet.crawl.granted import ledger_of
@@ -48,8 +49,6 @@ MOST_INLINE_BYTES: Final = 950_000
 """Of items as JSON; leaves room in the 1 MB that a result may have."""
 TELL_EVERY_S: Final = 1.0
 INLINE: Final = "result"
-FLEET: Final = "fleet:"
-"""The master's storage, as the place of a sink."""
 STORED: Final = "fleet:items"
 PAGES: Final = "fleet:pages"
 ELSEWHERE: Final = ("master", "redis")

@@ -81,7 +81,8 @@ class ClusterRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     id: str
     """Letters, digits, dot, dash and underscore, at most 64."""
     project_id: str = DEFAULT_PROJECT
-    """Whose it is."""
+    """Whose it is: only tasks of this project run on its nodes. Clusters of the project `default`
+    are shared: tasks of all projects run there."""
     name: str = ""
     """For people; the id when empty."""
     description: str = ""
@@ -109,6 +110,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     project_id: str
+    """Whose it is; those of the project `default` are shared by all projects."""
     name: str
     description: str
     status: str

@@ -42,6 +42,8 @@ class CrawlView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The newest; without hosts and rates in a list."""
     output: OutputView | None = None
     """Not in a list, and not where the crawl has sinks of its own."""
+    output_missing: str = ""
+    """Why output that ought to be here cannot be read, and what to do; not in a list."""
 
 
 class CrawlPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,6 +44,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     project_id: str
+    """Whose it is; those of the default project are shared by all projects."""
     name: str
     created_at: float
     updated_at: float
@@ -53,3 +54,12 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Counts the changes of its configuration; 0 until the first."""
     status: ClusterStatus = ClusterStatus.ACTIVE
     version: int = 1
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether tasks of all projects may run on its nodes."""
+        return self.project_id == DEFAULT_PROJECT
+
+    def is_open_to(self, project_id: str | None) -> bool:
+        """Whether tasks of the project may run on its nodes; `None` stands for all projects."""
+        return project_id is None or self.is_shared or self.project_id == project_id

@@ -366,7 +366,7 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """One sentence for people."""
     placement: Explanation | None = None
     ready_tasks: int | None = None
-    """How many tasks are ready with it."""
+    """How many tasks of all projects are ready with it; not for a key of one project."""
     ready_at: float | None = None
     """When it will be, in seconds since 1970, if it has to wait first."""
     shards: dict[str, int] = {}

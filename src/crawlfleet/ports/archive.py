@@ -5,7 +5,10 @@ that nobody uses.
 """
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+RESTORED_STORE: Final = "store"
+"""The subject of the event that tells of a restore; there are no others about it."""
 
 
 class Portion(NamedTuple):

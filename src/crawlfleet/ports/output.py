@@ -1,6 +1,6 @@
 """Where a master keeps the output of crawls."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Protocol
 
 from crawlfleet.model.output import OutputSummary, Segment, Stream
@@ -37,9 +37,10 @@ class OutputStore(Protocol):
 
     def read(
         self, task_id: str, stream: Stream, *, completed: bool, skip: int = 0
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """All that counts of a stream, unpacked, in order. With `skip`, so many items fewer at the
-        beginning; each piece of `items` is of whole lines."""
+        beginning; each piece of `items` is of whole lines. To be closed by its reader, who may not
+        read it to its end."""
         ...
 
     async def keep_figures(self, task_id: str, figures: bytes) -> None:

@@ -7,7 +7,17 @@ import type { CrawlView } from "../../generated/api";
 import { useT } from "../../i18n";
 import { bytes, count, short, span } from "../../lib/format";
 import { Link, matchPath, usePlace, useSearch } from "../../lib/router";
-import { Button, Card, Crumbs, Empty, Loaded, Outside, PageHead, useNow } from "../../ui/basics";
+import {
+  Button,
+  Card,
+  Coded,
+  Crumbs,
+  Empty,
+  Loaded,
+  Outside,
+  PageHead,
+  useNow,
+} from "../../ui/basics";
 import { Confirm } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
 import { LogView } from "../../ui/LogView";
@@ -204,6 +214,16 @@ function Shown({ crawl }: { crawl: CrawlView }) {
         <Actions crawl={crawl} />
       </PageHead>
       <div className="stack">
+        {crawl.output_missing && (
+          <div className="notice warn">
+            <Icon name="warning" />
+            <span>
+              <span className="strong">{t("crawl.outputMissing")}</span>
+              <br />
+              <Coded text={t("crawl.outputMissing.remedy", { id: crawl.task_id })} />
+            </span>
+          </div>
+        )}
         <Tiles crawl={crawl} />
         <div>
           <Tabs

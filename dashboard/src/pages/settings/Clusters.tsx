@@ -21,6 +21,8 @@ const SETTINGS = [
   "log_level",
   "max_slots",
 ] as const;
+/** The project whose clusters all projects use. */
+const SHARED = "default";
 const NUMBERS = new Set<string>(["heartbeat_interval_s", "session_timeout_s", "max_slots"]);
 
 /** What was typed, as settings; what was emptied is taken back. */
@@ -125,6 +127,11 @@ function ClusterCard({ cluster }: { cluster: ClusterView }) {
         <div className="row wrap">
           <Link to={`/nodes?cluster=${encodeURIComponent(cluster.id)}`}>{t("nav.nodes")}</Link>
           <span className="muted">
+            {cluster.project_id === SHARED
+              ? t("clusters.shared")
+              : t("clusters.of", { project: cluster.project_id })}
+          </span>
+          <span className="muted">
             {t("clusters.version", { n: cluster.configuration_version })}
           </span>
           {set.map(([name, value]) => (
@@ -205,6 +212,7 @@ export function Clusters() {
             {
               name: "project_id",
               label: t("tasks.project"),
+              hint: t("clusters.projectHint"),
               options: (known.data?.items ?? []).map((each) => [each.id, each.name]),
             },
             { name: "description", label: t("common.description") },

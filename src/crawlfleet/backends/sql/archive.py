@@ -8,7 +8,7 @@ from sqlalchemy import Dialect, Table, select
 from crawlfleet.backends.sql import schema
 from crawlfleet.errors import BackupUnusable, Conflict
 from crawlfleet.model.node import NodeStatus
-from crawlfleet.ports.archive import Portion
+from crawlfleet.ports.archive import RESTORED_STORE, Portion
 
 PORTION: Final = 1000
 TABLES: Final[dict[str, Table]] = {
@@ -85,7 +85,7 @@ def event_rows(
 ) -> Iterator[dict[str, Any]]:
     """What the event log says of a restore."""
     changed: list[tuple[str, str, str | None, str | None]] = [
-        ("store.restored", "store", None, None)
+        ("store.restored", RESTORED_STORE, None, None)
     ]
     changed += [
         (f"node.{NodeStatus.UNRESPONSIVE}", id, status, str(NodeStatus.UNRESPONSIVE))

@@ -21,6 +21,9 @@ from .scheduler import Scheduler
 from .wire import Failed, LogLines
 from .work import Work
 
+LISTENERS = ("TELNETCONSOLE_ENABLED", "REMOTE_CONTROL_ENABLED")
+"""What of Scrapy listens on a port, to run the code of whoever comes: by telnet, and from 2.19 on
+by HTTP as well. Only a task that asks for it by its `settings` gets it."""
 FIGURES_EVERY_S = 1.0
 TICK_S = 0.25
 
@@ -70,8 +73,8 @@ class Spider(Work):
         except ImportError as error:
             raise Failed(f"there is no Scrapy in the bundle: {error}", "invalid") from error
         settings = get_project_settings()
-        # It would listen on a port for whoever comes.
-        settings.set("TELNETCONSOLE_ENABLED", False, priority="cmdline")
+        for each in LISTENERS:
+            settings.set(each, False, priority="cmdline")
         settings.setdict(self.parameters.get("settings") or {}, priority="cmdline")
         self._keep_log(settings)
         if self.parameters.get("distributed"):
