@@ -204,6 +204,29 @@ def test_a_master_whose_disk_is_full_says_so_and_goes_on_when_it_is_not(tmp_path
             check_completed_once(fleet.query, tasks)
 
 
+def test_a_master_whose_store_is_removed_accepts_nothing_and_says_why(tmp_path: Path) -> None:
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready()
+        async with fleet.client() as client:
+            await submit_sleeps(client, range(20), seconds=SECONDS)
+            store.rename(away)
+            with pytest.raises(CrawlfleetError, match="moved away while it was open"):
+                await client.submit("sleep", {"seconds": 0})
+            (found,) = [e for e in await client.attention() if e.kind == "store_unusable"]
+            assert "Move the file back" in found.message
+            away.rename(store)
+            await submit_sleeps(client, range(20, 40), seconds=SECONDS, tries=100)
+
+    fleet = LocalFleet(tmp_path / "fleet", workers=0)
+    store = fleet.folder / "crawlfleet.db"
+    away = store.with_suffix(".away")
+    with running(fleet):
+        asyncio.run(scene(fleet))
+        assert fleet.stop() == 0
+        ((tasks,),) = fleet.query("select count(*) from crawler_tasks")
+        assert tasks == 40
+
+
 # What plays the wrong clock breaks `time.sleep`, by which the standard library waits for processes.
 NO_CELLS = {"CRAWLFLEET_WORKER_SANDBOX_LEVEL": "off"}
 

@@ -68,6 +68,7 @@ class Attention:
                 failures=failures,
                 blocked=[*self._blocked(project_id)],
                 disk_free=self._disk_free() if whole else None,
+                store_trouble=await self._state.trouble() if whole else "",
             )
         )
 

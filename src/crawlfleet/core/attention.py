@@ -76,11 +76,14 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     blocked: Sequence[BlockedHost] = ()
     disk_free: float | None = None
     """The free share of the disk with the master's data."""
+    store_trouble: str = ""
+    """Why nothing can be stored, and what to do about it."""
 
 
 def rank(seen: Observed) -> tuple[Concern, ...]:
     """What ought to be looked at, the most pressing first."""
     found = [
+        *_store(seen.store_trouble),
         *_nodes(seen),
         *_waiting(seen),
         *_blocked(seen.blocked),
@@ -266,6 +269,18 @@ def _dead_letters(seen: Observed) -> Iterator[Concern]:
         remedy="mend the cause and send them back, or discard them",
         count=seen.dead_letters,
     )
+
+
+def _store(trouble: str) -> Iterator[Concern]:
+    if trouble:
+        yield Concern(
+            severity=HIGH,
+            kind="store_unusable",
+            subject=Subject(kind="master"),
+            message=f"the master accepts nothing: {trouble}",
+            remedy="do what it says; `/readyz` answers 200 when the master accepts work again",
+            values={"why": trouble},
+        )
 
 
 def _disk(free: float | None) -> Iterator[Concern]:
