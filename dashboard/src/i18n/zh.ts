@@ -143,6 +143,8 @@ export const zh: Dictionary = {
     "最近 5 分钟 {attempts} 次尝试中 {n} 次失败，最多的是{error_class}（{of_class} 次）",
   "concern.dead_letters": "{n} 个任务已被放弃",
   "remedy.dead_letters": "排除原因后重新入队，或丢弃",
+  "concern.clock_set": "主节点所在机器的时钟被调整过",
+  "remedy.clock_set": "在空闲时重启主节点",
   "concern.store_unusable": "主节点不接受任何内容：其存储无法使用",
   "remedy.store_unusable": "按提示处理；主节点重新接受任务时 `/readyz` 返回 200",
   "concern.store_unusable.one": "主节点不接受任何内容：{why}",

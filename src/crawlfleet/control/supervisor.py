@@ -152,7 +152,7 @@ class ControlPlane(Authenticating):
             leases=self.leases,
             suspicion=self.suspicion,
             history=self.history,
-            health=NodeHealth(state=state, settings=settings.health),
+            health=NodeHealth(state=state, settings=settings.health, system=system),
             system=system,
             terms=terms,
             probe_loopback=probe_loopback,
