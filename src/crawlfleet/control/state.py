@@ -169,7 +169,9 @@ class FleetState:
                     await self._store.verify()
             except (StoreUnavailable, TimeoutError) as error:
                 self._begin_doubt(str(error) or "the store does not answer")
-        return self._doubted if self.signals.doubt.is_set() else ""
+        if not self.signals.doubt.is_set():
+            return ""
+        return self._doubted or "the store does not answer; it is being read again"
 
     async def commit(
         self, changes: Sequence[Change], *, room_at: str | None = None

@@ -9,8 +9,8 @@ then everything is read. So the writer knows how many tasks there are in each st
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,8 +59,8 @@ class Writer:
         self._file = file
         self.trouble = ""
         """Why nothing could be written when it was last tried; may be read by any thread."""
-        with self._writing():
-            connection.execute(STATEMENTS.start_leadership)
+        connection.execute(STATEMENTS.start_leadership)
+        file.note()
         self._epoch, self._last_seq = self._read_leadership()
         self._memory = Memory()
         self.counts = Counts()
@@ -74,8 +74,7 @@ class Writer:
         When a value of one cannot be stored, the others are tried again without it.
         """
         try:
-            with self._writing():
-                outcomes = self._transact_at_most_twice(jobs)
+            outcomes = self._write(jobs)
             self._file.check_names()
         except UNFIT as error:
             if len(jobs) > 1:
@@ -91,23 +90,20 @@ class Writer:
             return [StoreUnavailable(str(error)) for _ in jobs]
         return outcomes
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _write(self, jobs: Sequence[Job]) -> list[Any]:
         """Raises `StoreUnavailable`, and writes nothing, when that would be lost."""
         self._file.begin()
         written = self._connection.total_changes
         try:
-            yield
+            try:
+                outcomes = self._transact(jobs, trusting=True)
+            except (sqlite3.IntegrityError, _Mistrusted):
+                outcomes = self._transact(jobs, trusting=False)
         finally:
             self._file.note()
         if self._connection.total_changes != written:
             self.trouble = ""
-
-    def _transact_at_most_twice(self, jobs: Sequence[Job]) -> list[Any]:
-        try:
-            return self._transact(jobs, trusting=True)
-        except (sqlite3.IntegrityError, _Mistrusted):
-            return self._transact(jobs, trusting=False)
+        return outcomes
 
     def _run(self, statement: str, **values: Any) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
