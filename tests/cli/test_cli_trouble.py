@@ -93,6 +93,12 @@ def test_a_defect_is_called_one() -> None:
     assert "--debug" in result.stderr
 
 
+def test_read_only_disk_is_not_called_full() -> None:
+    result = fail(OSError(errno.EROFS, os.strerror(errno.EROFS)))
+    assert "its file system is read-only" in result.stderr
+    assert "make room" not in result.stderr
+
+
 def test_a_full_disk_is_no_defect() -> None:
     result = fail(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert result.exit_code == 1
@@ -124,6 +130,7 @@ def test_a_command_that_finds_nobody_says_how_to_start_a_fleet(run: Callable[...
         (PROBLEMS, "invalid_request", 1, "use 1 to 10; give seconds"),
         (KeyError("x"), "defect", 1, "--debug"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "disk_full", 1, "make room"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "disk_read_only", 1, "make it writable"),
         (typer.BadParameter("no"), "wrong_use", 2, "--help"),
     ],
 )

@@ -3,7 +3,10 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from crawlfleet.backends.memory import MemoryStore
+from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.messages import Note, NoteBatch, ReportKind
 from crawlfleet.model.task import ErrorClass, Task
 from crawlfleet.testing.simulation.clock import run_simulated
@@ -29,6 +32,37 @@ def test_tasks_that_nothing_can_run_are_named_with_the_reason() -> None:
             assert {each.kind for each in found} == {"nothing_can_run"}
             (stuck,) = [each for each in found if each.subject.id == odd.id]
             assert "without an executor for the task type" in stuck.message
+
+    run_simulated(scene())
+
+
+class _Lost(MemoryStore):
+    """A store whose file may be gone."""
+
+    why = ""
+
+    async def verify(self) -> None:
+        if self.why:
+            raise StoreUnavailable(self.why)
+
+
+def test_store_that_is_lost_is_named_until_it_is_back() -> None:
+    async def scene() -> None:
+        store = _Lost()
+        async with stage(store=store) as on:
+            await on.submit()
+            assert await on.control.state.trouble() == ""
+            store.why = "the store is gone; put it back"
+            assert await on.control.state.trouble() == store.why
+            found = {each.kind: each for each in await on.control.attention.find()}
+            assert found["store_unusable"].message.endswith(store.why)
+            await asyncio.sleep(3)
+            with pytest.raises(StoreUnavailable, match=store.why):
+                await on.submit()
+            store.why = ""
+            await asyncio.sleep(3)
+            assert await on.control.state.trouble() == ""
+            await on.submit()
 
     run_simulated(scene())
 

@@ -478,3 +478,86 @@ def test_it_sleeps_until_something_is_due(monkeypatch: pytest.MonkeyPatch) -> No
             assert looks - idle <= 10 * 2 + HOUR_S / alarms.LOOK_AGAIN_S + 2
 
     run_simulated(scene())
+
+
+def _set_clock(on: Stage, by_s: float) -> None:
+    on.control._system.set_by_s += by_s  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("coalesce", [True, False])
+def test_clock_that_is_set_ahead_makes_one_firing_of_the_hour_it_jumped_over(
+    coalesce: bool,
+) -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            schedule = await create(on, every_s=2.0, coalesce=coalesce, max_instances=1_000)
+            await asyncio.sleep(5)
+            assert len(await history(on, schedule)) == 2
+            _set_clock(on, HOUR_S)
+            await asyncio.sleep(2)
+            (*_, jumped) = await history(on, schedule)
+            assert jumped.count == 1801
+            assert len(await history(on, schedule)) == 3
+            await asyncio.sleep(60)
+            after = (await history(on, schedule))[3:]
+            assert 29 <= len(after) <= 31
+            assert {each.count for each in after} == {1}
+            kinds = {each.kind for each in await on.control.attention.find()}
+            assert "clock_set" in kinds
+
+    run_simulated(scene())
+
+
+@pytest.mark.parametrize("rule", [{"every_s": 60.0}, {"cron": "* * * * *"}])
+def test_clock_that_is_set_back_lets_even_schedules_go_on_from_now(rule: dict[str, Any]) -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            schedule = await create(on, max_instances=1_000, **rule)
+            await asyncio.sleep(3 * 60 + 5)
+            assert len(await history(on, schedule)) == 3
+            _set_clock(on, -HOUR_S)
+            await asyncio.sleep(60)  # until it would have looked anyway
+            now = EPOCH + 4 * 60 + 5 - HOUR_S
+            found = await on.control.schedules.upcoming(schedule.id, after=None, count=1)
+            ((_, begins_at),) = found.items
+            assert now < begins_at <= now + 60
+            await asyncio.sleep(10 * 60)
+            fired = await history(on, schedule)
+            again = [each for each in fired if each.due_at < EPOCH]
+            assert 9 <= len(again) <= 11
+            assert {each.count for each in fired} == {1}
+            assert begins_at == again[0].due_at
+
+    run_simulated(scene())
+
+
+def test_clock_that_is_set_back_repeats_no_time_of_the_day() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            at = NOW + timedelta(minutes=2)
+            schedule = await create(on, cron=f"{at.minute} {at.hour} * * *")
+            await asyncio.sleep(10 * 60)
+            assert len(await history(on, schedule)) == 1
+            _set_clock(on, -HOUR_S)
+            found = await on.control.schedules.upcoming(schedule.id, after=None, count=1)
+            ((due, _),) = found.items
+            assert due > EPOCH + 20 * HOUR_S, "what was dealt with is not promised again"
+            await asyncio.sleep(2 * HOUR_S)
+            assert len(await history(on, schedule)) == 1
+
+    run_simulated(scene())
+
+
+def test_clocks_of_two_masters_that_differ_a_little_repeat_nothing() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            schedule = await create(on, every_s=10.0, max_instances=50)
+            await asyncio.sleep(31)
+            _set_clock(on, -30.0)
+            await asyncio.sleep(20)
+            assert len(await history(on, schedule)) == 3
+            await asyncio.sleep(30)
+            fired = await history(on, schedule)
+            assert len({each.due_at for each in fired}) == len(fired) > 3
+
+    run_simulated(scene())

@@ -108,6 +108,43 @@ def test_a_time_limit_that_the_node_does_not_enforce_is_enforced_by_the_master()
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("by_s", [3_600.0, -3_600.0])
+def test_clock_that_is_set_ends_no_task_and_no_session_early_or_late(by_s: float) -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node()
+            task = await on.submit(timeout=160, max_retries=0)
+            work = await node.take()
+            await node.report(work, ReportKind.STARTED)
+            await node.pass_time(20)
+            on.control._system.set_by_s += by_s  # type: ignore[attr-defined]
+            await node.pass_time(120)
+            assert (await on.task(task)).status is TaskStatus.PROCESSING
+            await node.pass_time(60)
+            assert (await on.task(task)).status is TaskStatus.TIMEOUT
+
+    run_simulated(scene())
+
+
+def test_task_that_runs_while_the_clock_is_set_and_the_master_restarted_is_not_ended() -> None:
+    async def scene() -> None:
+        store = MemoryStore()
+        async with stage(store) as on:
+            node = await on.node()
+            task = await on.submit(timeout=160, max_retries=0)
+            work = await node.take()
+            await node.report(work, ReportKind.STARTED)
+            await node.pass_time(20)
+        async with stage(store, skew_s=3_600.0) as on:
+            node.turn_to(on)
+            await node.pass_time(120)
+            assert (await on.task(task)).status is TaskStatus.PROCESSING
+            await node.pass_time(60)
+            assert (await on.task(task)).status is TaskStatus.TIMEOUT
+
+    run_simulated(scene())
+
+
 def test_finished_tasks_are_removed_when_they_are_old() -> None:
     async def scene() -> None:
         retention = RetentionSettings(tasks_days=1, events_days=1)

@@ -18,7 +18,7 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.testing.crowds import crowds
 from crawlfleet.testing.local_fleet import STOCK_SESSION, LocalFleet, running
 from crawlfleet.testing.lossy_proxy import LossyProxy
-from crawlfleet.testing.machines import filled, network, small_disk, wrong_clock
+from crawlfleet.testing.machines import SetClock, filled, network, small_disk, wrong_clock
 from crawlfleet.testing.promises import check_completed_once, submit_sleeps, until_completed
 from crawlfleet.testing.servers import postgres_server
 from crawlfleet.testing.several_masters import SeveralMasters, running_all
@@ -204,6 +204,29 @@ def test_a_master_whose_disk_is_full_says_so_and_goes_on_when_it_is_not(tmp_path
             check_completed_once(fleet.query, tasks)
 
 
+def test_a_master_whose_store_is_removed_accepts_nothing_and_says_why(tmp_path: Path) -> None:
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready()
+        async with fleet.client() as client:
+            await submit_sleeps(client, range(20), seconds=SECONDS)
+            store.rename(away)
+            with pytest.raises(CrawlfleetError, match="moved away while it was open"):
+                await client.submit("sleep", {"seconds": 0})
+            (found,) = [e for e in await client.attention() if e.kind == "store_unusable"]
+            assert "Move the file back" in found.message
+            away.rename(store)
+            await submit_sleeps(client, range(20, 40), seconds=SECONDS, tries=100)
+
+    fleet = LocalFleet(tmp_path / "fleet", workers=0)
+    store = fleet.folder / "crawlfleet.db"
+    away = store.with_suffix(".away")
+    with running(fleet):
+        asyncio.run(scene(fleet))
+        assert fleet.stop() == 0
+        ((tasks,),) = fleet.query("select count(*) from crawler_tasks")
+        assert tasks == 40
+
+
 # What plays the wrong clock breaks `time.sleep`, by which the standard library waits for processes.
 NO_CELLS = {"CRAWLFLEET_WORKER_SANDBOX_LEVEL": "off"}
 
@@ -236,6 +259,31 @@ def test_nodes_with_wrong_clocks_work_like_others(tmp_path: Path) -> None:
     assert first >= -1.0, "nothing began before it was submitted"
     assert last < time.time() + 60.0, "nothing ends in the future"
     assert 0.0 <= longest < 120.0
+
+
+def test_clocks_that_are_set_while_tasks_run_end_none_of_them(tmp_path: Path) -> None:
+    async def scene(fleet: SeveralMasters) -> None:
+        for name in ("master-1", "worker-1"):
+            fleet.start(name, environment=clock.environment | NO_CELLS)
+        await fleet.until_ready("master-1", nodes=1)
+        async with fleet.client("master-1") as client:
+            for offset in ("+1h", "-1h"):
+                task = await client.submit("sleep", {"seconds": 10}, timeout=160, max_retries=0)
+                async with asyncio.timeout(WITHIN_S):
+                    while (await client.task(task.id)).status != "processing":
+                        await asyncio.sleep(0.1)
+                clock.set(offset)
+                ended = await client.wait(task.id)
+                assert ended.status == "completed"
+                found = {each.kind: each for each in await client.attention()}
+                assert "set" in found["clock_set"].message
+
+    clock = SetClock(tmp_path / "clock")
+    fleet = _one_master(tmp_path, workers=1)
+    try:
+        asyncio.run(scene(fleet))
+    finally:
+        fleet.end()
 
 
 def test_a_worker_and_the_leading_master_that_die_together_cost_nothing(tmp_path: Path) -> None:

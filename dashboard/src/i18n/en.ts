@@ -146,6 +146,12 @@ export const en = {
     "{n} of {attempts} attempts failed in the last 5 minutes, most by {error_class} ({of_class})",
   "concern.dead_letters": "{n} task was given up|{n} tasks were given up",
   "remedy.dead_letters": "Mend the cause and send them back, or discard them",
+  "concern.clock_set": "The clock of the master's machine was set",
+  "remedy.clock_set": "Restart the master at a quiet time",
+  "concern.store_unusable": "The master accepts nothing: its store cannot be used",
+  "remedy.store_unusable":
+    "Do what it says; `/readyz` answers 200 when the master accepts work again",
+  "concern.store_unusable.one": "The master accepts nothing: {why}",
   "concern.disk_full": "The disk with the master's data is almost full",
   "remedy.disk_full": "Make room, or keep less (`retention`)",
   "concern.disk_full.one": "Only {free} of the disk with the master's data is free",

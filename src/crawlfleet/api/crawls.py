@@ -1,7 +1,7 @@
 """/api/v1/crawls"""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -170,7 +170,7 @@ async def output(call: Call) -> Response:
         told = " or ".join(f"format={each}" for each in formats)
         raise Conflict(f"{task.id} {lacking}; ask for {told}")
 
-    def read() -> AsyncIterator[bytes]:
+    def read() -> AsyncGenerator[bytes, None]:
         completed = task.status is TaskStatus.COMPLETED
         return kept.read(crawl_of(task), stream, completed=completed)
 

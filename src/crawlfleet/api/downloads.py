@@ -85,14 +85,17 @@ def formats_of(items: OutputSummary | None, pages: OutputSummary | None) -> tupl
     return tuple(sorted(formats, key=[*WRITERS, WARC].index))
 
 
-async def with_used_columns(summary: OutputSummary, pieces: AsyncIterator[bytes]) -> OutputSummary:
+async def with_used_columns(
+    summary: OutputSummary, pieces: AsyncGenerator[bytes, None]
+) -> OutputSummary:
     """Without the columns of fields that no item has: of a flat map of selectors, the key that
     turned out to be the item itself. Reads no further than until each field was met."""
     unmet = set(summary.columns)
-    async for lines in pieces:
-        unmet.difference_update(*await asyncio.to_thread(_names_in, lines))
-        if not unmet:
-            return summary
+    async with aclosing(pieces):
+        async for lines in pieces:
+            unmet.difference_update(*await asyncio.to_thread(_names_in, lines))
+            if not unmet:
+                return summary
     columns = tuple(name for name in summary.columns if name not in unmet)
     return msgspec.structs.replace(summary, columns=columns or summary.columns)
 

@@ -16,8 +16,8 @@ async def healthz(call: Call) -> Liveness:
 
 
 async def readyz(call: Call) -> Reply:
-    if call.control.state.signals.doubt.is_set():
-        return _not_ready("the store does not answer")
+    if why := await call.control.state.trouble():
+        return _not_ready(why)
     try:
         now = await call.control.leadership()
     except StoreUnavailable as error:

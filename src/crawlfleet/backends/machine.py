@@ -4,13 +4,18 @@ import os
 import time
 from typing import Final
 
+from crawlfleet.steady_clock import SteadyClock
+
 PORTION: Final = 4096
 
 
 class Machine:
     """The real `System`. Not to be shared by processes: they would draw the same entropy."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, steady: bool = False) -> None:
+        """With `steady`, `now` leaves out what the machine's clock is set ahead or back: for a
+        process whose instants no other machine reads."""
+        self.now = SteadyClock() if steady else time.time
         self._drawn = b""
         self._used = 0
 
@@ -24,5 +29,5 @@ class Machine:
         self._used = end
         return drawn
 
-    def now(self) -> float:
+    def wall(self) -> float:
         return time.time()

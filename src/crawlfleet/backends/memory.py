@@ -123,6 +123,9 @@ class MemoryStore(
         self._need_open()
         return Leadership(epoch=self._present.epoch, leader=self._leader)
 
+    async def verify(self) -> None:
+        self._need_open()
+
     def changes(self) -> AsyncIterator[int]:
         return no_changes()
 

@@ -19,15 +19,17 @@ from urllib.parse import unquote
 
 import msgspec
 
+from crawlfleet.backends.database_file import LOG, DatabaseFile, read_whole
 from crawlfleet.backends.lane import Lane
 from crawlfleet.backends.present import default_rows
+from crawlfleet.backends.sql import operations
 from crawlfleet.backends.sql.operations import Operation
 from crawlfleet.backends.sql.rows import RowMap
 from crawlfleet.backends.sql.sqlite.archive import SqliteArchive
 from crawlfleet.backends.sql.sqlite.counts import Counts
 from crawlfleet.backends.sql.sqlite.preparation import prepare
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, bound
-from crawlfleet.backends.sql.sqlite.trouble import explain
+from crawlfleet.backends.sql.sqlite.trouble import explain, is_damage
 from crawlfleet.backends.sql.sqlite.writer import Job, Writer
 from crawlfleet.backends.sql.statements import Rows, Values
 from crawlfleet.backends.sql.store import Choose, SqlStore, decode
@@ -52,6 +54,24 @@ WRITER_PRAGMAS: Final = (
 )
 BUSY_S: Final = 5.0
 """How long to wait for a tool that has locked the file, such as the `sqlite3` shell."""
+GONE: Final = (
+    "Nothing is accepted. Move the file back that was there, and the master goes on by itself; or "
+    "stop the master, and restore a backup with `crawlfleet restore`"
+)
+HALVED: Final = (
+    "Nothing is accepted. Stop the master in order (SIGTERM), which saves what was in it, and "
+    "start it again"
+)
+DAMAGED: Final = (
+    "Nothing is accepted. Stop the master, move the file and those beside it with -wal and -shm "
+    "away, keep them, and restore a backup with `crawlfleet restore`"
+)
+ROOM_BYTES: Final = 1 << 20
+"""With less than that a disk that was full is still called full."""
+MADE: Final = "made"
+OVERWRITTEN: Final = "overwritten"
+DAMAGED_MARK: Final = "damaged"
+"""What a lock says of its store: that there is one, or what became of it under a master."""
 
 
 class _Files:
@@ -61,12 +81,20 @@ class _Files:
         self._path = path
         self._lock = _lock(path)
         try:
+            _refuse_what_was_lost(path, self._lock)
             prepare(path)
             self._writing = _connect(path, "rw")
             for pragma in WRITER_PRAGMAS:
                 self._writing.execute(f"PRAGMA {pragma}")
-            self.writer = Writer(self._writing, path)
+            self._writing.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            self.file = DatabaseFile(
+                path, name=f"the store {path}", gone=GONE, halved=HALVED, damaged=DAMAGED
+            )
+            self.writer = Writer(self._writing, path, self.file)
             self._reading = _connect(path, "ro")
+            # From its first reading on it keeps the writer from being the last, see `close`.
+            self._reading.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            _mark(self._lock, MADE)
         except BaseException:
             self._lock.close()
             raise
@@ -78,13 +106,39 @@ class _Files:
             try:
                 outcomes.append(query(self._reading))
             except sqlite3.Error as error:
+                if is_damage(error):
+                    self.file.condemn(str(error))
                 outcomes.append(explain(error, self._path))
         return outcomes
 
+    def look(self) -> str:
+        """Why what is committed now would not be kept, as far as can be seen without writing."""
+        try:
+            self.file.look()
+        except StoreUnavailable as error:
+            return str(error)
+        return ""
+
+    def has_room(self) -> bool:
+        """Whether the disk has room for more than a few commits."""
+        try:
+            found = os.statvfs(self._path)
+        except OSError:
+            return False
+        return found.f_bavail * found.f_frsize >= ROOM_BYTES
+
     def close(self) -> None:
-        """The writer goes last, since it moves what is left of the log into the file."""
-        self._reading.close()
-        self._writing.close()
+        """The writer goes last, since it moves what is left of the log into the file: but not into
+        one that is damaged, which may be another by now."""
+        if self.file.may_be_settled:
+            self._reading.close()
+            self._writing.close()
+        else:
+            self._writing.close()
+            self._reading.close()
+        self.file.close()
+        if self.file.damage:
+            _mark(self._lock, OVERWRITTEN if self.file.is_overwritten else DAMAGED_MARK)
         self._lock.close()
 
 
@@ -96,16 +150,49 @@ def _lock(path: Path) -> TextIO:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         lock.seek(0)
-        holder = lock.read().strip() or "unknown"
+        holder = next(iter(lock.read().split()), "unknown")
         lock.close()
         raise StoreUnavailable(
             f"the store {path} is in use by the process {holder}: only one master may have it "
             "open. Stop that one, or set another `data_dir` for this one"
         ) from error
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
+    _mark(lock, _marked(lock))
     return lock
+
+
+def _mark(lock: TextIO, mark: str) -> None:
+    """Leave a word about the store in its lock, beside the process that has it."""
+    lock.seek(0)
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n{mark}\n")
+    lock.flush()
+
+
+def _marked(lock: TextIO) -> str:
+    """The word that was left last."""
+    lock.seek(0)
+    return next(iter(lock.read().split()[1:]), "")
+
+
+def _refuse_what_was_lost(path: Path, lock: TextIO) -> None:
+    """Raise `StoreUnavailable` rather than begin anew where a store was, or mix two of them."""
+    mark, log = _marked(lock), path.with_name(path.name + LOG)
+    has_log = log.exists() and log.stat().st_size > 0
+    if not path.exists() and (mark or has_log):
+        raise StoreUnavailable(
+            f"the store {path} is gone: this folder had one, and it was removed or moved away. "
+            f"Move it back, with {log.name}; or restore a backup with `crawlfleet restore`; "
+            "`crawlfleet reset` begins anew"
+        )
+    if mark == OVERWRITTEN and has_log:
+        raise StoreUnavailable(
+            f"another database was written over the store {path} while a master had it open, and "
+            f"{log} belongs to the former. To go on with what is there now, move {log.name} away; "
+            f"else move {path.name} and {log.name} away, and restore a backup with "
+            "`crawlfleet restore`"
+        )
+    if mark == DAMAGED_MARK and path.exists() and (why := read_whole(path)):
+        raise StoreUnavailable(f"the store {path} is damaged: {why}. {DAMAGED}")
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -163,6 +250,17 @@ class SqliteStore(SqlStore[str]):
             await reader.close()
             await writer.close()
             await asyncio.to_thread(files.close)
+
+    async def verify(self) -> None:
+        if self._files is None:
+            raise StoreUnavailable(f"the store {self._path} is closed; open it first")
+        if why := await asyncio.to_thread(self._files.look):
+            raise StoreUnavailable(why)
+        if trouble := self._files.writer.trouble:
+            if not await asyncio.to_thread(self._files.has_room):
+                # What is written to see whether it works may fit in where nothing else does.
+                raise StoreUnavailable(trouble)
+            await self._write(operations.rewrite())
 
     async def count_tasks(self, project_id: str | None = None) -> dict[TaskStatus, int]:
         counts = self._counts()

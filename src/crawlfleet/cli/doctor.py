@@ -46,6 +46,7 @@ SIGNS: Final = {
     Verdict.PROBLEM: ("✗", "red"),
 }
 
+UNUSABLE: Final = "store_unusable"
 MOST_CONCERNS: Final = 5
 """Of what needs attention are shown."""
 
@@ -170,6 +171,10 @@ async def _ask(connection: Connection) -> list[Check]:
         return [problem("master", str(error), remedy)]
     online = status.totals.nodes.get("online", 0)
     seen = ok("master", f"{connection.url} answers, version {status.version}")
+    for each in concerns:
+        if each.kind == UNUSABLE:
+            # What else is wrong mostly follows from that.
+            return [seen, problem("store", each.message, each.remedy)]
     if not online:
         nodes = warning("nodes", "none is online", "start one with `crawlfleet worker`")
         # What else is wrong mostly follows from that.

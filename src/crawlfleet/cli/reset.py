@@ -55,6 +55,8 @@ def reset(
             typer.confirm("Remove all of this for good?", abort=True, err=True)
         for path in doomed:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if (lock := lock_of(store)).exists():
+            lock.write_bytes(b"")  # says of the next master's store that there was none
         remove_connection(folder)
     answer = Removed(data_dir=str(folder), removed=[str(path) for path in doomed])
     what = f"removed {len(doomed)} files and folders" if doomed else "nothing to remove"
@@ -78,10 +80,15 @@ def store_file(settings: Settings) -> Path:
     return Path(url.removeprefix(SQLITE))
 
 
+def lock_of(store: Path) -> Path:
+    """What a master holds while it has the store open."""
+    return store.with_name(f"{store.name}.lock")
+
+
 @contextmanager
 def claimed(store: Path) -> Iterator[None]:
     """Keep masters away from the store; raises `Conflict` when one has it open."""
-    lock = store.with_name(f"{store.name}.lock")
+    lock = lock_of(store)
     if not lock.exists():
         yield
         return

@@ -31,7 +31,11 @@ from crawlfleet.errors import (
 
 FAILED: Final = 1
 UNREACHABLE: Final = 3
-DISK_TAKES_NOTHING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+DISK_FAULTS: Final = {
+    errno.ENOSPC: "disk_full",
+    errno.EDQUOT: "disk_full",
+    errno.EROFS: "disk_read_only",
+}
 
 _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
     MasterUnreachable: "start a fleet with `crawlfleet up`, or say where it is with --url (of "
@@ -42,7 +46,7 @@ _REMEDIES: Final[dict[type[CrawlfleetError], str]] = {
     Refused: "use a key with another role, or change what you ask for",
     Busy: "wait a little, then try again",
     StoreTooNew: "install the newer crawlfleet that wrote this store",
-    StoreUnavailable: "look at the master's log and the disk, then try again",
+    StoreUnavailable: "once the cause is gone, try again",
 }
 _LISTS: Final = {
     "task": "crawlfleet tasks list",
@@ -123,14 +127,20 @@ def is_debugging() -> bool:
 
 def _remedy_of_fault(error: Exception) -> str:
     """What to do about something that no code of ours expected."""
-    if _kind_of_fault(error) == "disk_full":
-        return "make room on the disk of the data folder, or give another folder"
+    match _kind_of_fault(error):
+        case "disk_full":
+            return "make room on the disk of the data folder, or give another folder"
+        case "disk_read_only":
+            return (
+                "its file system is read-only: make it writable again (`mount -o remount,rw`), or "
+                "give another folder"
+            )
     return DEFECT
 
 
 def _kind_of_fault(error: Exception) -> str:
-    is_disk = isinstance(error, OSError) and error.errno in DISK_TAKES_NOTHING
-    return "disk_full" if is_disk else "defect"
+    number = error.errno if isinstance(error, OSError) else None
+    return DISK_FAULTS.get(number, "defect") if number is not None else "defect"
 
 
 def report(error: CrawlfleetError, subject: str = "") -> None:

@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from crawlfleet.control.leases import demand_lead
 from crawlfleet.control.quotas import Intake
 from crawlfleet.control.starting import Starting, held_back
@@ -31,6 +33,7 @@ AT_ONCE: Final = 100
 """Schedules in one commit."""
 LOOK_AGAIN_S: Final = 300.0
 """Somebody may set the clock while we sleep, or the machine may sleep too."""
+SET_AHEAD_S: Final = 1.0
 PAUSE_AFTER_FAILURE_S: Final = 0.5
 PAUSE_AFTER_CHANGE_S: Final = 0.05
 
@@ -42,6 +45,7 @@ class Alarms:
         self._state = state
         self._system = system
         self._starting = starting
+        self._set_by_s = system.wall() - system.now()
 
     async def run(self) -> None:
         """Do what is due, then sleep until the next thing is."""
@@ -59,7 +63,7 @@ class Alarms:
                 due = self.next_due()
                 wait_s = None
                 if due is not None:
-                    wait_s = min(max(due - self._system.now(), 0.0), LOOK_AGAIN_S)
+                    wait_s = min(max(due - self._system.wall(), 0.0), LOOK_AGAIN_S)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(wait_s):
                         await wake.wait()
@@ -72,10 +76,23 @@ class Alarms:
 
     async def do_due(self) -> None:
         """Everything whose time has come."""
-        now = self._system.now()
+        now = self._system.wall()
+        set_by_s = now - self._system.now()
+        is_set_ahead = set_by_s - self._set_by_s > SET_AHEAD_S
+        await self._go_back(now)
         due = [each for each in self._state.timetable.active() if self._is_due(each, now)]
         for first in range(0, len(due), AT_ONCE):
-            await self._fire(due[first : first + AT_ONCE], now)
+            await self._fire(due[first : first + AT_ONCE], now, is_set_ahead)
+        # Last: if the store failed meanwhile, what was jumped over is looked at once more.
+        self._set_by_s = set_by_s
+
+    async def _go_back(self, now: float) -> None:
+        """When the clock was set back, have even schedules go on from now."""
+        found = (schedules.set_back(each, now=now) for each in self._state.timetable.active())
+        changes = [
+            msgspec.structs.replace(change, epoch=self._state.epoch) for change in found if change
+        ]
+        demand_lead(await self._state.commit(changes))
 
     def _awaited(self) -> list[str]:
         """The tasks and runs whose end makes room for a firing that waits."""
@@ -87,11 +104,12 @@ class Alarms:
         at = self._state.timetable.starts_next(schedule)
         return schedule.waiting is not None or (at is not None and at <= now)
 
-    async def _fire(self, due: Sequence[Schedule], now: float) -> None:
+    async def _fire(self, due: Sequence[Schedule], now: float, is_set_ahead: bool) -> None:
+        """`is_set_ahead`: the clock jumped over what is late, which then comes to one firing."""
         running = await self._starting.living(due)
         verdicts: list[Verdict] = []
         for schedule in due:
-            late = await self._look(schedule, now)
+            late = await self._look(together(schedule) if is_set_ahead else schedule, now)
             verdict = firing.decide(schedule, late, now=now, running=running[schedule.id])
             if verdict is not None:
                 verdicts.append(verdict)
@@ -140,6 +158,12 @@ class Alarms:
             )
             for verdict, works in zip(verdicts, made, strict=True)
         ]
+
+
+def together(schedule: Schedule) -> Schedule:
+    """As one whose late instants come to one firing."""
+    rule = msgspec.structs.replace(schedule.rule, coalesce=True)
+    return msgspec.structs.replace(schedule, rule=rule)
 
 
 def claimed_by(refusal: Refusal) -> str:

@@ -68,6 +68,8 @@ class Attention:
                 failures=failures,
                 blocked=[*self._blocked(project_id)],
                 disk_free=self._disk_free() if whole else None,
+                store_trouble=await self._state.trouble() if whole else "",
+                clock_set_by_s=self._system.wall() - self._system.now() if whole else 0.0,
             )
         )
 

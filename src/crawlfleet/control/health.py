@@ -13,6 +13,7 @@ from crawlfleet.model.change import Change
 from crawlfleet.model.history import NodeSample
 from crawlfleet.model.node import CONNECTED, Session
 from crawlfleet.model.settings import HealthSettings
+from crawlfleet.ports.system import System
 
 SPARE: Final = 1000
 """So many nodes that are gone are remembered before they are forgotten."""
@@ -32,8 +33,9 @@ class _Watch:
 class NodeHealth:
     """Judges nodes by what they say and do."""
 
-    def __init__(self, *, state: FleetState, settings: HealthSettings) -> None:
+    def __init__(self, *, state: FleetState, settings: HealthSettings, system: System) -> None:
         self._state = state
+        self._system = system
         self._settings = settings
         self._watches: dict[str, _Watch] = {}
 
@@ -53,7 +55,8 @@ class NodeHealth:
             watch.lately.append(sample)
         while watch.lately and watch.lately[0].at < now - self._settings.window_s:
             watch.lately.popleft()
-        reading = self._reading(session, watch, None if sent_at is None else abs(sent_at - now))
+        skew_s = None if sent_at is None else abs(sent_at - self._system.wall())
+        reading = self._reading(session, watch, skew_s)
         conditions, watch.trend = judge(
             node.conditions, watch.trend, reading, self._settings, now=now
         )

@@ -121,7 +121,7 @@ class Keys:
             and key.parent_id is None
             and any(hmac.compare_digest(each, digest) for each in key.hashes)
         ):
-            if (why := core.why_not(key, digest, now=self._system.now())) is not None:
+            if (why := core.why_not(key, digest, now=self._system.wall())) is not None:
                 raise Unauthenticated(f"the key {key.name!r} {_WHY[why]}", why)
             if address:
                 self.note_use(key.id, address)

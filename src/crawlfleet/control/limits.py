@@ -22,11 +22,20 @@ class TimeLimits:
             heapq.heappush(self._heap, (begun + lease.task.timeout_s, lease.execution.id))
             self._wake()
 
-    def watch_all(self) -> None:
-        """Watch all again: whoever was told of some may not have got round to them."""
+    def watch_all(self, *, now: float) -> None:
+        """Watch all again: whoever was told of some may not have got round to them.
+
+        One that is over already gets its time once more: by the clock of whoever was here before
+        it may not be, and its node keeps the limit all the same.
+        """
         self._heap.clear()
         for lease in self._leases.values():
-            self.watch(lease)
+            if lease.task.timeout_s is not None:
+                begun = lease.execution.running_at or lease.execution.start_time
+                limit = begun + lease.task.timeout_s
+                at = limit if limit > now else now + lease.task.timeout_s
+                heapq.heappush(self._heap, (at, lease.execution.id))
+        self._wake()
 
     def next(self) -> float | None:
         """When the next execution reaches its time limit."""

@@ -121,7 +121,7 @@ class Schedules:
             assert request.task is not None, "that would be a problem"
             await self._starting.accept_task(request.task, by=by)
             project_id = request.task.project_id
-        now = self._system.now()
+        now = self._system.wall()
         change = schedules.new_schedule(
             request,
             call,
@@ -213,7 +213,7 @@ class Schedules:
                 f"max_instances of {schedule.name} is {most}, and {', '.join(running[:3])} has not "
                 "ended; wait for it, cancel it, or run with `force`"
             )
-        now = self._system.now()
+        now = self._system.wall()
         verdict = firing.run_now(schedule, now=now, running=running, cause=f"run by {by}")
         (fired,) = await self._start(schedule, verdict, now, f"run by {by}")
         return fired
@@ -226,7 +226,7 @@ class Schedules:
         All of them or none. Also tells how many have.
         """
         schedule = await self.find(schedule_id)
-        now = self._system.now()
+        now = self._system.wall()
         dues = self._range(schedule, since, until, now)
         known = await self._known(schedule, dues)
         verdict = firing.fill_back(schedule, dues, known, now=now, cause=f"filled back by {by}")
@@ -293,7 +293,8 @@ class Schedules:
     async def upcoming(self, schedule_id: str, *, after: float | None, count: int) -> Upcoming:
         """Its next due instants, as if it were not paused."""
         schedule = await self.find(schedule_id)
-        begin = self._system.now() if after is None else after
+        # What was dealt with does not come again, also when the clock was set back.
+        begin = max(self._system.wall(), schedule.cursor + 1e-3) if after is None else after
         found = self._recurrence(schedule).between(begin, float("inf"), most=count)
         zone = zone_named(schedule.rule.time_zone)
         assert zone is not None, "a recurrence has a zone"
@@ -305,7 +306,7 @@ class Schedules:
         zone = zone_named(rule.time_zone)
         accept(schedules.problems_of(rule, zone, near=_near(rule, zone)))
         assert zone is not None, "that would be a problem"
-        now = self._system.now()
+        now = self._system.wall()
         begin = now if after is None else after
         found = Recurrence(rule, zone, made_at=now).between(begin, float("inf"), most=count)
         return Upcoming(zone=zone, items=tuple((due, due) for due in found))
@@ -316,7 +317,7 @@ class Schedules:
         running = await self.running(schedule)
         next_at = self._state.timetable.starts_next(schedule)
         reasons = schedule_reasons.reasons(
-            schedule, next_at=next_at, running=running, now=self._system.now()
+            schedule, next_at=next_at, running=running, now=self._system.wall()
         )
         return schedule, schedule_reasons.summary(schedule, reasons, next_at), reasons
 
@@ -336,7 +337,7 @@ class Schedules:
         if_version: int | None,
     ) -> Schedule:
         schedule = await self.find(schedule_id)
-        change = decide(schedule, self._system.now())
+        change = decide(schedule, self._system.wall())
         if change is None:
             return schedule
         expect_version(schedule_id, schedule.version, if_version)

@@ -46,6 +46,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 RELOAD_PAUSE_S: Final = 1.0
+VERIFY_WITHIN_S: Final = 2.0
 
 
 class FleetState:
@@ -67,6 +68,8 @@ class FleetState:
         self.tally = Tally(since=system.now())
         self.gate = Gate(settings.recovery, settings.breakers)
         self.epoch = 0
+        self._doubted = ""
+        """Why the copy is loaded anew."""
         self._under_way: dict[asyncio.Task[list[Refusal | None]], None] = {}
         self.fresh = FreshEvents()
         self.assigning = asyncio.Lock()
@@ -103,6 +106,7 @@ class FleetState:
         What others commit meanwhile may be in it or not; it is behind the position.
         """
         store = self._store
+        await store.verify()
         position = (await store.commit([])).last_seq
         clusters, nodes = await store.clusters(), await store.nodes()
         projects, schedules = await store.projects(), await store.schedules()
@@ -139,16 +143,35 @@ class FleetState:
 
     async def recover(self) -> None:
         """For ever: when a commit ended in the unknown, load the copy anew and go on."""
+        complained = ""
         while True:
             await self.signals.doubt.wait()
             await self.catch_up()
             try:
                 await self.load()
                 self.signals.doubt.clear()
+                if complained:
+                    log.info("store usable again")
+                complained = ""
             except StoreUnavailable as error:
-                log.error("store unavailable", error=str(error))
+                self._doubted = str(error)
+                if complained != self._doubted:
+                    log.error("store unavailable", error=self._doubted)
+                complained = self._doubted
             if self.signals.doubt.is_set():
                 await asyncio.sleep(RELOAD_PAUSE_S)
+
+    async def trouble(self) -> str:
+        """Why nothing can be committed now, and what to do about it; empty when all is well."""
+        if not self.signals.doubt.is_set():
+            try:
+                async with asyncio.timeout(VERIFY_WITHIN_S):
+                    await self._store.verify()
+            except (StoreUnavailable, TimeoutError) as error:
+                self._begin_doubt(str(error) or "the store does not answer")
+        if not self.signals.doubt.is_set():
+            return ""
+        return self._doubted or "the store does not answer; it is being read again"
 
     async def commit(
         self, changes: Sequence[Change], *, room_at: str | None = None
@@ -163,7 +186,11 @@ class FleetState:
         if not changes:
             return []
         if self.signals.doubt.is_set():
-            raise StoreUnavailable("the store is being read again after a failure; try again soon")
+            raise StoreUnavailable(
+                f"{self._doubted}; the store is being read again, try again soon"
+                if self._doubted
+                else "the store is being read again after a failure; try again soon"
+            )
         changes = counted(changes, now=self._system.now())
         trail = current_trail()
         if trail is not None:
@@ -192,8 +219,13 @@ class FleetState:
     def doubt(self, why: str) -> StoreUnavailable:
         """The copy contradicts the store: have it loaded anew; the error to raise meanwhile."""
         log.error("memory contradicts the store, loading it anew", why=why)
-        self.signals.doubt.set()
+        self._begin_doubt(why)
         return StoreUnavailable(f"{why}; the state is being read again, try again soon")
+
+    def _begin_doubt(self, why: str) -> None:
+        if not self.signals.doubt.is_set():
+            self._doubted = why
+            self.signals.doubt.set()
 
     async def _commit_and_apply(
         self, changes: Sequence[Change], room_at: str | None
@@ -211,9 +243,9 @@ class FleetState:
                 self._bookings.settle()
         except InvalidRequest:
             raise
-        except BaseException:
+        except BaseException as error:
             # Some of it may have happened: believe nothing that memory says.
-            self.signals.doubt.set()
+            self._begin_doubt(str(error))
             raise
         events = [event for change in made for event in change.events]
         if events:

@@ -152,7 +152,7 @@ class ControlPlane(Authenticating):
             leases=self.leases,
             suspicion=self.suspicion,
             history=self.history,
-            health=NodeHealth(state=state, settings=settings.health),
+            health=NodeHealth(state=state, settings=settings.health, system=system),
             system=system,
             terms=terms,
             probe_loopback=probe_loopback,
@@ -355,6 +355,7 @@ class ControlPlane(Authenticating):
         # In this order: what an earlier leader committed is in what is loaded after that.
         self._lead = await self._store.lead(self._name)
         await self.state.load()
+        self.state.limits.watch_all(now=self._system.now())
         if self._lead is not None:
             self.state.epoch = self._lead.epoch
             await self.leases.give_back_orphans()
@@ -437,5 +438,5 @@ class ControlPlane(Authenticating):
         """Know all that was committed under the leaders before, and go on from there."""
         await self._following.catch_up()
         await self.state.renewal.sessions([*self.state.sessions])
-        self.state.limits.watch_all()
+        self.state.limits.watch_all(now=self._system.now())
         await self.leases.give_back_orphans()

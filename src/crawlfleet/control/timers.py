@@ -36,6 +36,7 @@ GONE: Final = frozenset({NodeStatus.OFFLINE, NodeStatus.UNRESPONSIVE})
 NODES_AT_ONCE: Final = 50
 """Whose history is thinned in one go: nothing that is due may wait long for it."""
 PAUSE_AFTER_FAILURE_S: Final = 0.5
+CLOCK_SET_S: Final = 1.0
 ORPHANS_AFTER_S: Final = 1.0
 """Whoever ended a session gives back its work at once; after so long nobody is doing it."""
 
@@ -67,6 +68,7 @@ class Timers:
         self._history = history
         self._terms = terms
         self._deaf_until = 0.0
+        self._set_by_s = system.wall() - system.now()
         self._recalls = recalls
         self._hear_first_until = 0.0
         self._unheard: list[Lease] = []
@@ -88,11 +90,23 @@ class Timers:
                     await wake.wait()
             if self._system.now() - due > self._session.heartbeat_interval_s:
                 self.allow_for_silence()
+            self._note_clock()
             try:
                 await self.do_due()
             except StoreUnavailable as error:
                 log.warning("timers wait for the store", error=str(error))
                 await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+
+    def _note_clock(self) -> None:
+        set_by_s = self._system.wall() - self._system.now()
+        if abs(set_by_s - self._set_by_s) > CLOCK_SET_S:
+            log.warning(
+                "the clock of this machine was set",
+                by_s=round(set_by_s - self._set_by_s, 1),
+                means="what lasts goes on evenly, schedules follow; restart the master at a quiet "
+                "time, so that its stamps follow, too",
+            )
+            self._set_by_s = set_by_s
 
     def allow_for_silence(self) -> None:
         """Nobody could be heard for a while: give every node a full timeout to speak."""

@@ -27,6 +27,7 @@ BUSY: Final = "resources"
 """The cause of nodes that say no for as long as others are at work."""
 FAILING_SHARE: Final = 0.2
 FEWEST_FAILURES: Final = 5
+CLOCK_SET_S: Final = 1.0
 
 _ILL: Final = {
     Health.UNREACHABLE: (HIGH, "node_unreachable"),
@@ -76,17 +77,23 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     blocked: Sequence[BlockedHost] = ()
     disk_free: float | None = None
     """The free share of the disk with the master's data."""
+    store_trouble: str = ""
+    """Why nothing can be stored, and what to do about it."""
+    clock_set_by_s: float = 0.0
+    """By how much the clock of the master's machine was set ahead while the master ran."""
 
 
 def rank(seen: Observed) -> tuple[Concern, ...]:
     """What ought to be looked at, the most pressing first."""
     found = [
+        *_store(seen.store_trouble),
         *_nodes(seen),
         *_waiting(seen),
         *_blocked(seen.blocked),
         *_failures(seen),
         *_dead_letters(seen),
         *_disk(seen.disk_free),
+        *_clock(seen.clock_set_by_s),
     ]
     return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), -each.count)))
 
@@ -265,6 +272,34 @@ def _dead_letters(seen: Observed) -> Iterator[Concern]:
         message=f"{number} {'task was' if number == '1' else 'tasks were'} given up",
         remedy="mend the cause and send them back, or discard them",
         count=seen.dead_letters,
+    )
+
+
+def _store(trouble: str) -> Iterator[Concern]:
+    if trouble:
+        yield Concern(
+            severity=HIGH,
+            kind="store_unusable",
+            subject=Subject(kind="master"),
+            message=f"the master accepts nothing: {trouble}",
+            remedy="do what it says; `/readyz` answers 200 when the master accepts work again",
+            values={"why": trouble},
+        )
+
+
+def _clock(set_by_s: float) -> Iterator[Concern]:
+    if abs(set_by_s) <= CLOCK_SET_S:
+        return
+    where = "ahead" if set_by_s > 0 else "back"
+    yield Concern(
+        severity=LOW,
+        kind="clock_set",
+        subject=Subject(kind="master"),
+        message=f"the clock of the master's machine was set {where} by {abs(set_by_s):,.0f} s; "
+        "time limits go on evenly and schedules follow it, but the times that the master writes "
+        "down are by the clock from before",
+        remedy="restart the master at a quiet time",
+        values={"by_s": set_by_s},
     )
 
 

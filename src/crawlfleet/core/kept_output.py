@@ -11,11 +11,10 @@ import msgspec
 
 from crawlfleet.core.shared_crawl import crawl_of
 from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.output import FLEET
 from crawlfleet.model.task import Task, TaskStatus
 
 CRAWL: Final = "web_crawl"
-FLEET: Final = "fleet:"
-"""The master's storage, as the place of a sink."""
 
 
 class _Sinks(msgspec.Struct, frozen=True):

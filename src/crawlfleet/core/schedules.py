@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone, tzinfo
 from itertools import chain, islice
+from math import ceil
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,8 @@ YEAR_S: Final = 366 * 86_400.0
 LONGEST_JITTER_S: Final = 86_400.0
 RULE_FIELDS: Final = tuple(Rule.__struct_fields__)
 _INSTANTS: Final = ("start_at", "end_at")
+SET_BACK_S: Final = 60.0
+"""A clock that is behind by less than this need not have been set: those of two masters differ."""
 _WHEN: Final = ("cron", "every_s", "time_zone", "start_at", "end_at")
 """What decides which instants are due."""
 
@@ -297,6 +300,27 @@ def moved_schedule(
     return _changed(moved, kind, now, cause)
 
 
+def set_back(schedule: Schedule, *, now: float) -> Change | None:
+    """What changes when the clock was set back behind what has been dealt with; `None` if it was
+    not, or so little that it may wait.
+
+    What follows elapsed time goes on from now, under another edition: the instants that come again
+    are others than those of that name before. Times of the day do not come again.
+    """
+    if schedule.cursor <= now + SET_BACK_S or not follows_elapsed_time(schedule.rule):
+        return None
+    moved = replace(schedule, cursor=now, edition=schedule.edition + 1)
+    return _changed(moved, "set_back", now, "the clock of the master was set back")
+
+
+def follows_elapsed_time(rule: Rule) -> bool:
+    """Whether a rule goes on evenly, whatever the time of the day is."""
+    if rule.cron is None:
+        return True
+    read = cron.read(rule.cron)
+    return not isinstance(read, FieldProblem) and read.follows_the_clock
+
+
 def removed_schedule(schedule: Schedule, *, now: float, cause: str) -> Change:
     """What removing changes: it is due no more, and its name is free."""
     change = _changed(replace(schedule, removed_at=now, waiting=None), "removed", now, cause)
@@ -337,4 +361,8 @@ def essence(schedule: Schedule) -> tuple[object, ...]:
 
 def recurrence_of(schedule: Schedule, zone: tzinfo) -> Recurrence:
     """When a schedule is due, by the clocks of the zone that it names."""
-    return Recurrence(schedule.rule, zone, made_at=schedule.created_at)
+    made_at = schedule.created_at
+    if schedule.cursor < made_at and (every := schedule.rule.every_s):
+        # The clock was set back behind its beginning: even instants go on as they were counted.
+        made_at -= every * ceil((made_at - schedule.cursor) / every)
+    return Recurrence(schedule.rule, zone, made_at=made_at)

@@ -18,6 +18,7 @@ from crawlfleet.crawl.wire_desk import Answer, Ask, Errand, Lease, Polite, recei
 from crawlfleet.errors import CrawlfleetError, LedgerUnavailable, Refused
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.ports.ledger import Ledger
+from crawlfleet.steady_clock import SteadyClock
 from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
@@ -42,10 +43,12 @@ class Crew:
         revisiting: bool,
         desk_of: Callable[[str], Desk],
         gone: Callable[[str], Awaitable[None]],
+        clock: SteadyClock,
         ledger: Ledger | None = None,
     ) -> None:
         """`desk_of` makes the desk of a mate by its name; `gone` is told when one has died."""
         self._ledger = ledger
+        self._clock = clock
         self._errand = Errand(
             parameters=parameters,
             allow_private=allow_private,
@@ -96,7 +99,7 @@ class Crew:
                 start_new_session=True,
             )
         reader, writer = await asyncio.open_connection(sock=ours)
-        errand = self._errand
+        errand = msgspec.structs.replace(self._errand, set_by_s=self._clock.set_by_s)
         if self._ledger is not None:
             errand = msgspec.structs.replace(errand, engine=name)
         serving = asyncio.create_task(self._serve(errand, self._desk_of(name), reader, writer))

@@ -138,10 +138,12 @@ class Engine:
         self._stopping = True
         self._to_hand_in.set()
         await asyncio.wait([handing_in])
+        # All are looked at: of one that is not, the event loop complains.
+        ends = [loop.exception() for loop in (leasing, handing_in) if not loop.cancelled()]
         if stopped is not None:
             raise stopped
-        for loop in (leasing, handing_in):
-            if not loop.cancelled() and (error := loop.exception()):
+        for error in ends:
+            if error is not None:
                 raise error
         if self._failed is not None:
             raise self._failed

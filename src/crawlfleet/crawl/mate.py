@@ -4,13 +4,13 @@ import asyncio
 import signal
 import socket
 import sys
-import time
 
 from crawlfleet import event_loop
 from crawlfleet.crawl.assembly import engine_of, fetcher_of
 from crawlfleet.crawl.garbage import keep_memory, look_seldom
 from crawlfleet.crawl.wire_desk import Errand, WireDesk, receive
 from crawlfleet.errors import StoreUnavailable
+from crawlfleet.steady_clock import SteadyClock
 
 
 async def work(connection: socket.socket) -> None:
@@ -28,7 +28,7 @@ async def work(connection: socket.socket) -> None:
         fetcher=fetcher,
         keep_bodies=errand.keep_bodies,
         revisiting=errand.revisiting,
-        now=time.time,
+        now=SteadyClock(set_by_s=errand.set_by_s),
         ledger=desk if errand.engine else None,
         name=errand.engine,
     )

@@ -31,6 +31,7 @@ from crawlfleet.model.frontier import (
 from crawlfleet.ports.frontier import Frontier, Knowing
 from crawlfleet.ports.ledger import Ledger
 from crawlfleet.ports.sink import Sink
+from crawlfleet.steady_clock import SteadyClock
 
 LOOK_EVERY_S: Final = 0.05
 HELD: Final = "held"
@@ -103,7 +104,7 @@ class Crawl:
         sinks: Mapping[str, Sink],
         allow_private: bool,
         round: int = 1,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] | None = None,
         reins: Reins | None = None,
         goes_on: bool = True,
         member: Member | None = None,
@@ -142,8 +143,9 @@ class Crawl:
         self._seeds, plan = checked(parameters, parts=self._parts)
         self._frontier = frontier
         self._sinks = sinks
-        self._now = now
-        self._began = now()
+        self._clock = SteadyClock()
+        self._now: Callable[[], float] = self._clock if now is None else now
+        self._began = self._now()
         self._keep_bodies = any(sink.wants_bodies for sink in sinks.values())
         self._allow_private = allow_private
         self._round = round
@@ -267,6 +269,7 @@ class Crawl:
                 desk_of=lambda name: self._office.desk(self._mate(name)),
                 gone=lambda name: self._frontier.forget(self._mate(name)),
                 ledger=self._ledger,
+                clock=self._clock,
             )
             await crew.run(over)
             return

@@ -27,6 +27,8 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     revisiting: bool
     engine: str = ""
     """By what name the fleet's ledger is asked; empty where there is none."""
+    set_by_s: float = 0.0
+    """By how much this machine's clock was set since the crawl began."""
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from crawlfleet.core.kept_output import FLEET
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.fates import fates_of_seeds, in_words
 from crawlfleet.crawl.granted import ledger_of
@@ -37,7 +36,7 @@ from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.extraction import EmptyFields, Plan
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
-from crawlfleet.model.output import Run
+from crawlfleet.model.output import FLEET, Run
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey

@@ -129,6 +129,12 @@ class Store(History, Schedules, Usage, Webhooks, Workflows, MeasuredRuns, Protoc
         """Who leads, or led last."""
         ...
 
+    async def verify(self) -> None:
+        """Raise `StoreUnavailable` when what is committed now would not be kept, as far as that
+        can be known at little cost; after a commit failed, by writing something that changes
+        nothing. The message says why, and what to do."""
+        ...
+
     def changes(self) -> AsyncIterator[int]:
         """The number of the newest event, whenever somebody else has written events.
 

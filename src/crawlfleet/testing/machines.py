@@ -98,6 +98,26 @@ def wrong_clock(offset: str) -> dict[str, str]:
     }
 
 
+class SetClock:
+    """The clock of processes that somebody sets while they run; their monotonic clock goes on."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.set("+0")
+        self.environment = {
+            **wrong_clock("+0"),
+            "FAKETIME_TIMESTAMP_FILE": str(file),
+            "FAKETIME_NO_CACHE": "1",
+        }
+        del self.environment["FAKETIME"]
+
+    def set(self, offset: str) -> None:
+        """From now on it differs from the right time by so much: `+1h`, `-3h`."""
+        draft = self._file.with_suffix(".draft")
+        draft.write_text(f"{offset}\n")
+        draft.replace(self._file)
+
+
 def _demand_root(what: str) -> None:
     if os.geteuid() != 0:
         raise ServerMissing(f"only root can make {what}; run these tests as root")

@@ -14,10 +14,11 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from crawlfleet.backends.database_file import DatabaseFile
 from crawlfleet.backends.frontier.books import Books
 from crawlfleet.backends.frontier.tables import PRAGMAS, Tables
 from crawlfleet.backends.lane import Lane
-from crawlfleet.backends.sql.sqlite.trouble import explain
+from crawlfleet.backends.sql.sqlite.trouble import explain, is_damage
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.frontier import (
     Commit,
@@ -35,6 +36,17 @@ from crawlfleet.private_file import hold
 Job = Callable[[Books], Any]
 
 WAITING_JOBS: Final = 64
+GONE: Final = (
+    "The crawl is not finished. Move the file back that was there, and go on; or begin the crawl "
+    "anew"
+)
+HALVED: Final = (
+    "The crawl is not finished. When it ends, what was in there is saved: then let it go on"
+)
+DAMAGED: Final = (
+    "The crawl is not finished. Put back a copy of the file, without those beside it that end in "
+    "-wal and -shm; or begin the crawl anew"
+)
 BUSY_S: Final = 5.0
 """How long to wait for a tool that has locked the file, such as the `sqlite3` shell."""
 
@@ -72,6 +84,9 @@ class _Opened:
                 for pragma in PRAGMAS:
                     self._connection.execute(f"PRAGMA {pragma}")
                 self.books = Books(tables, rules)
+                self._file = DatabaseFile(
+                    path, name=f"the frontier {path}", gone=GONE, halved=HALVED, damaged=DAMAGED
+                )
             except BaseException:
                 self._connection.close()
                 raise
@@ -81,12 +96,23 @@ class _Opened:
 
     def work(self, jobs: Sequence[Job]) -> list[Any]:
         """Do each job; what the lane calls."""
-        return [self._do(job) for job in jobs]
+        try:
+            self._file.begin()
+            try:
+                outcomes = [self._do(job) for job in jobs]
+            finally:
+                self._file.note()
+            self._file.check_names()
+        except StoreUnavailable as error:
+            return [StoreUnavailable(str(error)) for _ in jobs]
+        return outcomes
 
     def _do(self, job: Job) -> Any:
         try:
             return job(self.books)
         except sqlite3.Error as error:
+            if is_damage(error):
+                self._file.condemn(str(error))
             return explain(error, self._path)
         except Exception as error:
             return error
@@ -94,9 +120,11 @@ class _Opened:
     def close(self) -> None:
         """Also moves what is left of the log into the file."""
         try:
-            self.books.close()
+            if not self._file.damage:
+                self.books.close()
         finally:
             self._connection.close()
+            self._file.close()
             self._lock.close()
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,7 @@ from crawlfleet.backends.lane import Lane
 from crawlfleet.backends.locks.sql import SqlLocks
 from crawlfleet.backends.locks.statements import Dialect, LockStatements
 from crawlfleet.errors import ConfigError, LocksUnavailable, StoreUnavailable
+from crawlfleet.steady_clock import SteadyClock
 
 SQL: Final = LockStatements(Dialect(now="now_s()", greatest="max", mark="?"))
 GROUP: Final = 1000
@@ -21,10 +21,10 @@ BUSY_S: Final = 5.0
 class SqliteLocks(SqlLocks):
     """Implements `crawlfleet.ports.lock.Locks` in one file. What waits is one transaction."""
 
-    def __init__(self, *, path: str | Path, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, path: str | Path, now: Callable[[], float] | None = None) -> None:
         super().__init__(SQL)
         self._path = Path(path)
-        self._now = now
+        self._now = now or SteadyClock()
         self._connection: sqlite3.Connection | None = None
         self._lane: Lane[tuple[str, tuple[Any, ...]]] | None = None
 

@@ -88,6 +88,9 @@ class SqlStore(
         ((epoch, leader),) = await self._fetch(self._statements.leader, {})
         return Leadership(epoch=int(epoch), leader=leader)
 
+    async def verify(self) -> None:
+        """A server is asked with each commit."""
+
     def changes(self) -> AsyncIterator[int]:
         return no_changes()
 

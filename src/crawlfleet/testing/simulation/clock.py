@@ -48,6 +48,11 @@ class SimulatedSystem:
     def __init__(self, chance: random.Random, *, skew_s: float = 0.0) -> None:
         self._chance = chance
         self.skew_s = skew_s
+        self.set_by_s = 0.0
+        """By how much somebody has set the machine's clock ahead; this process's goes on evenly."""
+
+    def wall(self) -> float:
+        return self.now() + self.set_by_s
 
     def now(self) -> float:
         return EPOCH + self.skew_s + asyncio.get_running_loop().time()

@@ -24,7 +24,8 @@ REMEDIES: Final = {
     "42P07": "it has tables of another program with the same names; name another database, or "
     "another schema by `?search_path=` in the setting `store`",
     "25006": "it is a read-only standby; name the primary, or several hosts with "
-    "`target_session_attrs=primary`",
+    "`target_session_attrs=primary`. If it is the primary, it was set read-only: end "
+    "`default_transaction_read_only`",
     "53100": "its disk is full; free some space, the store goes on by itself",
     "53200": "it is out of memory; give it more, or let fewer programs use it",
     "53300": "it has no connection left; raise its `max_connections`, or let fewer programs use it",

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.backends.database_file import DatabaseFile
 from crawlfleet.backends.present import TASKS, Present
 from crawlfleet.backends.sql.group import Changes, Group, Moves, Named, unfit
 from crawlfleet.backends.sql.operations import Operation, Put
@@ -24,7 +25,8 @@ from crawlfleet.backends.sql.sqlite import statements
 from crawlfleet.backends.sql.sqlite.counts import Counts
 from crawlfleet.backends.sql.sqlite.memory import Memory
 from crawlfleet.backends.sql.sqlite.statements import STATEMENTS, as_json, bound
-from crawlfleet.backends.sql.sqlite.trouble import explain
+from crawlfleet.backends.sql.sqlite.trouble import explain, is_damage
+from crawlfleet.errors import StoreUnavailable
 from crawlfleet.ports.store import Committed
 
 Job = Changes | Operation[str]
@@ -51,10 +53,14 @@ _read_versions: Final = msgspec.json.Decoder(dict[str, int]).decode
 class Writer:
     """Owns the writing connection. `work` is what its lane calls."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, file: DatabaseFile) -> None:
         self._connection = connection
         self._path = path
+        self._file = file
+        self.trouble = ""
+        """Why nothing could be written when it was last tried; may be read by any thread."""
         connection.execute(STATEMENTS.start_leadership)
+        file.note()
         self._epoch, self._last_seq = self._read_leadership()
         self._memory = Memory()
         self.counts = Counts()
@@ -68,17 +74,36 @@ class Writer:
         When a value of one cannot be stored, the others are tried again without it.
         """
         try:
-            try:
-                return self._transact(jobs, trusting=True)
-            except (sqlite3.IntegrityError, _Mistrusted):
-                return self._transact(jobs, trusting=False)
+            outcomes = self._write(jobs)
+            self._file.check_names()
         except UNFIT as error:
             if len(jobs) > 1:
                 half = len(jobs) // 2
                 return self.work(jobs[:half]) + self.work(jobs[half:])
             return [unfit(error, f"{type(error).__name__}: {error}")]
         except sqlite3.Error as error:
+            if is_damage(error):
+                self._file.condemn(str(error))
+            self.trouble = str(explain(error, self._path))
             return [explain(error, self._path) for _ in jobs]
+        except StoreUnavailable as error:
+            return [StoreUnavailable(str(error)) for _ in jobs]
+        return outcomes
+
+    def _write(self, jobs: Sequence[Job]) -> list[Any]:
+        """Raises `StoreUnavailable`, and writes nothing, when that would be lost."""
+        self._file.begin()
+        written = self._connection.total_changes
+        try:
+            try:
+                outcomes = self._transact(jobs, trusting=True)
+            except (sqlite3.IntegrityError, _Mistrusted):
+                outcomes = self._transact(jobs, trusting=False)
+        finally:
+            self._file.note()
+        if self._connection.total_changes != written:
+            self.trouble = ""
+        return outcomes
 
     def _run(self, statement: str, **values: Any) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)

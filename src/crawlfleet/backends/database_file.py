@@ -1,0 +1,194 @@
+"""The files of an open SQLite database, watched from outside the library.
+
+SQLite keeps its files open and never looks at their names again: it goes on committing into a file
+that was removed, and what it committed is gone with the process. So who writes asks here before
+and after each transaction whether the database and its log are still the files at their paths, as
+long as they were, and begin as this process left them. That costs a few system calls for a whole
+group of commits. Only this process writes into the files. When the time of the last write says that
+somebody else did, the whole file is read once.
+
+A file that was moved away and comes back is used again. One that is damaged is not, by this
+process: nobody knows what else was lost.
+"""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from crawlfleet.errors import StoreUnavailable
+
+LOG: Final = "-wal"
+INDEX: Final = "-shm"
+MAGIC: Final = b"SQLite format 3\0"
+HEADER_BYTES: Final = 100
+CHANGES: Final = slice(24, 28)
+"""Where a header counts the transactions that changed it."""
+LOG_MAGICS: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+LOG_HEADER_BYTES: Final = 32
+MOST_READINGS: Final = 3
+"""After so many readings of the whole file that found nothing, the time of its last write is no
+longer taken for a sign: some file systems change it by themselves."""
+
+Identity = tuple[int, int]
+"""The device and the number of a file."""
+
+
+class DatabaseFile:
+    """One open database. `check` and `note` are called by the thread that writes, `look` by any.
+
+    It holds the file open beside SQLite, which must be closed first: the end of any other use of
+    the file in the same process would take SQLite's locks away.
+    """
+
+    def __init__(self, path: Path, *, name: str, gone: str, halved: str, damaged: str) -> None:
+        """`name` is what messages call it. The others say what to do: when the database is `gone`,
+        when only a file beside it is, and when one is `damaged`.
+
+        The database must be open already, so that its log is there.
+        """
+        self._path = path
+        self._paths = tuple(path.with_name(f"{path.name}{end}") for end in ("", LOG, INDEX))
+        self._name = name
+        self._remedies = (gone, halved, halved)
+        self._damaged = damaged
+        self.damage = ""
+        """Why this process must not use the file any more; never taken back."""
+        self.is_overwritten = False
+        """Whether the damage is that another database was written over it."""
+        self._readings = 0
+        self._is_written = False
+        self._identities = [_identity(each.stat()) for each in self._paths]
+        self._descriptors = [os.open(each, os.O_RDONLY | os.O_CLOEXEC) for each in self._paths[:2]]
+        self.note()
+
+    def note(self) -> None:
+        """Remember the files as they are: what was written lately was written by this process."""
+        database, log = (os.fstat(each) for each in self._descriptors)
+        self._sizes = database.st_size, log.st_size
+        self._written_ns = database.st_mtime_ns
+        self._headers = self._read_headers()
+        self._is_written = False
+
+    def begin(self) -> None:
+        """This process is about to write: until `note`, only the names of the files say anything.
+
+        Raises `StoreUnavailable` when what is written would be lost.
+        """
+        self.check()
+        self._is_written = True
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` when what was written is not in the files at these paths."""
+        if self.damage:
+            raise StoreUnavailable(self.damage)
+        self.check_names()
+        if not self._is_written and (why := self._find_damage()):
+            self.condemn(why)
+            raise StoreUnavailable(self.damage)
+
+    def check_names(self) -> None:
+        """The same, without looking into them."""
+        for path, identity, remedy in zip(
+            self._paths, self._identities, self._remedies, strict=True
+        ):
+            if why := _why_not(path, identity):
+                raise StoreUnavailable(f"{self._name} cannot be used: {why}. {remedy}")
+
+    def look(self) -> None:
+        """As `check`, at a moment when perhaps another thread writes. It may overlook damage, which
+        the next `check` finds."""
+        if self.damage:
+            raise StoreUnavailable(self.damage)
+        self.check_names()
+        known = self._sizes, self._headers, self._written_ns
+        if self._is_written:
+            return
+        found = self._find_change()
+        meanwhile = self._sizes, self._headers, self._written_ns
+        if found and not self._is_written and known == meanwhile:
+            self.condemn(found)
+            raise StoreUnavailable(self.damage)
+
+    def condemn(self, why: str) -> None:
+        """The file is damaged, and is not used by this process any more."""
+        if not self.damage:
+            self.damage = f"{self._name} is damaged: {why}. {self._damaged}"
+
+    @property
+    def may_be_settled(self) -> bool:
+        """Whether SQLite may move its log into the database when it is closed, and remove the log:
+        not when the database was damaged, nor when the log of that name is another's."""
+        if self.damage:
+            return False
+        try:
+            return _identity(self._paths[1].stat()) == self._identities[1]
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        for each in self._descriptors:
+            os.close(each)
+        self._descriptors = []
+
+    def _find_damage(self) -> str:
+        if why := self._find_change():
+            return why
+        if os.fstat(self._descriptors[0]).st_mtime_ns == self._written_ns:
+            return ""
+        if self._readings < MOST_READINGS:
+            self._readings += 1
+            if why := read_whole(self._path):
+                return f"another program wrote into it, and now {why}"
+        self.note()
+        return ""
+
+    def _find_change(self) -> str:
+        """What another program did to the files that no use of them does."""
+        headers = self._read_headers()
+        (database, log), (known, known_log) = headers, self._headers
+        if database != known:
+            if not database.startswith(MAGIC):
+                return "its beginning was overwritten"
+            if database[CHANGES] < known[CHANGES]:
+                self.is_overwritten = True
+                return "an older database, such as a copy, was written over it"
+        for path, descriptor, before in zip(
+            self._paths, self._descriptors, self._sizes, strict=False
+        ):
+            if (size := os.fstat(descriptor).st_size) < before:
+                return f"{path.name} was cut from {before} to {size} bytes"
+        if log != known_log and not log.startswith(LOG_MAGICS):
+            return f"the beginning of {self._paths[1].name} was overwritten"
+        return ""
+
+    def _read_headers(self) -> tuple[bytes, bytes]:
+        database, log = self._descriptors
+        return os.pread(database, HEADER_BYTES, 0), os.pread(log, LOG_HEADER_BYTES, 0)
+
+
+def read_whole(path: Path) -> str:
+    """Read all of a database in a connection of its own; what is wrong with it, or nothing."""
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+            ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.Error as error:
+        return f"it cannot be read ({error})"
+    return "" if found == "ok" else f"it is not sound ({found})"
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+def _why_not(path: Path, identity: Identity) -> str:
+    """Why a file is not the one that was opened at this path, or nothing."""
+    try:
+        found = _identity(path.stat())
+    except FileNotFoundError:
+        return f"{path.name} was removed or moved away while it was open"
+    except OSError as error:
+        return f"{path.name} cannot be looked at ({error.strerror})"
+    return "" if found == identity else f"another file was put in the place of {path.name}"
