@@ -42,6 +42,9 @@ REMEMBERED_BYTES: Final = 16_000_000
 _MOST_BODY_BYTES: Final = 10_000_000
 _AS_THEY_ARE: Final = Urls(keep_tracking=True, sort_query=False, drop_session_ids=False)
 
+_LOOKED_AT_BYTES: Final = 64_000
+"""Of what is no file with rules. A wall is smaller, and even the worst page of that size is parsed in
+a fraction of a second: here nothing can end the parser."""
 _MARK_UP: Final = re.compile(rb"\s*<").match
 _COMPATIBLE: Final = re.compile(r"Mozilla/[^(]*\(compatible; *([A-Za-z_-]+)").match
 _FIRST: Final = re.compile(r"\s*([A-Za-z_-]+)").match
@@ -125,15 +128,14 @@ def _is_wall(fetched: Fetched) -> bool:
     """
     if not 200 <= fetched.status < 500:
         return False
-    content_type = fetched.header("content-type") or ""
-    page = Page(to_utf8(fetched.body[:MOST_BYTES], content_type).utf8, fetched.url)
-    if fetched.status < 300 and not _MARK_UP(page.body) and names_somebody(page.body):
+    text = to_utf8(fetched.body[:MOST_BYTES], fetched.header("content-type") or "").utf8
+    if fetched.status < 300 and not _MARK_UP(text) and names_somebody(text):
         return False
-    text = visible_text(page)
+    page = Page(text[:_LOOKED_AT_BYTES], fetched.url)
     signs = in_place_of_rules(
         status=fetched.status,
         title=page.title,
-        text=text,
+        text=visible_text(page),
         body=page.body,
         headers=fetched.headers,
     )
