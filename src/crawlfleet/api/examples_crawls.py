@@ -21,6 +21,7 @@ _FIGURES: Final[dict[str, Any]] = {
     "rejected": 2210,
     "outcomes": {"ok": 412, "redirect": 12, "client_error": 9},
     "depths": [1, 40, 1179],
+    "empty_fields": {"price": "span.prise"},
 }
 CRAWL: Final[dict[str, Any]] = {
     "task_id": _TASK_ID,
