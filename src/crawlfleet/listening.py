@@ -1,10 +1,10 @@
-"""How a master is reached: where it listens, by which certificate, and until which signal."""
+"""How a master is reached: where it listens, and by which certificate."""
 
 import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import ip_address
 
 from crawlfleet.core.addresses import url_of
@@ -76,16 +76,3 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     listening.listen(1024)
     return listening
-
-
-@contextlib.contextmanager
-def on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` when this process is asked to end."""
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stop)
-    try:
-        yield
-    finally:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(each)

@@ -12,6 +12,7 @@ from typer.testing import Result
 from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Backup, Header, write_backup
 from crawlfleet.compose.opening import open_store
 from crawlfleet.ports.archive import Portion
+from tests.handled_signals import handled
 
 Run = Callable[..., Result]
 
@@ -104,8 +105,9 @@ def test_of_two_backups_of_one_name_each_is_whole(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_backup_that_is_told_to_stop_leaves_nothing_behind(
-    run: Run, saved: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, saved: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     class Endless:
         async def revision(self) -> str:
@@ -113,12 +115,13 @@ def test_a_backup_that_is_told_to_stop_leaves_nothing_behind(
 
         async def dump(self) -> AsyncIterator[Portion]:
             yield Portion("projects", ("id",), [["x"]])
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             await asyncio.sleep(30)
 
     monkeypatch.setattr("crawlfleet.compose.opening.open_archive", lambda url: Endless())
     before = saved.read_bytes()
-    stopped = run("backup", "saved", "--data", "fleet", "--force")
+    with handled(signal.SIG_DFL, number):
+        stopped = run("backup", "saved", "--data", "fleet", "--force")
     assert stopped.exit_code == 128 + signal.SIGTERM
     assert stopped.stdout == ""
     assert saved.read_bytes() == before

@@ -18,6 +18,7 @@ from crawlfleet.cli.connection import is_alive, read_connection
 from crawlfleet.cli.output import Output, cell, message_console, table
 from crawlfleet.errors import BackupUnusable, ConfigError, Conflict
 from crawlfleet.private_file import keep_private
+from crawlfleet.stop_signals import on_stop_signal
 
 File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, dir_okay=False)]
 Advance = Callable[[str, int], None]
@@ -103,9 +104,6 @@ async def _backup(url: str, file: Path) -> BackupView:
     from crawlfleet.backends.backup_file import FORMAT, FORMAT_VERSION, Header, write_backup
     from crawlfleet.compose.opening import open_archive
 
-    me = asyncio.current_task()
-    if me is not None:  # so that what was written until then is removed, as it is on Ctrl-C
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
     archive = open_archive(url)
     header = Header(
         format=FORMAT,
@@ -114,7 +112,11 @@ async def _backup(url: str, file: Path) -> BackupView:
         made_at=time.time(),
         made_by=f"crawlfleet {__version__}",
     )
-    with _progress("saving") as advance:
+    me = asyncio.current_task()
+    assert me is not None, "a coroutine runs in a task"
+    # What was written until then is removed, as it is on Ctrl-C.
+    ends = on_stop_signal(me.cancel, of=(signal.SIGTERM, signal.SIGHUP))
+    with ends, _progress("saving") as advance:
         rows = await write_backup(file, header, archive.dump(), advance)
     return _view(file, url, header, rows)
 

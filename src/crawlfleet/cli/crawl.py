@@ -1,7 +1,6 @@
 """`crawlfleet crawl`: a whole crawl in one command, with nothing else started, or on a fleet."""
 
 import asyncio
-import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -20,6 +19,7 @@ from crawlfleet.cli.command import (
 )
 from crawlfleet.cli.loading import loading
 from crawlfleet.cli.output import Output
+from crawlfleet.stop_signals import on_stop_signal
 
 if TYPE_CHECKING:
     from crawlfleet.model.crawl import CrawlParameters
@@ -333,20 +333,16 @@ async def _crawl(running: "Crawl", display: "Display") -> "Summary":
     from crawlfleet.cli.crawl_sight import sight_of
 
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, stop.set)
 
     async def look() -> "Sight":
         return sight_of(await running.progress())
 
     watching = asyncio.create_task(display.watch(look, stop), name="display")
     try:
-        return await running.run(stop)
+        with on_stop_signal(stop.set):
+            return await running.run(stop)
     finally:
         watching.cancel()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(each)
 
 
 def _write(path: Path | None, summary: "Summary") -> None:

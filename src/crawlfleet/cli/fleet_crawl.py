@@ -7,7 +7,6 @@ what was asked (the idempotency key), and is written down beside the other state
 import asyncio
 import hashlib
 import secrets
-import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +27,7 @@ from crawlfleet.errors import Conflict, FieldProblem, InvalidRequest, MasterUnre
 from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.crawl_views import CrawlView
 from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.stop_signals import on_stop_signal
 
 if TYPE_CHECKING:
     from crawlfleet.client import Client
@@ -109,9 +109,10 @@ class FleetCrawl:
         """Until it has ended and its files are made, or somebody interrupts: the exit code, and
         how it ended."""
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, stop.set)
+        with on_stop_signal(stop.set):
+            return await self._run_until(stop)
+
+    async def _run_until(self, stop: asyncio.Event) -> tuple[int, Summary | None]:
         whole = asyncio.create_task(self._whole(), name="crawl")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         watching = asyncio.create_task(self._display.watch(self._look, stop), name="display")
@@ -130,8 +131,6 @@ class FleetCrawl:
             for task in (whole, stopped, watching):
                 task.cancel()
             await asyncio.wait([whole, stopped, watching])
-            for each in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(each)
 
     async def _look(self) -> Sight:
         # What it had done before anybody looked is no speed.

@@ -8,7 +8,6 @@ with a growing pause; a worker that was drained is not restarted. When the launc
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -33,6 +32,7 @@ from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError, MasterUnreachable, Unauthenticated
 from crawlfleet.model.settings import Settings
 from crawlfleet.private_file import hold
+from crawlfleet.stop_signals import on_stop_signal
 from crawlfleet.testing.demo_shop import ServedShop
 from crawlfleet.trust import with_pin
 from crawlfleet.worker import leash
@@ -69,7 +69,7 @@ class Launcher:
     async def run(self) -> int:
         """Run the fleet until a signal, or until the demo is done; the exit code."""
         busy = f"a fleet is already running on {self._folder}; stop it, or choose another --data"
-        with hold(self._folder / "up.lock", busy=busy):
+        with hold(self._folder / "up.lock", busy=busy), on_stop_signal(self._stop.set):
             return await self._run_alone()
 
     async def _run_alone(self) -> int:
@@ -77,9 +77,6 @@ class Launcher:
         if trouble := taken(self._settings.server.host, self._port):
             raise CrawlfleetError(f"{trouble.why}; {trouble.remedy}")
         key = admin_key(self._folder)
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, self._stop.set)
         keepers = [asyncio.create_task(self._keep("master", self._master_command(), key))]
         try:
             async with Client(self._url, key, patience_s=0, trust=self._trust) as client:

@@ -36,13 +36,13 @@ from crawlfleet.listening import (
     certificate_of,
     check_exposure,
     listen,
-    on_stop_signal,
     renewing,
 )
 from crawlfleet.model.key import Role
 from crawlfleet.model.settings import ServerSettings, Settings
 from crawlfleet.model.user_code import CommandParameters, ScrapyParameters
 from crawlfleet.ports.store import Store
+from crawlfleet.stop_signals import on_stop_signal
 
 BUILT_IN_TASK_TYPES: Final = ("extract", "http_fetch", "python", "sleep", "web_crawl")
 STOP_DEADLINE_S: Final = 3
@@ -114,7 +114,10 @@ async def serve_master(
     origins: Mapping[str, str] | None = None,
     secrets_key: str = "",
 ) -> None:
-    """Run a master until SIGTERM or SIGINT; its API answers once it is ready."""
+    """Run a master until it is asked to end; its API answers once it is ready.
+
+    With a certificate, SIGHUP does not end it: it has the certificate read again.
+    """
     import uvicorn
 
     from crawlfleet.api.app import create_app

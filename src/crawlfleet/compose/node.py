@@ -15,15 +15,13 @@ from crawlfleet.core.egress import refused_by_lists
 from crawlfleet.core.isolation import LABEL, RAW_TCP, allows_raw_tcp, choose
 from crawlfleet.core.isolation import offered as isolation_offer
 from crawlfleet.crawl.garbage import look_seldom
-from crawlfleet.listening import (
-    on_stop_signal,
-)
 from crawlfleet.model.bundle import CAPABILITY as BUNDLES_OFFERED
 from crawlfleet.model.messages import PROTOCOL, Registration
 from crawlfleet.model.secret import CAPABILITY as SECRETS_TAKEN
 from crawlfleet.model.settings import Settings, WorkerSettings
 from crawlfleet.sandbox.opening import open_sandbox
 from crawlfleet.sandbox.removal import remove
+from crawlfleet.stop_signals import on_stop_signal
 from crawlfleet.trust import Trust, check_trust, without_pin
 from crawlfleet.worker.agent import Agent, AgentEnd
 from crawlfleet.worker.confining import Masters
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 async def run_worker(
     settings: Settings, *, master_url: str | None, join_token: str, identity: Path
 ) -> AgentEnd:
-    """Be a node of a master until drained, or told to stop by SIGTERM or SIGINT.
+    """Be a node of a master until drained, or asked to end by a signal.
 
     `master_url` may name several masters, parted by commas; without one they are looked for on the
     local network. A node that has joined before needs no `join_token`.

@@ -1,0 +1,33 @@
+"""How a process is asked to end: by SIGTERM, by Ctrl-C (SIGINT), or as its terminal goes (SIGHUP).
+
+A script starts its background jobs with SIGINT ignored, and `nohup` starts a program with SIGHUP
+ignored: what was ignored from the beginning stays so, and SIGTERM ends all the same.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from typing import Final
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def on_stop_signal(
+    stop: Callable[[], object], *, of: tuple[signal.Signals, ...] = STOP_SIGNALS
+) -> Iterator[None]:
+    """Call `stop` whenever this process is asked to end, by one of these signals."""
+    loop = asyncio.get_running_loop()
+    heard = [each for each in of if each is signal.SIGTERM or not _is_ignored(each)]
+    for each in heard:
+        loop.add_signal_handler(each, stop)
+    try:
+        yield
+    finally:
+        for each in heard:
+            loop.remove_signal_handler(each)
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
