@@ -2,17 +2,24 @@
 
 import os
 import re
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import settings
 
+from tests.handled_signals import handled
+from tests.left_behind import Watch
 from tests.sampling import examples
 
 # A machine that is busy with something else must not fail a test: what has to be quick says so.
 settings.register_profile("crawlfleet", deadline=None, max_examples=examples(100))
 settings.load_profile("crawlfleet")
+
+# Many processes are started by tests: each would compile all that it loads where this is set.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 WHOLLY_SLOW: Final = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
 
@@ -31,3 +38,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A command that was run in this process may have left its own behind."""
     os.umask(0o022)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A plugin of its own: a conftest hears nothing of the fixtures of a whole session."""
+    config.pluginmanager.register(Watch(), "left behind")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts this process and those that it starts, as it does in a terminal. A script
+    that runs the tests in the background has it ignored."""
+    with handled(signal.default_int_handler, signal.SIGINT):
+        yield

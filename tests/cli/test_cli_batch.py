@@ -169,6 +169,7 @@ class Silent(Fleet):
     ("is_gone", "error"), [(True, MasterUnreachable), (False, KeyboardInterrupt)]
 )
 @pytest.mark.parametrize("count", [None, 1])
+@pytest.mark.usefixtures("interruptible")
 def test_who_waits_in_vain_knows_what_goes_on(
     is_gone: bool,
     error: type[BaseException],

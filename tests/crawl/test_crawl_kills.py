@@ -84,6 +84,7 @@ def test_killed_again_and_again_it_has_every_item_once(tmp_path: Path, workers: 
         )
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_crawl_says_so_and_goes_on(tmp_path: Path, workers: int) -> None:
     spec = SiteSpec(pages=600, hosts=4, links=12, page_bytes=1500, latency_ms=80)

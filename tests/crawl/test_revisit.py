@@ -122,6 +122,7 @@ def test_a_finished_crawl_is_left_alone_without_the_option(site: OddSite, tmp_pa
     assert "--revisit" in said
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_the_file_is_the_old_one_until_the_round_is_finished(site: OddSite, tmp_path: Path) -> None:
     shop(site)
     command = Command(tmp_path, site.url("/"), *FAST)

@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import psutil
 import pytest
 
 from crawlfleet.client import Client
@@ -34,6 +33,7 @@ from tests.fleet.spiders_on_fleets import (
     share,
     until_fetched,
 )
+from tests.left_behind import living
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("bundles")]
 
@@ -162,7 +162,7 @@ def test_a_spider_whose_worker_is_killed_ends_elsewhere_with_no_item_twice(
             runners = kill_worker(fleet)
             ended = await client.wait(id)
             attempts = len(await client.executions(id))
-            assert not any(psutil.pid_exists(pid) for pid in runners)
+            assert not any(living(pid) for pid in runners)
             return ended, await items_of(client, id), attempts
 
     task, items, attempts = asyncio.run(scenario())

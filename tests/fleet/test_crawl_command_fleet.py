@@ -161,6 +161,7 @@ def test_a_crawl_on_a_fleet_leaves_what_one_here_does(
     assert found(other.output) == truth(site)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_whoever_stops_watching_finds_the_crawl_again(
     fleet: LocalFleet, site: ServedSite, tmp_path: Path
 ) -> None:
