@@ -27,6 +27,8 @@ OF_NO_TEST: Final = ("from multiprocessing.forkserver import", "from multiproces
 """Two processes that Python starts once, when it first needs them, and keeps to its own end."""
 OF_PYCARES: Final = "(_run_safe_shutdown_loop)"
 """In the name of a thread that pycares starts once, and keeps."""
+OF_LOOPS: Final = "asyncio_"
+"""The names of threads begin so that an event loop starts and keeps for what blocks."""
 ENDED: Final = ("Z", "X")
 """States of processes as ps(1) has them."""
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -92,9 +94,11 @@ class LeftBehind:
         self._commands.pop(owner, None)
         self._threads.pop(owner, None)
 
-    def end(self) -> list[str]:
-        """End what should not be there; what it was, in words."""
-        return [*self._end_processes(), *self._end_threads(), *self._restore_signals()]
+    def end(self, *, with_loops: bool = True) -> list[str]:
+        """End what should not be there; what it was, in words. `with_loops`: no fixture has an
+        event loop in this thread any more, so that threads of one are nobody's."""
+        threads = self._end_threads(with_loops=with_loops)
+        return [*self._end_processes(), *threads, *self._restore_signals()]
 
     def reap(self) -> None:
         """Forget children that have ended, and for which nobody waits any more."""
@@ -118,19 +122,22 @@ class LeftBehind:
         ended: set[Process] = set()
         # Again until there is none: what is ended may have started another just before.
         while found := {*self._descendants()} - ended:
+            # All of them before the first is ended: others may end with it.
+            yield from [f"process {each.pid}: {each.command}" for each in found]
             for process in found:
-                yield f"process {process.pid}: {process.command}"
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
             _await_ends(found, time.monotonic() + GONE_WITHIN_S)
             ended |= found
 
-    def _end_threads(self) -> Iterator[str]:
+    def _end_threads(self, *, with_loops: bool) -> Iterator[str]:
         known = set[threading.Thread]().union(*self._threads.values())
         deadline = time.monotonic() + GONE_WITHIN_S
         for thread in threading.enumerate():
             is_known = thread in known or not known.isdisjoint(self._starters_of(thread))
             if is_known or OF_PYCARES in thread.name:
+                continue
+            if thread.name.startswith(OF_LOOPS) and not with_loops:
                 continue
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
@@ -250,8 +257,9 @@ class Watch:
         result = yield
         if self._left is None:
             return result
-        if words := self._left.end():
+        is_last = nextitem is None or nextitem.path != item.path
+        if words := self._left.end(with_loops=is_last):
             pytest.fail("left behind, and ended now:\n" + "\n".join(words), pytrace=False)
-        if nextitem is None or nextitem.path != item.path:
+        if is_last:
             self._left.reap()
         return result
