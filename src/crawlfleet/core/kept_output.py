@@ -10,12 +10,10 @@ from typing import Final
 import msgspec
 
 from crawlfleet.core.shared_crawl import crawl_of
-from crawlfleet.model.crawl import SinkSpec
+from crawlfleet.model.crawl import FLEET, SinkSpec
 from crawlfleet.model.task import Task, TaskStatus
 
 CRAWL: Final = "web_crawl"
-FLEET: Final = "fleet:"
-"""The master's storage, as the place of a sink."""
 
 
 class _Sinks(msgspec.Struct, frozen=True):

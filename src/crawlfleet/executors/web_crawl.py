@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from crawlfleet.core.kept_output import FLEET
 from crawlfleet.crawl.assembly import checked
 from crawlfleet.crawl.fates import fates_of_seeds, in_words
 from crawlfleet.crawl.granted import ledger_of
@@ -30,7 +29,7 @@ from crawlfleet.errors import (
     StoreUnavailable,
 )
 from crawlfleet.executors.crawl_folder import scratch
-from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
+from crawlfleet.model.crawl import FLEET, CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.model.output import Run
