@@ -1,10 +1,12 @@
 """Crawls over HTTP, with a node by hand: output, figures and orders."""
 
+import copy
 import csv
 import io
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -259,6 +261,46 @@ def test_orders_reach_the_node_and_are_answered(
     assert events[-1]["kind"] == happened[verb]
     entry = master.audit()[0]
     assert (entry["action"], entry["subjects"]) == (f"{verb}_crawl", [node.task])
+
+
+def test_a_shared_crawl_whose_paused_shards_lost_their_nodes_stays_paused(master: Master) -> None:
+    parameters = {"url": "https://shop.example/", "workers": 2}
+    request = {"task_type": "web_crawl", "parameters": parameters, "node_type": "sharing"}
+    id = master.submit(**request)
+    nodes = [
+        master.node(
+            task_types=["web_crawl"], node_type="sharing", protocol=9, resources={"slots": 1}
+        )
+        for _ in range(2)
+    ]
+    works = {each.id: each.take() for each in nodes}
+    for each in nodes:
+        each.report(works[each.id], "started")
+    path = f"/api/v1/crawls/{id}"
+
+    def obey(each: Any) -> None:
+        work = works[each.id]
+        (order,) = each.lease([work["execution_id"]])["orders"]
+        note = {"execution_id": work["execution_id"], "answers": [{"number": order["number"]}]}
+        each.say("note", {"session_id": each.session, "notes": [note]}).expect(200)
+
+    with ThreadPoolExecutor(1) as people:
+        other = copy.copy(master)
+        other._connection = None
+        asked = people.submit(other.call, "POST", f"{path}:pause")
+        for each in nodes:
+            obey(each)
+        assert asked.result().expect(200)["state"] == "paused"
+        other.close()
+    for each in nodes:
+        each.leave()
+
+    shards = [work["task_id"] for work in works.values()]
+    assert [master.task(shard)["status"] for shard in shards] == ["paused", "paused"]
+    assert master.get(path)["state"] == "paused"
+    assert master.post(f"{path}:resume")["state"] != "paused"
+    assert [master.task(shard)["status"] for shard in shards] == ["pending", "pending"]
+    master.order(id, "cancel").expect(200)
 
 
 def test_an_order_that_is_refused_says_why(node: CrawlingNode) -> None:

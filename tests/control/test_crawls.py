@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import errands
 from crawlfleet.control.crawls import CrawlVerb
 from crawlfleet.core.orders import Verb
@@ -13,7 +14,7 @@ from crawlfleet.errors import Busy, Conflict, NotFound, OutputUnavailable, RunEn
 from crawlfleet.model.messages import Assignment, Note, NoteBatch, OrderAnswer, ReportKind
 from crawlfleet.model.output import Segment, SegmentReply, SegmentUpload, Verdict
 from crawlfleet.model.settings import RetentionSettings
-from crawlfleet.model.task import Task
+from crawlfleet.model.task import ErrorClass, Task, TaskStatus
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
 
@@ -199,6 +200,84 @@ def test_a_node_that_lost_the_crawl_cannot_write() -> None:
                 (work.token, 1),
                 (again.token, 1),
             ]
+
+    run_simulated(scene())
+
+
+async def ordered(on: Stage, node: PlayedNode, work: Assignment, verb: CrawlVerb) -> None:
+    """An order about the crawl, which its node follows."""
+    task = await on.control.tasks.get(work.task_id)
+    order = asyncio.create_task(on.control.crawls.order(task, verb, by="people"))
+    await asyncio.sleep(0)
+    (told,) = (await node.lease(work)).orders
+    await answer(on, node, work, number=told.number)
+    await order
+
+
+@pytest.mark.parametrize("ends", ["silence", "a failure", "a release"])
+def test_a_paused_crawl_stays_paused_when_its_attempt_ends(ends: str) -> None:
+    async def scene() -> None:
+        async with stage(output=Kept()) as on:
+            node, work, task = await crawling(on)
+            await ordered(on, node, work, CrawlVerb.PAUSE)
+            assert (await on.task(task)).status is TaskStatus.PROCESSING
+            if ends == "silence":
+                await asyncio.sleep(600)
+            elif ends == "a failure":
+                await node.report(work, ReportKind.FAILED, error=ErrorClass.NETWORK)
+            else:
+                await node.report(work, ReportKind.RELEASED)
+            other = await on.node()
+            await other.pass_time(600)
+            assert await other.take_all() == ()
+            paused = await on.task(task)
+            assert (paused.status, paused.is_held) == (TaskStatus.PAUSED, False)
+            told = [each for each in on.heard.events if each.kind == "task.paused"]
+            assert "it stays paused" in told[-1].cause
+
+            await on.order(Verb.RESUME, task)
+            again = await other.take()
+            assert again.task_id == task.id
+            assert (await on.task(task)).not_before == 0.0
+
+    run_simulated(scene())
+
+
+def test_a_pause_survives_the_master_and_then_the_node() -> None:
+    async def scene() -> None:
+        store = MemoryStore()
+        async with stage(store, output=Kept()) as on:
+            node, work, task = await crawling(on)
+            await ordered(on, node, work, CrawlVerb.PAUSE)
+        async with stage(store, name="next", output=Kept()) as on:
+            node.turn_to(on)
+            await node.beat()
+            assert (await on.task(task)).is_held
+            await asyncio.sleep(600)
+            assert (await on.task(task)).status is TaskStatus.PAUSED
+
+    run_simulated(scene())
+
+
+def test_a_crawl_that_was_resumed_goes_on_elsewhere() -> None:
+    async def scene() -> None:
+        async with stage(output=Kept()) as on:
+            node, work, task = await crawling(on)
+            await ordered(on, node, work, CrawlVerb.PAUSE)
+            await ordered(on, node, work, CrawlVerb.RESUME)
+            await node.report(work, ReportKind.RELEASED)
+            assert (await node.take()).task_id == task.id
+
+    run_simulated(scene())
+
+
+def test_a_held_crawl_that_ends_with_what_it_has_completes() -> None:
+    async def scene() -> None:
+        async with stage(output=Kept()) as on:
+            node, work, task = await crawling(on)
+            await ordered(on, node, work, CrawlVerb.PAUSE)
+            await node.report(work, ReportKind.SUCCEEDED)
+            assert (await on.task(task)).status is TaskStatus.COMPLETED
 
     run_simulated(scene())
 

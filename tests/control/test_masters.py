@@ -11,13 +11,14 @@ import pytest
 
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import following
+from crawlfleet.control.crawls import CrawlVerb
 from crawlfleet.control.events import EventFilter
 from crawlfleet.control.state import FleetState
 from crawlfleet.core.orders import Verb
 from crawlfleet.errors import Conflict, Unauthenticated
 from crawlfleet.model.administration import ClusterPatch, ClusterSettingsPatch, ProjectPatch
 from crawlfleet.model.key import Role
-from crawlfleet.model.messages import ReportKind, ReportOutcome
+from crawlfleet.model.messages import Note, NoteBatch, OrderAnswer, ReportKind, ReportOutcome
 from crawlfleet.model.project import DEFAULT_CLUSTER, DEFAULT_PROJECT
 from crawlfleet.model.settings import RetentionSettings
 from crawlfleet.model.task import RetryPolicy, TaskStatus
@@ -109,6 +110,30 @@ def test_a_follower_serves_the_whole_life_of_a_task() -> None:
             assert (await on.one.task(task)).status is TaskStatus.COMPLETED
             await agree(on)
             assert not on.one.control.state.leases
+
+    run_simulated(scene())
+
+
+def test_a_crawl_that_is_paused_at_one_master_is_paused_for_all() -> None:
+    async def scene() -> None:
+        async with two() as on:
+            node = await on.other.node()
+            await on.other.submit()
+            work = await node.take()
+            await node.report(work, ReportKind.STARTED)
+            await agree(on)
+            task = await on.other.control.tasks.get(work.task_id)
+            crawls = on.other.control.crawls
+            ordered = asyncio.create_task(crawls.order(task, CrawlVerb.PAUSE, by="ann"))
+            await asyncio.sleep(0)
+            (order,) = (await node.lease(work)).orders
+            note = Note(execution_id=work.execution_id, answers=(OrderAnswer(number=order.number),))
+            batch = NoteBatch(session_id=node.session_id, notes=(note,))
+            await crawls.hear(batch, await on.other.control.logs.take(node.id, batch))
+            await ordered
+            await agree(on)
+            lease = on.one.control.state.leases[work.execution_id]
+            assert lease.task.is_held
 
     run_simulated(scene())
 

@@ -408,6 +408,75 @@ class TestDrift:
     def test_no_more_runs_count_than_are_asked_for(self) -> None:
         assert len(baseline(runs(*[1] * 30), 7).profiles) == 7
 
+    @pytest.mark.parametrize(
+        ("keeps", "found_by"),
+        [
+            (0.95, "earlier"),  # 5 % less each time: 19 % less than four runs ago, 43 % than eleven
+            (1.05, "earlier"),
+            (0.99, None),
+            (1.0, None),
+            (0.6, "recent"),
+        ],
+    )
+    def test_what_changes_a_little_with_each_run_is_found(
+        self, keeps: float, found_by: str | None
+    ) -> None:
+        expected = expect(drift={"items": 0.3})
+        history, items = runs(100_000, 100_000, 100_000), 100_000.0
+        for _ in range(40):
+            items *= keeps
+            judgement = judge(expected, Profile(items=round(items)), baseline(history, 7))
+            if judgement.verdict is not Verdict.OK:
+                break
+            history = [*runs(round(items)), *history]
+        broken = [each.name for each in judgement.checks if each.outcome is CheckOutcome.BROKEN]
+        names = {"earlier": ["drift.earlier.items"], "recent": ["drift.items"], None: []}
+        assert broken == names[found_by]
+        if found_by == "earlier":
+            assert "were usual 8 to 14 runs ago" in judgement.words
+
+    @pytest.mark.parametrize(
+        ("history", "earlier"),
+        [
+            (runs(*range(1, 14)), []),
+            (runs(*range(1, 15)), [8, 9, 10, 11, 12, 13, 14]),
+            (runs(*range(1, 31)), [8, 9, 10, 11, 12, 13, 14]),
+            (runs(bad(99), *range(1, 15)), [8, 9, 10, 11, 12, 13, 14]),
+            (runs(1, 2, bad(3, Decision.ACCEPTED), *range(4, 30)), []),
+            (runs(*range(1, 14), bad(14, Decision.ACCEPTED)), [8, 9, 10, 11, 12, 13, 14]),
+        ],
+    )
+    def test_runs_of_longer_ago_are_those_that_were_good_and_all_of_them(
+        self, history: list[MeasuredRun], earlier: list[int]
+    ) -> None:
+        for most in (1, 7, 30):
+            found = baseline(history, most)
+            assert [each.items for each in found.earlier] == earlier
+            assert len(found.profiles) <= most
+
+    def test_each_figure_is_held_against_runs_of_longer_ago(self) -> None:
+        drift = {
+            "items": 0.3,
+            "pages": 0.3,
+            "errors": 0.05,
+            "fields": {"a": {"empty": 0.1, "distinct": 0.5, "changed": {"max": 1.0}}},
+        }
+        expected = expect(drift=drift)
+        old = measured([{"a": number} for number in range(100)], pages=100, errors=0.01)
+        now = measured([{"a": 1}] * 40 + [{}] * 10, pages=40, errors=0.2)
+        base = Baseline(profiles=(now,) * 7, earlier=(old,) * 7)
+        found = outcomes(judge(expected, now, base))
+        late = {name: each for name, each in found.items() if name.startswith("drift.earlier.")}
+        assert {*late} == {
+            f"drift.earlier.{name}"
+            for name in ("items", "pages", "errors", "fields.a.empty", "fields.a.distinct")
+        }
+        assert {*late.values()} == {"broken"}
+        assert "broken" not in {each for name, each in found.items() if name not in late}
+        # Those of which nobody knew it tell nothing.
+        unknown = Baseline(profiles=(now,) * 7, earlier=(Profile(),) * 7)
+        assert not [each for each in judge(expected, now, unknown).checks if "earlier" in each.name]
+
     def test_empty_values_may_grow_by_so_many_points(self) -> None:
         expected = expect(drift={"fields": {"p": {"empty": 0.1}}, "least": 1, "runs": 1})
         base = Baseline(profiles=(Profile(items=100, fields={"p": FieldProfile(filled=98)}),))

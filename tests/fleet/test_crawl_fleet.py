@@ -374,6 +374,39 @@ def test_whatever_is_killed_during_a_crawl_each_item_is_there_once(
         asyncio.run(scene(fleet))
 
 
+def test_a_paused_crawl_stays_paused_when_its_node_dies_and_the_master_starts_anew(
+    tmp_path: Path,
+) -> None:
+    site = Site(150, pause_s=0.01)
+
+    async def scene(fleet: LocalFleet) -> None:
+        await fleet.until_ready(nodes=2)
+        async with fleet.client() as client:
+            id = await submit(client, parameters(site))
+            await until(client, id, has_items(20))
+            assert (await client.steer(id, "pause")).state == "paused"
+            assert fleet.kill("master")
+            await asyncio.sleep(0.5)
+            await fleet.until_ready()
+            assert (await client.crawl(id)).state == "paused"
+            assert fleet.kill("worker")
+            async with asyncio.timeout(60):
+                while (await client.task(id)).status != "paused":
+                    await asyncio.sleep(0.1)
+            await fleet.until_ready(nodes=2)
+            # Time for a node that is free and able to begin with it.
+            await asyncio.sleep(2)
+            assert (await client.task(id)).status == "paused"
+            assert len(await client.executions(id)) == 1
+            await client.steer(id, "resume")
+            ended = await until(client, id, has_ended)
+            assert ended.state == "completed"
+            assert await titles(client, id) == site.truth()
+
+    with site.served(), running(fleet_in(tmp_path / "fleet")) as fleet:
+        asyncio.run(scene(fleet))
+
+
 @pytest.mark.parametrize(
     ("frontier", "words"),
     [

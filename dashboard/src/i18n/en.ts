@@ -1137,6 +1137,7 @@ export const en = {
   "check.fits": "values of {field} that are as expected",
   "check.told": "{what}: {value}",
   "check.drift": "{what}, beside earlier runs: {value}",
+  "check.earlier": "{what}, beside 8 to 14 runs ago: {value}",
   "check.min": "; at least {limit} expected",
   "check.max": "; at most {limit} expected",
   "check.both": "; {low} to {high} expected",

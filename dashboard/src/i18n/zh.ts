@@ -1103,6 +1103,7 @@ export const zh: Dictionary = {
   "check.fits": "{field} 符合要求的值",
   "check.told": "{what}：{value}",
   "check.drift": "{what}（与以往相比）：{value}",
+  "check.earlier": "{what}（与 8 至 14 次运行之前相比）：{value}",
   "check.min": "；预期至少 {limit}",
   "check.max": "；预期至多 {limit}",
   "check.both": "；预期 {low} 至 {high}",

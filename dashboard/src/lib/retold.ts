@@ -145,20 +145,21 @@ export function retoldTrouble(
   return { message: t(message, values), remedy: t(remedy, values) };
 }
 
-const COUNTS = new Set(["items", "pages", "drift.items", "drift.pages"]);
+const COUNTS = new Set(["items", "pages"]);
 const OF_VALUES = new Set(["type", "pattern", "min", "max"]);
 
 /** What was measured against an expectation, and which values are as expected. */
 export function retoldCheck(check: Check, t: Translate): string {
   const { name, measured, min, max } = check;
   const drift = name.startsWith("drift.");
-  const path = drift ? name.slice("drift.".length) : name;
+  const earlier = name.startsWith("drift.earlier.");
+  const path = name.replace(/^drift\.(earlier\.)?/, "");
   const [, field = "", last = path] = /^fields\.(.+)\.(\w+)$/.exec(path) ?? [];
   const key = keyed(`check.${OF_VALUES.has(last) ? "fits" : last}`);
   if (!key || measured == null) return check.words;
-  const counted = COUNTS.has(name) || (drift && last === "distinct");
+  const counted = COUNTS.has(path) || (drift && last === "distinct");
   const shown = (value: number) => (counted ? short(Math.round(value)) : percent(value));
-  const told = t(drift ? "check.drift" : "check.told", {
+  const told = t(earlier ? "check.earlier" : drift ? "check.drift" : "check.told", {
     what: t(key, { field }),
     value: shown(measured),
   });

@@ -111,7 +111,12 @@ async def find(call: Call) -> CrawlPage:
     )
     crawls = call.control.crawls
     views = [
-        _brief(task, await crawls.figures(task), is_running=crawls.is_running(task))
+        _brief(
+            task,
+            await crawls.figures(task),
+            is_running=crawls.is_running(task),
+            is_held=crawls.is_held(task),
+        )
         for task in tasks
         if task.parent_id is None  # a shard is a part of a crawl, and none by itself
     ]
@@ -200,6 +205,11 @@ async def explain_url(call: Call) -> UrlExplanation:
 def _ordering(verb: CrawlVerb) -> Handler:
     async def handle(call: Call) -> CrawlView:
         task = await _task(call)
+        crawls = call.control.crawls
+        if verb is CrawlVerb.RESUME and task.is_parent and await _resume_shards(call, task):
+            if crawls.is_running(task):
+                await crawls.order(task, verb, by=call.caller.name)
+            return await _view(call, await call.control.tasks.get(task.id))
         by_itself = _BEFORE_IT_RUNS.get((verb, task.status))
         if by_itself is not None and not call.control.crawls.is_running(task):
             order = Order(verb=by_itself, by=call.caller.name, project_id=call.project_id)
@@ -209,6 +219,20 @@ def _ordering(verb: CrawlVerb) -> Handler:
         return await _view(call, await call.control.tasks.get(task.id))
 
     return handle
+
+
+async def _resume_shards(call: Call, task: Task) -> int:
+    """Put the shards of a crawl that are paused, and run nowhere, back into the queue."""
+    if task.status is not TaskStatus.WAITING:
+        return 0
+    paused = await _paused_shards(call, task)
+    order = Order(verb=Verb.RESUME, by=call.caller.name, project_id=call.project_id)
+    return len(paused and await call.control.orders.carry_out(order, paused))
+
+
+async def _paused_shards(call: Call, task: Task) -> list[str]:
+    shards = await call.control.queries.shards(task.id)
+    return [each.id for each in shards if each.status is TaskStatus.PAUSED]
 
 
 _BEFORE_IT_RUNS: Final = {
@@ -237,10 +261,15 @@ async def _summaries(
 
 
 async def _view(call: Call, task: Task) -> CrawlView:
-    is_running = call.control.crawls.is_running(task)
-    brief = _brief(task, None, is_running=is_running)
-    figures = await call.control.crawls.figures(task)
-    kept = call.control.crawls.output
+    crawls = call.control.crawls
+    is_running, is_held = crawls.is_running(task), crawls.is_held(task)
+    brief = _brief(task, None, is_running=is_running, is_held=is_held)
+    figures = await crawls.figures(task)
+    state = _state(task, figures, is_running=is_running, is_held=is_held)
+    is_split = task.is_parent and task.status is TaskStatus.WAITING
+    if is_split and not is_running and await _paused_shards(call, task):
+        state = str(TaskStatus.PAUSED)  # they lost their nodes since, and wait for nothing else
+    kept = crawls.output
     shown, missing = None, ""
     try:
         summary, pages = await _summaries(kept, task)
@@ -258,20 +287,22 @@ async def _view(call: Call, task: Task) -> CrawlView:
     return msgspec.structs.replace(
         brief,
         figures=figures,
-        state=_state(task, figures, is_running),
+        state=state,
         output=shown,
         output_missing=missing,
     )
 
 
-def _brief(task: Task, figures: CrawlFigures | None, *, is_running: bool) -> CrawlView:
+def _brief(
+    task: Task, figures: CrawlFigures | None, *, is_running: bool, is_held: bool
+) -> CrawlView:
     """What a list shows."""
     url = _address(task)
     if figures is not None:
         figures = msgspec.structs.replace(figures, hosts=(), rates=())
     return CrawlView(
         task_id=task.id,
-        state=_state(task, figures, is_running),
+        state=_state(task, figures, is_running=is_running, is_held=is_held),
         project=task.project_id,
         name=_name(url),
         url=url,
@@ -283,9 +314,9 @@ def _brief(task: Task, figures: CrawlFigures | None, *, is_running: bool) -> Cra
     )
 
 
-def _state(task: Task, figures: CrawlFigures | None, is_running: bool) -> str:
+def _state(task: Task, figures: CrawlFigures | None, *, is_running: bool, is_held: bool) -> str:
     """That of the task; but one that waits for its shards, which run, runs."""
-    if is_running and figures is not None and figures.is_paused:
+    if is_held or (is_running and figures is not None and figures.is_paused):
         return str(TaskStatus.PAUSED)
     is_waiting = task.is_parent and task.status is TaskStatus.WAITING
     return str(TaskStatus.PROCESSING if is_running and is_waiting else task.status)

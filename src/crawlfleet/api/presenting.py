@@ -77,7 +77,7 @@ def present_task(
         idempotency_key=task.idempotency_key,
         dedup_key=task.dedup_key,
         loss_count=task.loss_count,
-        not_before=instant(task.not_before or None),
+        not_before=None if task.is_held else instant(task.not_before or None),
         assigned_node=task.assigned_node,
         assigned_at=instant(task.assigned_at),
         started_at=instant(task.started_at),

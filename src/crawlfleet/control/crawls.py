@@ -16,6 +16,8 @@ from crawlfleet.control.fence import Fence
 from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.state import FleetState
 from crawlfleet.control.tasks import Tasks
+from crawlfleet.control.versions import has_changed
+from crawlfleet.core import attempts
 from crawlfleet.core.crawl_figures import counted, together
 from crawlfleet.core.kept_output import CRAWL, why_missing
 from crawlfleet.core.lease import Lease
@@ -42,6 +44,7 @@ from crawlfleet.telemetry import Component, logger
 
 log = logger(Component.MASTER)
 MOST_RESTORES: Final = 1000
+TRIES: Final = 5
 SWEEP_EVERY_S: Final = 600.0
 PORTION: Final = 500
 _figures: Final = msgspec.json.Decoder(CrawlFigures)
@@ -163,6 +166,11 @@ class Crawls:
         """Whether somebody works for the crawl now."""
         return bool(self._living(task))
 
+    def is_held(self, task: Task) -> bool:
+        """Whether all who work for the crawl now are paused."""
+        living = self._living(task)
+        return bool(living) and all(lease.task.is_held for lease in living)
+
     async def figures(self, task: Task) -> CrawlFigures | None:
         """The newest that are known, whether the crawl runs or not."""
         live = self.live_figures(task)
@@ -207,15 +215,30 @@ class Crawls:
                     known or CrawlFigures(at=self._system.now()),
                     is_paused=verb is CrawlVerb.PAUSE,
                 )
-        event = Event(
-            kind=_HAPPENED[verb],
-            subject=task.id,
-            at=self._system.now(),
-            cause=f"ordered by {by}",
-            details={"execution_id": task.execution_id},
-            project_id=task.project_id,
-        )
-        await self._state.commit([Change(events=(event,))])
+        await self._record(task, verb, by)
+
+    async def _record(self, task: Task, verb: CrawlVerb, by: str) -> None:
+        """Write down what was ordered: a pause outlives the nodes that were told of it."""
+        for _ in range(TRIES):
+            now, own = self._system.now(), [lease.task for lease in self._living(task)]
+            changed = [
+                each
+                for each in (attempts.held(each, verb is CrawlVerb.PAUSE, now=now) for each in own)
+                if each is not None and verb is not CrawlVerb.STOP
+            ]
+            event = Event(
+                kind=_HAPPENED[verb],
+                subject=task.id,
+                at=now,
+                cause=f"ordered by {by}",
+                details={"execution_id": task.execution_id, "tasks": [each.id for each in own]},
+                project_id=task.project_id,
+            )
+            (refusal,) = await self._state.commit([Change(tasks=tuple(changed), events=(event,))])
+            if refusal is None:
+                return
+            await self._state.renewal.tasks([each.id for each in own])
+        raise has_changed(task.id)
 
     def _living(self, task: Task) -> list[Lease]:
         """Who works for a crawl now: one, or those of its shards."""

@@ -113,6 +113,8 @@ class Following:
                 tasks[event.subject] = None
                 if named := event.details.get("execution_id"):
                     executions[named] = None
+            elif kind == "crawl":
+                tasks.update(dict.fromkeys(event.details.get("tasks", ())))
             elif kind == "execution":
                 tasks[event.details["task_id"]] = None
                 executions[event.subject] = None

@@ -32,6 +32,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.resources import Resources
 from crawlfleet.model.settings import RecoverySettings
 from crawlfleet.model.task import (
+    HELD,
     TERMINAL,
     ErrorClass,
     Execution,
@@ -268,6 +269,18 @@ def recall(lease: Lease, *, now: float, cause: str) -> Change | None:
     return _both(lease, task, ExecutionTrigger.STOP_ORDERED, None, NO_FIELDS)
 
 
+def held(task: Task, is_held: bool, *, now: float) -> Task | None:
+    """A task that runs, paused where it is or going on; `None` when it is like that already.
+
+    Whoever loses a held one leaves it paused.
+    """
+    if task.is_held is is_held:
+        return None
+    return msgspec.structs.replace(
+        task, not_before=HELD if is_held else 0.0, version=task.version + 1, updated_at=now
+    )
+
+
 def confirm_stop(lease: Lease, *, now: float, under: str | None = None) -> Change | None:
     """The node has stopped what it was ordered to stop; `None` when no such order stands."""
     ended = move_execution(lease.execution, ExecutionTrigger.STOPPED, {"end_time": now})
@@ -363,6 +376,9 @@ def _move(
     lease: Lease, trigger: TaskTrigger, now: float, cause: str, fields: dict[str, Any]
 ) -> tuple[Task, Event] | None:
     details = {"node_id": lease.execution.node_id, "execution_id": lease.execution.id}
+    if trigger is TaskTrigger.RETURNED and lease.task.is_held:
+        trigger, cause = TaskTrigger.PAUSED, f"{cause}; it stays paused"
+        fields = {**fields, "not_before": 0.0}
     return task_moved(lease.task, trigger, now, cause, details, fields)
 
 

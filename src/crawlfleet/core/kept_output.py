@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.core.shared_crawl import crawl_of
-from crawlfleet.model.crawl import SinkSpec
-from crawlfleet.model.output import FLEET
+from crawlfleet.model.crawl import FLEET, SinkSpec
 from crawlfleet.model.task import Task, TaskStatus
 
 CRAWL: Final = "web_crawl"

@@ -87,7 +87,8 @@ def follow(order: Order, task: Task, execution: Execution | None, *, now: float)
             cause = f"{TaskTrigger.PAUSED} by {order.by}"
             return attempts.withdraw(task, execution, TaskTrigger.PAUSED, now=now, cause=cause)
         case Verb.RESUME:
-            return _moved(task, TaskTrigger.RESUMED, now, f"resumed by {order.by}")
+            ready = {"not_before": 0.0} if task.is_held else {}
+            return _moved(task, TaskTrigger.RESUMED, now, f"resumed by {order.by}", **ready)
         case Verb.RETRY:
             return _retried(task, now, f"retried by {order.by}")
         case Verb.REPRIORITISE:

@@ -43,8 +43,8 @@ _MOST_BODY_BYTES: Final = 10_000_000
 _AS_THEY_ARE: Final = Urls(keep_tracking=True, sort_query=False, drop_session_ids=False)
 
 _LOOKED_AT_BYTES: Final = 64_000
-"""Of what is no file with rules. A wall is smaller, and even the worst page of that size is parsed in
-a fraction of a second: here nothing can end the parser."""
+"""Of what is no file with rules. Walls are smaller, and even the worst page of that size is parsed
+in a fraction of a second: here nothing can end the parser."""
 _MARK_UP: Final = re.compile(rb"\s*<").match
 _COMPATIBLE: Final = re.compile(r"Mozilla/[^(]*\(compatible; *([A-Za-z_-]+)").match
 _FIRST: Final = re.compile(r"\s*([A-Za-z_-]+)").match

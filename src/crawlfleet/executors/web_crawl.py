@@ -32,11 +32,11 @@ from crawlfleet.errors import (
 )
 from crawlfleet.event_loop import alongside
 from crawlfleet.executors.crawl_folder import scratch
-from crawlfleet.model.crawl import CrawlParameters, Outcome, SinkSpec
+from crawlfleet.model.crawl import FLEET, CrawlParameters, Outcome, SinkSpec
 from crawlfleet.model.extraction import EmptyFields, Plan
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import UrlRecord
-from crawlfleet.model.output import FLEET, Run
+from crawlfleet.model.output import Run
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.model.task import ErrorClass
 from crawlfleet.ports.execution import Context, CrawlContext, Measured, Obey

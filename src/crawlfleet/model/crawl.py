@@ -196,6 +196,10 @@ class Urls(Part, frozen=True, kw_only=True):
     """`drop`: `/shop/` and `/shop` are one page."""
 
 
+FLEET: Final = "fleet:"
+"""The master's storage, as the place of a sink."""
+
+
 class SinkSpec(Part, frozen=True, kw_only=True):
     """One place where the crawl's output goes; the scheme of the URL names the kind."""
 

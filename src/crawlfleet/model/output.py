@@ -22,8 +22,6 @@ SINKS: Final[Mapping[str, Stream]] = MappingProxyType(
     {"fleet:items": "items", "fleet:pages": "pages"}
 )
 """The streams as places of sinks, and as the names of their receipts."""
-FLEET: Final = "fleet:"
-"""How the places of sinks begin that are in the master's storage."""
 MOST_SEGMENT_BYTES: Final = 1_000_000
 """Of the data of one segment, packed."""
 MOST_UNPACKED_BYTES: Final = 16_000_000

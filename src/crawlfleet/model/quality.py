@@ -106,7 +106,8 @@ class Drift(Part, frozen=True, kw_only=True, omit_defaults=True):
     """How a run may differ from earlier ones of its series."""
 
     runs: Annotated[int, Meta(ge=1, le=MOST_RUNS)] = 7
-    """With how many of them it is compared, by their median."""
+    """With how many of them it is compared, by their median. Whatever this is, it is compared with
+    the 8th to the 14th good run before it, too, once there are fourteen."""
     least: Annotated[int, Meta(ge=1, le=MOST_RUNS)] = 3
     """Until there are so many, nothing is compared."""
     items: Tolerance | None = None

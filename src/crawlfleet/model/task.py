@@ -129,6 +129,10 @@ class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     1970; only where the policy bounds the time for retries."""
 
 
+HELD: Final = float("inf")
+"""The `not_before` of a task that somebody has paused while it runs and stays where it is."""
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One unit of requested work. `version` grows by one with each committed change.
 
@@ -186,6 +190,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     version: int = 1
     token: int = 0
     not_before: float = 0.0
+    """When it may be placed, at the earliest. `HELD` while it runs and is held: when its attempt
+    ends without a result, it is paused and does not begin again by itself."""
     retry_count: int = 0
     loss_count: int = 0
     assigned_node: str | None = None
@@ -202,6 +208,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def is_parent(self) -> bool:
         """Whether others do its work, and it waits for them."""
         return self.shards > 0 and self.parent_id is None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody has paused it while it runs."""
+        return self.not_before == HELD
 
 
 TASK_CHANGES: Final = (

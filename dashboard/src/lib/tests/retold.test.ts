@@ -143,6 +143,11 @@ describe("what was measured", () => {
     ["fields.price.pattern", { measured: 0.4, min: 1 }, "price 符合要求的值：40%；预期至少 100%"],
     ["drift.items", { measured: 3, min: 7, max: 13 }, "条目数（与以往相比）：3；预期 7 至 13"],
     [
+      "drift.earlier.items",
+      { measured: 3, min: 7, max: 13 },
+      "条目数（与 8 至 14 次运行之前相比）：3；预期 7 至 13",
+    ],
+    [
       "drift.fields.key.distinct",
       { measured: 8, min: 16, max: 48 },
       "key 的不同值（与以往相比）：8；预期 16 至 48",

@@ -2,7 +2,9 @@
 
 What is expected of every run is judged by the run alone. What may drift is held against the median
 of earlier runs that were good, or that somebody has accepted; while there are too few of them,
-nothing is said. An expectation that could not be measured is neither met nor broken.
+nothing is said. It is held against runs of longer ago as well: what loses a little with each run
+differs little from the few runs before it, which have lost as much. An expectation that could not
+be measured is neither met nor broken.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +32,9 @@ from crawlfleet.model.quality import (
     Verdict,
 )
 
+EARLIER_FROM: Final = 8
+EARLIER_TO: Final = 14
+"""The good runs of longer ago, counted back from the newest, that a run is compared with, too."""
 _SLACK: Final = 1e-9
 """Shares are divisions: 0.95 of 20 must not fail for the last bit of it."""
 
@@ -38,6 +43,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """Earlier runs that a new one is compared with, newest first."""
 
     profiles: tuple[Profile, ...] = ()
+    earlier: tuple[Profile, ...] = ()
+    """Those of longer ago, from `EARLIER_FROM` to `EARLIER_TO`; none while some of them lack."""
     is_settled: bool = False
     """Whether somebody has said that it is as it should be, so that even one is enough."""
 
@@ -49,21 +56,29 @@ def baseline(earlier: Sequence[MeasuredRun], most: int) -> Baseline:
     and what was before it counts no more.
     """
     profiles: list[Profile] = []
+    is_settled = False
     for run in earlier:
-        if len(profiles) >= most:
+        if is_settled or len(profiles) >= max(most, EARLIER_TO):
             break
-        accepted = run.decision is Decision.ACCEPTED
-        if run.verdict is Verdict.OK or (accepted and run.verdict is not Verdict.UNMEASURED):
+        accepted = run.decision is Decision.ACCEPTED and run.verdict is not Verdict.UNMEASURED
+        if accepted or run.verdict is Verdict.OK:
             profiles.append(run.profile)
-        if accepted and run.verdict is not Verdict.UNMEASURED:
-            return Baseline(profiles=tuple(profiles), is_settled=True)
-    return Baseline(profiles=tuple(profiles))
+        is_settled = accepted
+    has_earlier = len(profiles) >= EARLIER_TO
+    return Baseline(
+        profiles=tuple(profiles[:most]),
+        earlier=tuple(profiles[EARLIER_FROM - 1 : EARLIER_TO]) if has_earlier else (),
+        is_settled=is_settled and len(profiles) <= most,
+    )
 
 
 def judge(expected: Expectations, profile: Profile, base: Baseline) -> Judgement:
     """What a profile comes to."""
     of_every_run = tuple(_of_every_run(expected, profile))
-    of_drift = () if expected.drift is None else tuple(_of_drift(expected.drift, profile, base))
+    drift = expected.drift
+    of_drift: tuple[Check, ...] = ()
+    if drift is not None:
+        of_drift = (*_of_drift(drift, profile, base), *_of_slow_drift(drift, profile, base))
     if _is_broken(of_every_run):
         verdict = Verdict.FAILED
     elif _is_broken(of_drift):
@@ -178,10 +193,39 @@ def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]
     least = 1 if base.is_settled else drift.least
     enough = len(base.profiles) >= least
     known = f"{len(base.profiles)} of the {least} earlier runs that it takes to compare"
+    yield from _beside(drift, profile, base.profiles, least, known)
+    for name, field in drift.fields.items():
+        yield from _changed(f"drift.fields.{name}", name, field, profile, base, enough, known)
+
+
+def _of_slow_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]:
+    """Beside runs of longer ago, as far as there are any with the figure."""
+    if not base.earlier:
+        return
+    when = f" {EARLIER_FROM} to {EARLIER_TO} runs ago"
+    for check in _beside(
+        drift, profile, base.earlier, len(base.earlier), "too few of them", when=when
+    ):
+        if check.outcome is not CheckOutcome.UNKNOWN:
+            name = check.name.replace("drift.", "drift.earlier.", 1)
+            yield msgspec.structs.replace(check, name=name)
+
+
+def _beside(
+    drift: Drift,
+    profile: Profile,
+    earlier: Sequence[Profile],
+    least: int,
+    known: str,
+    *,
+    when: str = "",
+) -> Iterator[Check]:
+    """The figures of a run beside the medians of others, of which it takes `least`."""
+    are = "were" if when else "are"
 
     def usual(figure: Callable[[Profile], float | None]) -> float | None:
-        found = [value for each in base.profiles if (value := figure(each)) is not None]
-        return median(found) if enough and len(found) >= least else None
+        found = [value for each in earlier if (value := figure(each)) is not None]
+        return median(found) if len(earlier) >= least and len(found) >= least else None
 
     def relative(
         name: str,
@@ -196,7 +240,11 @@ def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]
         if middle is None:
             yield _unknown(name, measured, f"{what}: there are {known}")
             return
-        words = "" if measured is None else f"{what}: {measured:,.0f} where {middle:,.0f} are usual"
+        words = (
+            ""
+            if measured is None
+            else f"{what}: {measured:,.0f} where {middle:,.0f} {are} usual{when}"
+        )
         low, high = max(middle * (1 - tolerance), 0.0), middle * (1 + tolerance)
         doubt = error * max(measured or 0.0, middle)
         words = _estimated(words, doubt)
@@ -211,7 +259,7 @@ def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]
         if middle is None:
             yield _unknown(name, measured, f"{what}: there are {known}")
             return
-        words = f"{what}: {_percent(measured)} where {_percent(middle)} are usual"
+        words = f"{what}: {_percent(measured)} where {_percent(middle)} {are} usual{when}"
         high = min(middle + points, 1.0)
         yield _within(name, measured, words, profile, high=high, shown=_percent)
 
@@ -232,9 +280,8 @@ def _of_drift(drift: Drift, profile: Profile, base: Baseline) -> Iterator[Check]
             partial(_distinct_in, name),
             field.distinct,
             # What is usual is an estimate, too.
-            sum(_distinct_error(name, each) for each in (profile, *base.profiles[:1])),
+            sum(_distinct_error(name, each) for each in (profile, *earlier[:1])),
         )
-        yield from _changed(path, name, field, profile, base, enough, known)
 
 
 def _changed(

@@ -7,7 +7,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from crawlfleet.model.change import NEVER
-from crawlfleet.model.task import EXECUTION_CHANGES, TASK_CHANGES, TaskStatus
+from crawlfleet.model.task import EXECUTION_CHANGES, HELD, TASK_CHANGES, TaskStatus
 from crawlfleet.ports.store import Change, Leadership, RefusalKind, Store
 from crawlfleet.testing.store_suite.harness import (
     Harness,
@@ -148,6 +148,13 @@ class CommitTests(Harness):
             again = replace(task, version=4, status=TaskStatus.ASSIGNED)
             await must(store, Change(tasks=(again,)))
             assert await store.tasks([task.id]) == [again], name
+
+    @on_store
+    async def test_a_task_that_is_held_is_stored_so(self, store: Store) -> None:
+        task = make_task()
+        held = replace(task, not_before=HELD, version=task.version + 1)
+        await must(store, Change(tasks=(task,)), Change(tasks=(held,)))
+        assert await store.tasks([task.id]) == [held]
 
     @on_store
     async def test_new_row_with_a_known_id_is_refused(self, store: Store) -> None:
