@@ -1,13 +1,16 @@
 """What `master` and `worker` refuse before they begin, and what to do about it."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
 
-from crawlfleet.errors import ConfigError
+from crawlfleet.cli.live import LiveTable
+from crawlfleet.errors import Busy, ConfigError
 from crawlfleet.trust import Trust, check_trust, with_pin, without_pin
 
 Run = Callable[..., Result]
@@ -63,3 +66,25 @@ def test_a_join_token_is_the_same_with_and_without_a_fingerprint() -> None:
     # What people chose themselves may look like anything.
     assert without_pin("a.secret.of.mine") == ("a.secret.of.mine", "")
     assert without_pin(f"{JOIN}.sha256-short") == (f"{JOIN}.sha256-short", "")
+
+
+class Silent:
+    """A client whose master gives no status."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def status(self) -> Any:
+        raise self._error
+
+
+def test_a_table_that_fails_says_so_and_ends_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(LiveTable(Silent(ValueError("odd"))).run())  # type: ignore[arg-type]
+    told = capsys.readouterr().err
+    assert "progress is not shown any more: ValueError: odd" in told
+    assert "the fleet goes on" in told
+
+
+def test_a_table_waits_for_a_master_that_answers_with_an_error() -> None:
+    table = LiveTable(Silent(Busy("too much at once")))  # type: ignore[arg-type]
+    assert "too much at once" in str(asyncio.run(table.picture()))
