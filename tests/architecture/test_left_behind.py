@@ -73,14 +73,22 @@ def test_what_a_fixture_has_started_may_stay_until_it_ends(found: LeftBehind) ->
 
 
 def test_what_a_fixture_has_started_may_be_started_again(found: LeftBehind) -> None:
+    def start() -> subprocess.Popen[bytes]:
+        """It runs its program by then, and not ours any more."""
+        program = ["sh", "-c", "echo; read line"]
+        made = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert made.stdout is not None
+        assert made.stdout.readline() == b"\n"
+        return made
+
     with found.starting("a fixture"):
-        process = subprocess.Popen(SLEEP)
-    process.kill()
-    process.wait()
-    with subprocess.Popen(SLEEP) as process:
+        first = start()
+    first.kill()
+    first.communicate()
+    with start() as process:
         assert found.end() == []
         found.ended("a fixture")
-        assert found.end() == [f"process {process.pid}: sleep 600"]
+        assert found.end() == [f"process {process.pid}: sh -c echo; read line"]
 
 
 def test_threads_and_signals_are_told(found: LeftBehind) -> None:
