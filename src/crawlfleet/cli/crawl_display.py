@@ -98,12 +98,12 @@ class Display:
         if self._quiet:
             return
         table = Table.grid(padding=(0, 2))
-        rate = summary.requests / summary.elapsed_s if summary.elapsed_s else 0.0
+        again = f", {summary.retries:,} URLs put back" if summary.retries else ""
         rows = {
             "pages": f"{summary.pages:,} of {summary.urls:,} URLs",
             "items": f"{summary.items:,}",
-            "time": f"{summary.elapsed_s:.1f} s, {rate:.1f} requests/s, "
-            f"{summary.bytes / 1e6:.1f} MB",
+            "requests": f"{summary.requests:,}{again}, {summary.bytes / 1e6:.1f} MB",
+            "time": f"{summary.elapsed_s:.1f} s, {summary.requests_per_s:.1f} requests/s",
             "outcomes": _outcomes(summary.outcomes),
             "left out": _counts(summary.rejected),
             "output": output,

@@ -177,8 +177,15 @@ class WebCrawl:
                 await frontier.discard()
         await context.progress(summary.pages, summary.urls)
         if watched is not None:
-            hosts = await crawl.hosts(MOST_HOSTS)
-            await watched.figures(teller.final(summary, crawl.figures, hosts, time.time()))
+            await watched.figures(
+                teller.figures(
+                    await crawl.progress(),
+                    await crawl.hosts(MOST_HOSTS),
+                    is_paused=False,
+                    is_final=True,
+                    now=time.time(),
+                )
+            )
         if not summary.finished:
             await context.log(
                 f"not finished: {summary.why}", level="warning", waiting=summary.waiting
@@ -351,7 +358,10 @@ async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) ->
     while True:
         await asyncio.sleep(TELL_EVERY_S)
         progress = await crawl.progress()
-        await context.progress(progress.counts.pages, progress.counts.known)
+        if watched is not None and watched.parent_id is not None:
+            await context.progress(progress.part.pages)  # how much there is in all is nobody's part
+        else:
+            await context.progress(progress.counts.pages, progress.counts.known)
         pauses = progress.figures.pauses
         while pauses:
             pause = pauses.popleft()
@@ -363,7 +373,6 @@ async def _tell(crawl: Crawl, context: Context, teller: Teller, reins: Reins) ->
             figures = teller.figures(
                 progress,
                 await crawl.hosts(MOST_HOSTS),
-                items=crawl.items,
                 is_paused=reins.is_held,
                 now=time.time(),
             )
