@@ -66,7 +66,6 @@ def test_every_module_says_what_it_is_for() -> None:
     assert not silent, [relative(m) for m in silent]
 
 
-
 def test_nothing_is_left_for_later_in_the_code() -> None:
     marker = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
     code = [path for path in committed_texts() if path.suffix in {".py", ".sh", ".sql", ".mako"}]
