@@ -16,6 +16,8 @@ from tests.left_behind import Watch
 from tests.sampling import examples
 from tests.unread_errors import Net, check_logs, watch_loops
 
+# Its failures say what differs, as those of test modules do.
+pytest.register_assert_rewrite("tests.crawl_figures")
 # A machine that is busy with something else must not fail a test: what has to be quick says so.
 settings.register_profile("crawlfleet", deadline=None, max_examples=examples(100))
 settings.load_profile("crawlfleet")

@@ -9,14 +9,18 @@ import pytest
 from crawlfleet.backends.memory import MemoryStore
 from crawlfleet.control import errands
 from crawlfleet.control.crawls import CrawlVerb
+from crawlfleet.control.tally import Happening
 from crawlfleet.core.orders import Verb
 from crawlfleet.errors import Busy, Conflict, NotFound, OutputUnavailable, RunEnded
+from crawlfleet.model.log import Progress
 from crawlfleet.model.messages import Assignment, Note, NoteBatch, OrderAnswer, ReportKind
 from crawlfleet.model.output import Segment, SegmentReply, SegmentUpload, Verdict
 from crawlfleet.model.settings import RetentionSettings
-from crawlfleet.model.task import ErrorClass, Task, TaskStatus
+from crawlfleet.model.task import ErrorClass, RetryPolicy, Task, TaskStatus
 from crawlfleet.testing.simulation.clock import run_simulated
 from tests.control.stage import PlayedNode, Stage, stage
+
+AT_ONCE = RetryPolicy(initial_delay_s=0.0)
 
 
 class Kept:
@@ -47,9 +51,10 @@ class Kept:
         self.settled.append(task_id)
 
 
-async def crawling(on: Stage) -> tuple[PlayedNode, Assignment, Task]:
+async def crawling(on: Stage, **fields: Any) -> tuple[PlayedNode, Assignment, Task]:
     node = await on.node()
-    task = await on.submit(task_type="web_crawl", parameters=msgspec.Raw(b'{"url":"http://a/"}'))
+    parameters = msgspec.Raw(b'{"url":"http://a/"}')
+    task = await on.submit(task_type="web_crawl", parameters=parameters, **fields)
     work = await node.take()
     await node.report(work, ReportKind.STARTED)
     return node, work, await on.task(task)
@@ -360,5 +365,84 @@ def test_output_goes_with_its_task() -> None:
             await asyncio.sleep(3 * 86_400)
             assert on.control.quotas.use("default").storage_mb == 0
             assert await kept.tasks() == []
+
+    run_simulated(scene())
+
+
+async def tell(on: Stage, node: PlayedNode, work: Assignment, **figures: Any) -> None:
+    note = Note(
+        execution_id=work.execution_id,
+        figures=figures,
+        progress=Progress(done=figures["pages"], at=asyncio.get_running_loop().time()),
+    )
+    batch = NoteBatch(session_id=node.session_id, notes=(note,))
+    await on.control.crawls.hear(batch, await on.control.logs.take(node.id, batch))
+
+
+def pages_read(on: Stage) -> int:
+    """In the last hour, by the master's own count."""
+    happened, _ = on.control.state.tally.within(3600.0, now=on.control.state._system.now())
+    return happened[Happening.PAGE]
+
+
+def test_what_the_next_attempt_tells_takes_the_place_of_what_the_last_one_told() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node, work, task = await crawling(on, retry_policy=AT_ONCE)
+            busy = {"rate_per_s": 9.0, "waiting": 150, "in_flight": 50}
+            await tell(on, node, work, pages=100, items=50, done=100, known=300, **busy)
+            assert pages_read(on) == 100
+            await node.report(work, ReportKind.FAILED, error=ErrorClass.CRASH)
+            waiting = await on.control.crawls.figures(await on.task(task))
+            assert waiting is not None
+            assert (waiting.pages, waiting.items) == (100, 50), "nothing is gone between attempts"
+            assert (waiting.rate_per_s, waiting.waiting, waiting.in_flight) == (0.0, 200, 0)
+
+            again = await node.take()
+            await node.report(again, ReportKind.STARTED)
+            await tell(on, node, again, pages=120, items=60, done=120, known=300)
+            figures = await on.control.crawls.figures(await on.task(task))
+            assert figures is not None
+            assert (figures.pages, figures.items) == (120, 60)
+            assert pages_read(on) == 120, "it goes on from the pages of the last one"
+
+    run_simulated(scene())
+
+
+def test_shards_that_were_tried_again_count_once() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            node = await on.node(slots=4)
+            parameters = msgspec.Raw(b'{"url":"http://a/","workers":2}')
+            parent = await on.submit(
+                task_type="web_crawl", parameters=parameters, retry_policy=AT_ONCE
+            )
+            await asyncio.sleep(0.1)
+            one, other = await node.take_all()
+            for work in (one, other):
+                await node.report(work, ReportKind.STARTED)
+            whole = {"done": 100, "known": 300, "requests": 110}
+            await tell(on, node, one, pages=100, items=50, part={"pages": 70, "items": 30}, **whole)
+            await tell(on, node, other, pages=90, items=45, part={"pages": 20, "items": 15})
+            await node.report(one, ReportKind.FAILED, error=ErrorClass.CRASH)
+            (again,) = [each for each in await node.take_all() if each not in (one, other)]
+            await node.report(again, ReportKind.STARTED)
+            await tell(
+                on,
+                node,
+                again,
+                pages=130,
+                items=65,
+                done=130,
+                known=300,
+                requests=140,
+                part={"pages": 100, "items": 45},
+            )
+            figures = await on.control.crawls.figures(await on.task(parent))
+            assert figures is not None
+            assert (figures.pages, figures.items, figures.requests) == (130, 65, 140)
+            work_done = await on.control.workforce.of(await on.task(parent), project_id=None)
+            shares = sorted((each.pages, each.items) for each in work_done.shards)
+            assert shares == [(20, 15), (100, 45)]
 
     run_simulated(scene())

@@ -324,7 +324,10 @@ def test_the_progress_of_a_parent_is_the_sum_of_its_shards() -> None:
     async def scene() -> None:
         async with stage() as on:
             parent = await on.submit(**fetches(2))
-            assert on.control.logs.sum_up(await on.control.queries.shards(parent.id)) is None
+            assert (
+                on.control.logs.sum_up(parent.id, await on.control.queries.shards(parent.id))
+                is None
+            )
             node = await on.node(slots=9)
             await asyncio.sleep(0.1)
             one, other = await node.take_all()
@@ -337,7 +340,7 @@ def test_the_progress_of_a_parent_is_the_sum_of_its_shards() -> None:
                 )
                 batch = NoteBatch(session_id=node.session_id, notes=(note,))
                 await on.control.logs.take(node.id, batch)
-            together = on.control.logs.sum_up(await on.control.queries.shards(parent.id))
+            together = on.control.logs.sum_up(parent.id, await on.control.queries.shards(parent.id))
             assert together is not None
             assert (together.done, together.total) == (7, 40)
 

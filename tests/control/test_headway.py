@@ -32,7 +32,7 @@ def test_a_sum_that_stays_the_same_is_not_read_for_each_shard() -> None:
         state = FleetState(store=store, system=system)
         same = Progress(done=5.0, total=10.0, at=0.0)
 
-        def sum_up(shards: Sequence[Shard]) -> Progress | None:
+        def sum_up(task_id: str, shards: Sequence[Shard]) -> Progress | None:
             return same
 
         headway = Headway(store=store, state=state, system=system, every_s=10.0, sum_up=sum_up)

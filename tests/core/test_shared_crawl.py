@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.core.crawl_figures import counted, together
 from crawlfleet.core.shared_crawl import Share, share_of
-from crawlfleet.model.figures import CrawlFigures, HostReport, Rate
+from crawlfleet.model.figures import HostReport, Rate, ToldFigures
 from crawlfleet.model.frontier import FrontierCounts
 
 
@@ -46,12 +46,12 @@ def test_hosts_settle_and_then_stay(held: list[int], free: int) -> None:
     assert all(share_of(name, has, free).surplus == 0 for name in has)
 
 
-def test_figures_add_up_and_the_newest_speaks_for_the_whole() -> None:
+def test_own_parts_add_up_and_the_newest_speaks_for_the_whole() -> None:
     parts = [
-        CrawlFigures(
+        ToldFigures(
             at=1.0, pages=3, items=5, rate_per_s=1.5, known=9, hosts=(HostReport(host="x"),)
         ),
-        CrawlFigures(
+        ToldFigures(
             at=2.0,
             pages=4,
             items=1,
@@ -60,9 +60,7 @@ def test_figures_add_up_and_the_newest_speaks_for_the_whole() -> None:
             hosts=(HostReport(host="y", errors=2),),
             rates=(Rate(at=1.0, pages=2), Rate(at=2.0, pages=2)),
         ),
-        CrawlFigures(
-            at=0.5, pages=1, is_final=True, rate_per_s=9.0, rates=(Rate(at=0.4, pages=1),)
-        ),
+        ToldFigures(at=0.5, pages=1, is_final=True, rate_per_s=9.0, rates=(Rate(at=0.4, pages=1),)),
     ]
     whole = together(parts)
     assert whole is not None

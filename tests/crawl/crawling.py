@@ -22,6 +22,7 @@ from crawlfleet.model.crawl import FAST, CrawlParameters, Fetching, Politeness, 
 from crawlfleet.model.frontier import UrlRecord
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.zoo.animal import reply
+from tests.crawl_figures import assert_agrees
 from tests.unread_errors import check_told
 
 SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
@@ -66,7 +67,10 @@ def crawl(folder: Path, *seeds: str, within_s: float = 60.0, **options: Any) -> 
             return await local_crawl(parameters, frontier=frontier).run(asyncio.Event())
 
     summary = asyncio.run(run())
-    return Crawled(summary, lines(folder / "items.jsonl"), frontier, parameters)
+    items = lines(folder / "items.jsonl")
+    if "sinks" not in options:
+        assert_agrees(summary, len(items))
+    return Crawled(summary, items, frontier, parameters)
 
 
 def records(

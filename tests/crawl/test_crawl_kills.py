@@ -6,13 +6,16 @@ import signal
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from crawlfleet.crawl.engine import HAND_IN_EVERY_S, MOST_HELD_PAGES
 from crawlfleet.crawl.neighbourhood import IN_FLIGHT
+from crawlfleet.crawl.run import Summary
 from crawlfleet.testing.known_site import Hit, ServedSite, SiteSpec
 from tests.crawl.crawling import Command, lines, told, truth, visits
+from tests.crawl_figures import assert_agrees, assert_summary, truth_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -56,6 +59,10 @@ def asked_again(hits: list[Hit], deaths: list[float]) -> dict[float, list[float]
     return ages
 
 
+def summary_in(folder: Path) -> Summary:
+    return msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_again_and_again_it_has_every_item_once(tmp_path: Path, workers: int) -> None:
     chance = random.Random(workers)
@@ -67,9 +74,10 @@ def test_killed_again_and_again_it_has_every_item_once(tmp_path: Path, workers: 
             if died is None:
                 break
             deaths.append(died)
-        code, said = command.run()
+        code, said = command.run("--summary", str(tmp_path / "summary.json"))
 
         assert code == 0, said
+        assert_summary(summary_in(tmp_path), truth_of(site, len(lines(command.output))))
         assert len(deaths) >= min(KILLS, 8)
         assert told(lines(command.output)) == truth(site.spec, range(SITE.pages))
         assert set(visits(site)) == set(range(SITE.pages))
@@ -89,11 +97,10 @@ def test_killed_again_and_again_it_has_every_item_once(tmp_path: Path, workers: 
 def test_an_interrupted_crawl_says_so_and_goes_on(tmp_path: Path, workers: int) -> None:
     spec = SiteSpec(pages=600, hosts=4, links=12, page_bytes=1500, latency_ms=80)
     with ServedSite(spec) as site:
-        command = Command(tmp_path, site.spec.url(0), "--fast", "--concurrency", "2")
         command = Command(tmp_path, site.spec.url(0), *ARGUMENTS[:-1], "--workers", str(workers))
         codes = []
         for _ in range(3):
-            with command.start() as process:
+            with command.start("--summary", str(tmp_path / "summary.json")) as process:
                 before = len(site.hits())
                 while len(site.hits()) < before + 40 and process.poll() is None:
                     time.sleep(0.02)
@@ -101,12 +108,16 @@ def test_an_interrupted_crawl_says_so_and_goes_on(tmp_path: Path, workers: int) 
                 said, _ = process.communicate(timeout=60)
             codes.append(process.returncode)
             assert "the same command goes on from here" in said
-        code, said = command.run()
+            interrupted = summary_in(tmp_path)
+            assert_agrees(interrupted, len(lines(command.output)))
+            assert interrupted.requests <= len(site.hits())
+        code, said = command.run("--summary", str(tmp_path / "summary.json"))
 
         assert codes == [130, 130, 130]
         assert code == 0
         assert "going on with" in said
         assert told(lines(command.output)) == truth(site.spec, range(spec.pages))
+        assert_summary(summary_in(tmp_path), truth_of(site, len(lines(command.output))))
         most = 3 * spec.hosts * 2  # what was in flight is broken off and asked for again
         assert sum(visits(site).values()) <= spec.pages + most
 
@@ -116,7 +127,7 @@ def test_a_mate_that_is_killed_costs_nothing(tmp_path: Path) -> None:
     with ServedSite(spec) as site:
         command = Command(tmp_path, site.spec.url(0), *ARGUMENTS, "--workers", "2")
         killed = 0
-        with command.start() as process:
+        with command.start("--summary", str(tmp_path / "summary.json")) as process:
             while process.poll() is None and killed < 6:
                 time.sleep(0.7)
                 mates = psutil.Process(process.pid).children() if process.poll() is None else []
@@ -127,4 +138,5 @@ def test_a_mate_that_is_killed_costs_nothing(tmp_path: Path) -> None:
 
         assert process.returncode == 0, said
         assert killed >= 2
+        assert_summary(summary_in(tmp_path), truth_of(site, len(lines(command.output))))
         assert told(lines(command.output)) == truth(site.spec, range(spec.pages))

@@ -8,6 +8,7 @@ from typing import Any
 from crawlfleet.client import Client
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl_views import CrawlView
+from tests.crawl_figures import assert_shown
 
 
 async def submit(client: Client, parameters: dict[str, Any], **fields: Any) -> str:
@@ -25,11 +26,13 @@ async def submit(client: Client, parameters: dict[str, Any], **fields: Any) -> s
 async def until(
     client: Client, id: str, holds: Callable[[CrawlView], bool], within_s: float = 120.0
 ) -> CrawlView:
-    """The crawl, once that is so of it; masters may be away meanwhile."""
+    """The crawl, once that is so of it; masters may be away meanwhile. Whenever it is looked at,
+    its figures agree."""
     async with asyncio.timeout(within_s):
         while True:
             with contextlib.suppress(CrawlfleetError):
                 crawl = await client.crawl(id)
+                assert_shown(crawl)
                 if holds(crawl):
                     return crawl
             await asyncio.sleep(0.05)

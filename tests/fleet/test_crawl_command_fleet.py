@@ -14,11 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from crawlfleet.crawl.run import Summary
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.crawl_figures import assert_summary, truth_of
 from tests.fleet.crawls_on_fleets import has_ended, until
 from tests.unread_errors import check_told
 
@@ -137,7 +140,9 @@ def test_a_crawl_on_a_fleet_leaves_what_one_here_does(
     told = json.loads(answer)
     assert told == json.loads(summary.read_text())
     assert (told["finished"], told["pages"], told["urls"]) == (True, SITE.pages, SITE.pages)
-    assert told["items"] == len(truth(site))
+    assert_summary(
+        msgspec.json.decode(answer, type=Summary), truth_of(site, len(truth(site)), is_exact=True)
+    )
     assert set(told["output"]) == {str(command.output), str(table), str(archive)}
     assert told["task_id"] == crawl_id(said)
     asked = fetched(site)

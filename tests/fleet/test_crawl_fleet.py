@@ -26,6 +26,7 @@ from crawlfleet.client import Client
 from crawlfleet.errors import Conflict
 from crawlfleet.model.crawl_views import CrawlView
 from crawlfleet.testing.local_fleet import LocalFleet, running
+from tests.crawl_figures import Truth, assert_shown_everywhere
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
@@ -199,7 +200,8 @@ def test_a_crawl_is_watched_steered_and_downloaded(fleet: LocalFleet, tmp_path: 
 
             assert ended.state == "completed"
             assert ended.figures is not None
-            assert (ended.figures.pages, ended.figures.items) == (120, 120 * PER_PAGE)
+            whole = Truth(pages=120, items=120 * PER_PAGE)
+            await assert_shown_everywhere(fleet, client, id, whole)
             assert ended.figures.known == ended.figures.done == 120 + ended.figures.failed
             assert sum(ended.figures.depths) == ended.figures.known
             assert sum(each.pages for each in ended.figures.hosts) == ended.figures.done
@@ -365,6 +367,7 @@ def test_whatever_is_killed_during_a_crawl_each_item_is_there_once(
             (run,) = await client.task_quality(id)
             assert (run.verdict, run.items, run.pages) == ("ok", 600, 150)
             assert run.fields["title"].filled == run.fields["text"].filled == 600
+            await assert_shown_everywhere(fleet, client, id, Truth(pages=150, items=600))
             attempts = await client.executions(id)
             assert len(attempts) > 1 or victim == "master"
             runs = [*(fleet.folder / "output" / id).glob("*.segments")]

@@ -21,6 +21,7 @@ import pytest
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.servers import RedisServer, redis_server
 from crawlfleet.testing.several_masters import SeveralMasters
+from tests.crawl_figures import assert_shown_everywhere, truth_of
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 from tests.fleet.test_shared_frontier import (
     fetches,
@@ -132,10 +133,7 @@ def test_four_nodes_share_a_crawl_and_one_that_is_stopped_harms_nobody(tmp_path:
             assert set(asked) == set(range(spec.pages))
             assert sum(len(times) - 1 for times in asked.values()) <= 12, "what it had leased"
             assert_polite(site)
-            result = (await client.task(id)).result
-            assert result is not None
-            assert result["data"]["items"] == len(truth(site.spec))
-            assert result["metrics"]["pages_crawled"] == spec.pages
+            await assert_shown_everywhere(fleet, client, id, truth_of(site, len(truth(site.spec))))
             shares = [
                 each.result["metrics"]["pages_crawled"]
                 for each in await parts_of(client, id)
@@ -210,10 +208,7 @@ def test_whatever_dies_every_item_is_there_once(tmp_path: Path) -> None:
             ]
             assert not unexplained, (sorted(unexplained), deaths)
             assert_polite(site)
-            result = (await client.task(id)).result
-            assert result is not None
-            assert result["data"]["items"] == len(truth(site.spec))
-            assert result["metrics"]["pages_crawled"] == spec.pages
+            await assert_shown_everywhere(fleet, client, id, truth_of(site, len(truth(site.spec))))
             print(f"\n{kills} deaths: {len(again)} of {spec.pages} pages were asked for again")
 
     # Only those that are killed are to be missed: on a busy machine one that lives may take more
@@ -244,10 +239,7 @@ def test_an_emptied_redis_costs_what_was_not_saved_and_no_item(tmp_path: Path) -
             assert oldest <= 2 * SAVED_S + UNCOMMITTED_S
             assert len(again) < 350, "not from the beginning"
             assert_polite(site)
-            result = (await client.task(id)).result
-            assert result is not None
-            assert result["data"]["items"] == len(truth(site.spec))
-            assert result["metrics"]["pages_crawled"] == spec.pages
+            await assert_shown_everywhere(fleet, client, id, truth_of(site, len(truth(site.spec))))
             print(f"\n{len(again)} of {spec.pages} pages were asked for again")
 
     with ServedSite(spec) as site, on_redis(tmp_path, workers=3) as (fleet, redis):

@@ -16,6 +16,7 @@ import pytest
 from crawlfleet.client import Client
 from crawlfleet.testing.known_site import ServedSite, SiteSpec
 from crawlfleet.testing.several_masters import SeveralMasters, running_all
+from tests.crawl_figures import assert_shown_everywhere, assert_used, truth_of
 from tests.fleet.crawls_on_fleets import has_ended, submit, until
 
 SOAK = bool(os.environ.get("CRAWLFLEET_SOAK"))
@@ -112,10 +113,9 @@ def test_a_crawl_whose_node_is_gone_for_good_goes_on_elsewhere(tmp_path: Path) -
             assert len(again) <= SITE.pages // 4
             attempts = [(each.node_id, each.status) for each in await client.executions(id)]
             assert {status for _, status in attempts} == {"lost", "completed"}, attempts
-            result = (await client.task(id)).result
-            assert result is not None
-            assert result["data"]["items"] == len(truth(site.spec))
-            assert result["metrics"]["pages_crawled"] == SITE.pages
+            whole = truth_of(site, len(truth(site.spec)))
+            await assert_shown_everywhere(fleet, client, id, whole)
+            await assert_used(client, whole)
             print(f"\n{len(again)} of {SITE.pages} pages were asked for twice")
 
     with ServedSite(SITE) as site, fleet_in(tmp_path, workers=2) as fleet:
@@ -137,6 +137,8 @@ def test_a_master_that_is_away_costs_no_work(tmp_path: Path) -> None:
             assert await items(client, id) == truth(site.spec)
             assert [len(times) for times in fetches(site).values()] == [1] * SITE.pages
             assert len(await client.executions(id)) == 1
+            whole = truth_of(site, len(truth(site.spec)), is_exact=True)
+            await assert_shown_everywhere(fleet, client, id, whole)
 
     patience = {"CRAWLFLEET_SESSION_TIMEOUT_S": "60"}
     with ServedSite(SITE) as site, fleet_in(tmp_path, workers=1, **patience) as fleet:
@@ -167,13 +169,8 @@ def test_several_nodes_work_for_one_crawl_and_fetch_each_page_once(tmp_path: Pat
             assert ended.state == "completed"
             assert await items(client, id) == truth(site.spec)
             assert [len(times) for times in fetches(site).values()] == [1] * WIDE.pages
-            result = (await client.task(id)).result
-            assert result is not None
-            assert result["data"]["items"] == len(truth(site.spec))
-            assert result["metrics"]["pages_crawled"] == WIDE.pages
-            assert result["metrics"]["urls"] == WIDE.pages
-            assert ended.output is not None
-            assert ended.output.items == len(truth(site.spec))
+            whole = truth_of(site, len(truth(site.spec)), is_exact=True)
+            await assert_shown_everywhere(fleet, client, id, whole)
             shares = [
                 each.result["metrics"]["pages_crawled"]
                 for each in await parts_of(client, id)
@@ -219,10 +216,11 @@ def test_workers_that_are_killed_and_added_at_random_leave_every_item_once(tmp_p
             for times in again:
                 for before in times[:-1]:
                     assert any(-1 <= died - before <= UNCOMMITTED_S for died in deaths)
+            whole = truth_of(site, len(truth(site.spec)))
+            await assert_shown_everywhere(fleet, client, id, whole)
+            await assert_used(client, whole)
             result = (await client.task(id)).result
             assert result is not None
-            assert result["data"]["items"] == len(truth(site.spec))
-            assert result["metrics"]["pages_crawled"] == spec.pages
             assert result["quality"]["verdict"] == "ok"
             (run,) = await client.task_quality(id)
             assert (run.items, run.pages) == (len(truth(site.spec)), spec.pages)

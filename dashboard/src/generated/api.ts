@@ -633,7 +633,7 @@ export interface paths {
         };
         /**
          * One crawl, with its live figures
-         * @description `figures` come from the node every second or so. They are those of the newest attempt, and stay when the crawl is over. Role: **viewer** or **operator** or **admin**.
+         * @description `figures` are what was committed over all attempts, a second old at most. They stay when the crawl is over. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_crawl"];
         put?: never;
@@ -4001,7 +4001,10 @@ export interface components {
              * @default 0
              */
             at?: number;
-            /** @default 0 */
+            /**
+             * @description That came over the wire.
+             * @default 0
+             */
             bytes?: number;
             /**
              * @description Known URLs by their distance from a seed.
@@ -4018,7 +4021,7 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * @description Those of `done` that gave no page.
+             * @description Those of `done` that gave an error instead of a page.
              * @default 0
              */
             failed?: number;
@@ -4036,7 +4039,10 @@ export interface components {
             is_final?: boolean;
             /** @default false */
             is_paused?: boolean;
-            /** @default 0 */
+            /**
+             * @description In the output.
+             * @default 0
+             */
             items?: number;
             /**
              * @description URLs that belong to the crawl: `waiting`, `in_flight` and `done` together.
@@ -4047,7 +4053,10 @@ export interface components {
             outcomes?: {
                 [key: string]: number;
             };
-            /** @default 0 */
+            /**
+             * @description As was committed over all attempts, as is all here but `rate_per_s`, `hosts` and `rates`.
+             * @default 0
+             */
             pages?: number;
             /**
              * @description Over the last ten seconds or so.
@@ -4064,9 +4073,15 @@ export interface components {
              * @default 0
              */
             rejected?: number;
-            /** @default 0 */
+            /**
+             * @description All that it took: redirects, robots.txt and further tries, too; never fewer than `pages`.
+             * @default 0
+             */
             requests?: number;
-            /** @default 0 */
+            /**
+             * @description Visits that ended with the URL being put back, to be visited again.
+             * @default 0
+             */
             retries?: number;
             /** @default 0 */
             waiting?: number;
@@ -5788,6 +5803,7 @@ export interface components {
              * @default []
              */
             formats?: string[];
+            /** @description While the crawl runs, that may be a step more or less than its figures have. */
             items: number;
         };
         /**

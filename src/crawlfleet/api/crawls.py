@@ -426,8 +426,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         scope=Scope.PATH,
         handler=get,
         summary="One crawl, with its live figures",
-        details="`figures` come from the node every second or so. They are those of the newest "
-        "attempt, and stay when the crawl is over.",
+        details="`figures` are what was committed over all attempts, a second old at most. They "
+        "stay when the crawl is over.",
         response=CrawlView,
         example=Example(response=examples.CRAWL),
     ),

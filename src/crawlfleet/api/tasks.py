@@ -141,7 +141,7 @@ async def get(call: Call) -> Reply:
     task = await call.control.tasks.wait(_id(call), call.query.wait)
     if task.is_parent:
         shards = await call.control.queries.shards(task.id)
-        progress = None if task.status in TERMINAL else call.control.logs.sum_up(shards)
+        progress = None if task.status in TERMINAL else call.control.logs.sum_up(task.id, shards)
         view = present_task(task, progress, shards)
         return tagged(call, view, task.version, volatile=task.status not in TERMINAL)
     progress = call.control.logs.progress(task.execution_id)

@@ -116,12 +116,12 @@ class Display:
         """Say how it ended, and what can be done `next` where it is not finished."""
         if self._quiet:
             return
-        rate = summary.requests / summary.elapsed_s if summary.elapsed_s else 0.0
+        again = f", {summary.retries:,} URLs put back" if summary.retries else ""
         rows = {
             "pages": f"{summary.pages:,} of {summary.urls:,} URLs",
             "items": f"{summary.items:,}",
-            "time": f"{summary.elapsed_s:.1f} s, {rate:.1f} requests/s, "
-            f"{summary.bytes / 1e6:.1f} MB",
+            "requests": f"{summary.requests:,}{again}, {summary.bytes / 1e6:.1f} MB",
+            "time": f"{summary.elapsed_s:.1f} s, {summary.requests_per_s:.1f} requests/s",
             "outcomes": _outcomes(summary.outcomes),
             "left out": _counts(summary.rejected),
             "caught nothing": _selectors(summary.empty_fields),

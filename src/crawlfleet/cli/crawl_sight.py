@@ -43,7 +43,7 @@ def sight_of(progress: "Progress") -> Sight:
         pages=counts.pages,
         known=counts.known,
         outstanding=counts.outstanding,
-        items=figures.items,
+        items=progress.totals.items,
         outcomes=counts.outcomes,
         slowest=tuple(figures.slowest(SLOW_HOSTS)),
         pause=pause,

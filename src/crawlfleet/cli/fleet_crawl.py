@@ -339,6 +339,8 @@ def summary_of(
         rejected={"links": figures.rejected} if figures.rejected else {},
         slowest=dict(slowest_in(figures, SLOWEST)),
         elapsed_s=elapsed_s,
+        requests_per_s=figures.requests / elapsed_s if elapsed_s > 0 else 0.0,
+        failed=figures.failed,
         output=files,
         task_id=crawl.task_id,
     )

@@ -2,14 +2,16 @@
 
 Output comes in segments from the node that runs a crawl, and only from that one: whoever lost the
 task is refused, however late it speaks. A segment is durable before the node hears that it is.
-Figures are notes: the newest are kept in memory, and the last ones beside the output.
+Figures are what the frontier has committed, where this master knows that, else what was told last;
+the newest are kept in memory, and the last ones beside the output.
 """
 
 import asyncio
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from crawlfleet.control.errands import Errands
 from crawlfleet.control.fence import Fence
@@ -32,10 +34,10 @@ from crawlfleet.errors import (
 from crawlfleet.model.change import Change
 from crawlfleet.model.crawl_views import UrlExplanation
 from crawlfleet.model.event import Event
-from crawlfleet.model.figures import CrawlFigures
+from crawlfleet.model.figures import CrawlFigures, ToldFigures
 from crawlfleet.model.messages import NoteBatch, NoteReply
 from crawlfleet.model.output import MOST_SEGMENT_BYTES, SegmentReply, SegmentUpload, Verdict
-from crawlfleet.model.task import Execution, Task, TaskStatus
+from crawlfleet.model.task import Execution, Shard, Task, TaskStatus
 from crawlfleet.ports.archive import RESTORED_STORE
 from crawlfleet.ports.output import OutputStore
 from crawlfleet.ports.store import Store
@@ -66,6 +68,14 @@ _HAPPENED: Final = {
 }
 
 
+class _Told(NamedTuple):
+    """What an execution has told last."""
+
+    token: int
+    """Of the execution; later attempts have greater ones."""
+    figures: ToldFigures
+
+
 class Crawls:
     """Takes the output and the figures of crawls, shows them, and passes on orders."""
 
@@ -89,10 +99,9 @@ class Crawls:
         self._tasks = tasks
         self._errands = errands
         self._output = output
-        self._figures: dict[str, CrawlFigures] = {}
-        """Of executions that live, or have just ended."""
-        self._parts: dict[str, str] = {}
-        """Of which crawl those are a part, by execution."""
+        self._told: dict[str, dict[str, _Told]] = {}
+        """By crawl, and by the task that works for it: that of the crawl, or those of its shards.
+        What the next attempt at a task tells takes the place of what the last one told."""
 
     @property
     def output(self) -> OutputStore:
@@ -149,18 +158,32 @@ class Crawls:
         return task
 
     def live_figures(self, task: Task) -> CrawlFigures | None:
-        """How far the newest attempt at a crawl has got, or all that work for it together, if they
-        have said so to this master."""
-        if not task.is_parent:
-            return self._figures.get(task.execution_id or "")
-        parts = [id for id, crawl_id in self._parts.items() if crawl_id == task.id]
-        told = together([self._figures[id] for id in parts if id in self._figures])
-        counts = self._frontiers.last_counts(task.id)
-        return told if told is None or counts is None else counted(told, counts)
+        """How far a crawl has got, if this master has heard of that: what its frontier has
+        committed. Of a shard, what that has told last of the crawl."""
+        crawl_id = crawl_of(task)
+        parts = self._told.get(crawl_id, {})
+        if crawl_id != task.id:
+            return together([parts[task.id].figures]) if task.id in parts else None
+        figures = self._committed(task, together([each.figures for each in parts.values()]))
+        if figures is None or figures.is_final or self._living(task):
+            return figures
+        waiting = figures.waiting + figures.in_flight
+        return replace(figures, rate_per_s=0.0, is_paused=False, waiting=waiting, in_flight=0)
 
-    def told_by(self, execution_id: str) -> CrawlFigures | None:
-        """What an execution has told last of its own part, to this master."""
-        return self._figures.get(execution_id)
+    def _committed(self, crawl: Task, told: CrawlFigures | None) -> CrawlFigures | None:
+        """What was told of a crawl, with what its frontier says."""
+        counts = self._frontiers.last_counts(crawl.id)
+        if counts is None:
+            return told
+        told = told or CrawlFigures(at=self._system.now())
+        figures = counted(told, counts)
+        # For the frontier every request of a spider that has ended is a page, or none.
+        return figures if crawl.task_type == CRAWL else replace(figures, failed=told.failed)
+
+    def told_by(self, task: Task, part: Shard) -> ToldFigures | None:
+        """What one of those that work for a crawl has told last, to this master."""
+        told = self._told.get(crawl_of(task), {}).get(part.id)
+        return None if told is None else told.figures
 
     def is_running(self, task: Task) -> bool:
         """Whether somebody works for the crawl now."""
@@ -210,11 +233,10 @@ class Crawls:
             await self._errands.ask(lease.execution, str(verb))
             if verb is not CrawlVerb.STOP:
                 # The executor's own word comes a second later.
-                known = self._figures.get(lease.execution.id)
-                self._figures[lease.execution.id] = msgspec.structs.replace(
-                    known or CrawlFigures(at=self._system.now()),
-                    is_paused=verb is CrawlVerb.PAUSE,
-                )
+                known = self._told.get(crawl_of(lease.task), {}).get(lease.task.id)
+                told = known.figures if known else ToldFigures(at=self._system.now())
+                told = replace(told, is_paused=verb is CrawlVerb.PAUSE)
+                self._remember(lease.task, lease.execution, told)
         await self._record(task, verb, by)
 
     async def _record(self, task: Task, verb: CrawlVerb, by: str) -> None:
@@ -310,41 +332,49 @@ class Crawls:
 
     async def _take_figures(self, execution_id: str, told: dict[str, Any]) -> None:
         try:
-            figures = msgspec.convert(told, CrawlFigures)
+            figures = msgspec.convert(told, ToldFigures)
         except msgspec.ValidationError as error:
             log.debug("figures of a crawl cannot be read", error=str(error))
             return
-        if len(self._figures) > 2 * len(self._state.leases) + PORTION:
-            living = self._state.leases
-            self._figures = {id: each for id, each in self._figures.items() if id in living}
-            self._parts = {id: each for id, each in self._parts.items() if id in living}
-        self._figures[execution_id] = figures
-        lease = self._state.leases.get(execution_id)
-        if lease is not None and lease.task.parent_id is not None:
-            self._parts[execution_id] = lease.task.parent_id
+        known = await self._execution(execution_id)
+        if known is None:
+            return
+        task, execution = known
+        if not self._remember(task, execution, figures):
+            return
         if figures.is_final and self._output is not None:
-            execution = await self._store.execution(execution_id)
-            if execution is not None:
-                await self._know_part(execution)
-                await self._keep_figures(self._output, execution, figures)
+            await self._keep_figures(self._output, task)
 
-    async def _know_part(self, execution: Execution) -> None:
-        """The last words may come after the end: then only the store knows whose they are."""
-        if execution.id not in self._parts:
-            for task in await self._store.tasks([execution.task_id]):
-                if task.parent_id is not None:
-                    self._parts[execution.id] = task.parent_id
+    async def _execution(self, execution_id: str) -> tuple[Task, Execution] | None:
+        """An execution and its task. The last words may come after the end: then only the store
+        knows whose they are."""
+        lease = self._state.leases.get(execution_id)
+        if lease is not None:
+            return lease.task, lease.execution
+        execution = await self._store.execution(execution_id)
+        if execution is None:
+            return None
+        tasks = await self._store.tasks([execution.task_id])
+        return (tasks[0], execution) if tasks else None
 
-    async def _keep_figures(
-        self, output: OutputStore, execution: Execution, figures: CrawlFigures
-    ) -> None:
+    def _remember(self, task: Task, execution: Execution, figures: ToldFigures) -> bool:
+        """Take what was told, unless a later attempt at the same task has told something."""
+        parts = self._told.pop(crawl_of(task), {})
+        known = parts.get(task.id)
+        is_newer = known is None or known.token <= execution.token
+        if is_newer:
+            parts[task.id] = _Told(execution.token, figures)
+        self._told[crawl_of(task)] = parts
+        if len(self._told) > 2 * len(self._state.leases) + PORTION:
+            living = {crawl_of(lease.task) for lease in self._state.leases.values()}
+            self._told = {id: each for id, each in self._told.items() if id in living}
+        return is_newer
+
+    async def _keep_figures(self, output: OutputStore, task: Task) -> None:
         """The last ones of a crawl; of one that was split, all that are known together."""
-        crawl_id, kept = execution.task_id, figures
-        if (parent_id := self._parts.get(execution.id)) is not None:
-            parent = await self._tasks.get(parent_id)
-            crawl_id, kept = parent_id, self.live_figures(parent) or figures
+        crawl = task if task.parent_id is None else await self._tasks.get(task.parent_id)
         try:
-            await output.keep_figures(crawl_id, msgspec.json.encode(kept))
+            await output.keep_figures(crawl.id, msgspec.json.encode(self.live_figures(crawl)))
         except OutputUnavailable as error:
             log.warning("the figures of a crawl are not kept", error=str(error))
 

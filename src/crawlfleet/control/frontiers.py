@@ -42,6 +42,8 @@ READ_AT_ONCE: Final = 2
 MOST_READ: Final = 4
 """Of crawls that do not run, so many stay open for the next question."""
 WAIT_TO_READ_S: Final = 10.0
+MOST_LAST_COUNTS: Final = 1_000
+"""Frontiers that were closed, of which is known how far they had come."""
 
 
 class Frontiers:
@@ -64,6 +66,8 @@ class Frontiers:
         self._opening = Turns()
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._leads = False
+        self._last: dict[str, FrontierCounts] = {}
+        """Of those that were closed."""
 
     async def ask(self, node_id: str, call: FrontierCall) -> FrontierReply:
         """Do what an execution of the node asks. Raises `Busy` while another master leads, and
@@ -160,11 +164,13 @@ class Frontiers:
         return None if self._placing is None else self._placing.opened(crawl_id)
 
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
-        """What was told last of a frontier that is open here."""
+        """How far a frontier has come that is, or was, open here."""
         served = self._served.get(crawl_id)
-        if served is None:
-            return None if self._placing is None else self._placing.last_counts(crawl_id)
-        return served.counts
+        if served is not None and served.counts is not None:
+            return served.counts
+        if (last := self._last.get(crawl_id)) is not None:
+            return last
+        return None if self._placing is None else self._placing.last_counts(crawl_id)
 
     async def run(self) -> None:
         """Have frontiers, for as long as this master leads."""
@@ -181,6 +187,7 @@ class Frontiers:
             async with AsyncExitStack() as stack:
                 for crawl_id in self._served:
                     stack.push_async_callback(self._close, crawl_id)
+            self._last.clear()  # another master goes on with them
 
     async def tasks(self) -> Sequence[str]:
         """Whose frontiers are kept."""
@@ -192,6 +199,7 @@ class Frontiers:
             await self._close(crawl_id)
             if self._placing is not None:
                 await self._placing.discard(crawl_id)
+            self._last.pop(crawl_id, None)
             await self._shelf.remove(crawl_id)
 
     async def _discard(self, crawl_id: str, execution_id: str) -> None:
@@ -250,6 +258,14 @@ class Frontiers:
         served = self._served.pop(crawl_id, None)
         if served is not None:
             served.is_closed = True
+            if served.counts is not None:
+                # Whoever had leases has them no more.
+                waiting = served.counts.outstanding
+                last = msgspec.structs.replace(served.counts, waiting=waiting, leased=0)
+                self._last.pop(crawl_id, None)
+                self._last[crawl_id] = last
+                while len(self._last) > MOST_LAST_COUNTS:
+                    del self._last[next(iter(self._last))]
             try:
                 await served.frontier.close()
             except StoreUnavailable as error:

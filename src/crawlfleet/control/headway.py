@@ -35,7 +35,7 @@ class Headway:
         state: FleetState,
         system: System,
         every_s: float,
-        sum_up: Callable[[Sequence[Shard]], Progress | None],
+        sum_up: Callable[[str, Sequence[Shard]], Progress | None],
     ) -> None:
         """`sum_up` says how far the shards of a task have got together."""
         self._store = store
@@ -70,7 +70,7 @@ class Headway:
             return None
         if lease.task.parent_id is not None:
             try:
-                progress = self._sum_up(await self._store.shards(subject)) or progress
+                progress = self._sum_up(subject, await self._store.shards(subject)) or progress
             except StoreUnavailable:
                 return None
         if before is not None and (before.done, before.total) == (progress.done, progress.total):

@@ -7,7 +7,7 @@ cannot be written delays no task.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,9 +16,11 @@ import msgspec
 from crawlfleet.control.headway import Headway
 from crawlfleet.control.places import Places
 from crawlfleet.control.state import FleetState
+from crawlfleet.core.lease import Lease
 from crawlfleet.core.log_search import ALL, LineFilter
 from crawlfleet.core.logs import left_out_line, levels_from, trim
 from crawlfleet.errors import NotFound
+from crawlfleet.model.frontier import FrontierCounts
 from crawlfleet.model.log import LogLevel, LogLine, LogPart, Progress
 from crawlfleet.model.messages import Note, NoteBatch, NoteReply
 from crawlfleet.model.settings import WebhookSettings
@@ -63,12 +65,17 @@ class Logs:
         state: FleetState,
         system: System,
         settings: WebhookSettings,
+        counts: Callable[[str], FrontierCounts | None] = lambda _: None,
     ) -> None:
+        """`counts` are those of a crawl that several tasks work for."""
+        self._counts = counts
         self._store = store
         self._state = state
         self._system = system
         self._progress: dict[str, tuple[float, Progress]] = {}
         """With the node's own time, by which its words are ordered."""
+        self._pages: dict[str, int] = {}
+        """That crawls have read, by task, as far as was told."""
         self._places = Places("logs")
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._dismissed = False
@@ -112,8 +119,11 @@ class Logs:
             return None
         return self._progress.get(execution_id, (0.0, None))[1]
 
-    def sum_up(self, shards: Sequence[Shard]) -> Progress | None:
-        """How far the shards of a task have got together; nothing when none has said so."""
+    def sum_up(self, task_id: str, shards: Sequence[Shard]) -> Progress | None:
+        """How far the shards of a task have got together; nothing when none has said so. Those of
+        a crawl share what there is to do, so that its frontier says how much that is."""
+        if (counts := self._counts(task_id)) is not None:
+            return Progress(done=counts.pages, total=counts.known, at=self._system.now())
         told = [each for each in map(self._shard_progress, shards) if each is not None]
         if not told:
             return None
@@ -279,10 +289,22 @@ class Logs:
             self._progress = {id: each for id, each in self._progress.items() if id in living}
         seen = msgspec.structs.replace(progress, at=min(progress.at, now))
         self._progress[execution_id] = progress.at, seen
-        task = self._state.leases[execution_id].task
-        pages = int(progress.done) - (int(known[1].done) if known else 0)
-        if task.task_type == CRAWL and pages > 0:
-            self._state.tally.note_pages(task.project_id, pages, at=now)
+        lease = self._state.leases[execution_id]
+        if lease.task.task_type == CRAWL and (pages := self._new_pages(lease, int(progress.done))):
+            self._state.tally.note_pages(lease.task.project_id, pages, at=now)
+
+    def _new_pages(self, lease: Lease, done: int) -> int:
+        """How many pages a crawl has read since it was heard of last. An attempt that goes on from
+        an earlier one tells of the pages of both."""
+        before = self._pages.pop(lease.task.id, None)
+        if before is None:
+            is_first = not (lease.task.retry_count or lease.task.loss_count)
+            is_ours = lease.execution.start_time >= self._state.tally.since
+            before = 0 if is_first and is_ours else done
+        self._pages[lease.task.id] = done
+        while len(self._pages) > 2 * len(self._state.leases) + PORTION:
+            del self._pages[next(iter(self._pages))]
+        return max(done - before, 0)
 
     def _wake(self, execution_id: str) -> None:
         for news in self._followers.get(execution_id, ()):

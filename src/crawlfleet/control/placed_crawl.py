@@ -72,6 +72,7 @@ class PlacedCrawl:
 
     async def give_up(self, why: str) -> None:
         """It is to be restored before anybody works on it again."""
+        self.counts = None
         await self.disconnect()
         if self.place.state is PlaceState.BEGUN:
             await self.put(PlaceState.LOST, why=why)

@@ -45,6 +45,8 @@ LOOK_EVERY_S: Final = 1.0
 SAVE_EVERY_S: Final = 2.0
 """What is committed within such a time has to be fetched again when the server loses it."""
 TRY_AGAIN_S: Final = 10.0
+MOST_LAST_COUNTS: Final = 1_000
+"""Frontiers that were taken off, of which is known how far they had come."""
 LOOK_FOR_OTHERS_S: Final = 60.0
 """How often to look for crawls that ended while no master could reach their server."""
 
@@ -71,6 +73,8 @@ class Placing:
             state=state, system=system, shelf=shelf, server=server, output=output
         )
         self._turns = Turns()
+        self._last: dict[str, FrontierCounts] = {}
+        """Of those that were taken off the server."""
         self._stored: set[str] = set()
         """Those that have ended, as far as is known: there is nothing to look after."""
 
@@ -98,6 +102,7 @@ class Placing:
         try:
             async with self._turns.of(crawl_id):
                 self._stored.discard(crawl_id)
+                self._last.pop(crawl_id, None)
                 crawl = await self._crawls.opened(crawl_id, task, execution_id)
                 place = crawl.place
         except ConfigError as error:
@@ -125,6 +130,7 @@ class Placing:
         if not await self._shelf.has_checkpoint(crawl_id):
             return
         self._check_lead()
+        self._last.pop(crawl_id, None)
         async with self._turns.of(crawl_id):
             crawl = await self._crawls.known(crawl_id)
             if crawl is not None and crawl.is_restoring():
@@ -142,9 +148,11 @@ class Placing:
         return None if crawl is None else crawl.frontier
 
     def last_counts(self, crawl_id: str) -> FrontierCounts | None:
-        """What was told last of a frontier that is looked after here."""
+        """How far a frontier has come that is, or was, looked after here."""
         crawl = self._crawls.get(crawl_id)
-        return None if crawl is None else crawl.counts
+        if crawl is not None and crawl.counts is not None:
+            return crawl.counts
+        return self._last.get(crawl_id)
 
     @asynccontextmanager
     async def reading(self, task: Task) -> AsyncIterator[Knowing]:
@@ -263,7 +271,9 @@ class Placing:
                 frontier = await self._crawls.connected(crawl)
                 while await frontier.save(crawl.checkpoint):
                     pass
-                crawl.counts = await frontier.counts()
+                crawl.counts = self._last[crawl_id] = await frontier.counts()
+                while len(self._last) > MOST_LAST_COUNTS:
+                    del self._last[next(iter(self._last))]
             except FrontierLost as error:
                 log.warning("a frontier was lost at the end", task_id=crawl_id, error=str(error))
         await self._crawls.take_off(crawl)

@@ -135,7 +135,13 @@ class ControlPlane(Authenticating):
             errands=errands,
             measuring=self.quality.measuring,
         )
-        self.logs = Logs(store=store, state=state, system=system, settings=settings.webhooks)
+        self.logs = Logs(
+            store=store,
+            state=state,
+            system=system,
+            settings=settings.webhooks,
+            counts=lambda crawl_id: self.frontiers.last_counts(crawl_id),
+        )
         self._log_keeping = LogKeeping(store=store, system=system, settings=settings.retention)
         self.breakers = BreakerOrders(state=state, system=system)
         self.history = NodeHistory(store=store, state=state, system=system)

@@ -7,6 +7,7 @@ from crawlfleet.control.frontiers import Frontiers
 from crawlfleet.control.inquiries import Inquiries
 from crawlfleet.control.state import FleetState
 from crawlfleet.core import crawl_work
+from crawlfleet.core.crawl_figures import part_of
 from crawlfleet.core.shared_crawl import crawl_of
 from crawlfleet.errors import Busy, FrontierLost, LedgerUnavailable, StoreUnavailable
 from crawlfleet.model.crawl_work import (
@@ -60,7 +61,7 @@ class Workforce:
         executions = {each.execution_id for each in parts if each.execution_id}
         keys, why_no_keys = await self._keys(executions, project_id)
         return CrawlWork(
-            shards=tuple(self._shard(each, held if partitions else None) for each in parts),
+            shards=tuple(self._shard(task, each, held if partitions else None) for each in parts),
             partitions=tuple(
                 crawl_work.partition_work(each, shards) for each in partitions[:MOST_PARTITIONS]
             ),
@@ -86,8 +87,9 @@ class Workforce:
             )
         ]
 
-    def _shard(self, part: Shard, held: dict[str, int] | None) -> ShardWork:
-        figures = self._crawls.told_by(part.execution_id or "")
+    def _shard(self, crawl: Task, part: Shard, held: dict[str, int] | None) -> ShardWork:
+        figures = self._crawls.told_by(crawl, part)
+        told = None if figures is None else part_of(figures)
         pages, items = part.metrics.get("pages_crawled"), part.metrics.get("items")
         is_over = part.status in TERMINAL
         return ShardWork(
@@ -96,8 +98,8 @@ class Workforce:
             state=str(part.status),
             node_id=part.assigned_node,
             execution_id=part.execution_id,
-            pages=figures.pages if figures else None if pages is None else int(pages),
-            items=figures.items if figures else None if items is None else int(items),
+            pages=told.pages if told else None if pages is None else int(pages),
+            items=told.items if told else None if items is None else int(items),
             rate_per_s=None if figures is None or is_over else figures.rate_per_s,
             hosts=None if held is None else held.get(part.execution_id or "", 0),
         )

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from crawlfleet.model.crawl import FETCHED
+from crawlfleet.model.crawl_notes import Spent
 from crawlfleet.model.frontier import HostCommit, HostLease, Link
 from crawlfleet.ports.sink import PageRecord
 
@@ -85,15 +86,14 @@ class Desk(Protocol):
 
 
 class Figures:
-    """What a crawl has done since this process began, for people who watch."""
+    """What a crawl has done since this process began: how fast it is, and how its hosts are. What
+    it has come to over all its lives is in the frontier."""
 
     def __init__(self) -> None:
         self.pages = 0
-        self.items = 0
         self.retries = 0
         self.bytes = 0
         self.requests = 0
-        self.outcomes: Counter[str] = Counter()
         self.rejected: Counter[str] = Counter()
         self.hosts: dict[str, HostMeasure] = {}
         self.pauses: deque[Pausing] = deque(maxlen=MOST_PAUSES)
@@ -103,16 +103,24 @@ class Figures:
         """Take into account what was committed."""
         for host in handed.hosts:
             for visit in host.visits:
-                self.outcomes[visit.outcome] += 1
                 self.pages += visit.outcome in FETCHED
             self.retries += len(host.retries)
-        self.items += sum(len(page.items) for page in handed.pages)
         self.rejected.update(handed.rejected)
         self.pauses.extend(handed.pauses)
         for host_name, measure in handed.measures.items():
             self.bytes += measure.bytes
             self.requests += measure.requests
             self.hosts.setdefault(host_name, HostMeasure()).add(measure)
+
+    @property
+    def spent(self) -> Spent:
+        """What it took."""
+        return Spent(
+            requests=self.requests,
+            bytes=self.bytes,
+            retries=self.retries,
+            rejected=dict(self.rejected),
+        )
 
     def slowest(self, limit: int) -> list[tuple[str, float]]:
         """The hosts whose answers take longest on average, in seconds."""

@@ -9,7 +9,7 @@ for a step that is refused is cut off again.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,34 +23,11 @@ from crawlfleet.crawl.desk import Figures, Handed, Leased
 from crawlfleet.crawl.portions import portions
 from crawlfleet.errors import SinkUnusable
 from crawlfleet.model.crawl import ERRORS, Outcome
+from crawlfleet.model.crawl_notes import NOTES, Notes, Spent, Totals, added, notes_in, spent_by
 from crawlfleet.model.extraction import EmptyFields, Plan
-from crawlfleet.model.frontier import Commit, HostCommit
+from crawlfleet.model.frontier import Commit, FrontierCounts, HostCommit
 from crawlfleet.ports.frontier import Frontier
 from crawlfleet.ports.sink import PageRecord, Sink
-
-NOTES: Final = "*crawl"
-"""What the office itself keeps lies with the receipts of the sinks; no sink has such a name."""
-
-
-class Notes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of all lives of a crawl, and in no table of the frontier."""
-
-    items: int = 0
-    """Of this round, as are `pages` and `urls`."""
-    pages: int = 0
-    """Those that count towards `max_pages`."""
-    urls: int = 0
-    """Finished with."""
-    failed: int = 0
-    """Those of them that gave an error instead of a page."""
-    read: int = 0
-    """Pages in which items were looked for, in this round."""
-    empty: tuple[str, ...] | None = None
-    """The fields that no item has had a value for; `None` before anything was read."""
-    widened: tuple[str, ...] = ()
-    round: int = 1
-    task_id: str = ""
-    """Whose execution noted this, where several work for a crawl."""
 
 
 class Member(NamedTuple):
@@ -149,7 +126,7 @@ class Office:
             await asyncio.wait(self._steps)
 
     @property
-    def total(self) -> Notes:
+    def part(self) -> Notes:
         """What was done for the task, or by all for the crawl, as far as is known."""
         mine = _sum([self.notes, self._earlier])
         return mine if self._member.is_shard else _sum([mine, self._others])
@@ -159,6 +136,13 @@ class Office:
         """The fields that no item has had a value for, of whatever execution of the crawl."""
         all = _sum([self.notes, self._earlier, self._others])
         return EmptyFields(selectors_of(self._plan, all.empty or ()), all.read)
+
+    def totals(self, counts: FrontierCounts) -> Totals:
+        """What was done by all for the crawl: by the frontier itself, or as far as is known."""
+        if counts.totals is not None:
+            return counts.totals
+        known = _sum([self.notes, self._earlier, self._others])
+        return Totals(items=known.items, spent=known.spent)
 
     def desk(self, worker: str) -> "LocalDesk":
         return LocalDesk(self._frontier, self, worker)
@@ -257,11 +241,7 @@ class Office:
 
     def _take_others(self, receipts: Mapping[str, Any]) -> None:
         mine = marked(NOTES, self._mark)
-        told = [
-            msgspec.convert(receipt, Notes)
-            for name, receipt in receipts.items()
-            if name.startswith(f"{NOTES}@") and name != mine
-        ]
+        told = [notes for name, notes in notes_in(receipts).items() if name not in (NOTES, mine)]
         task_id = self._member.task_id
         self._earlier = _sum([each for each in told if each.task_id == task_id])
         self._others = _sum([each for each in told if each.task_id != task_id])
@@ -289,10 +269,26 @@ class Office:
             failed=self.notes.failed + sum(visit.outcome in ERRORS for visit in visits),
             read=self.notes.read + read,
             empty=empty,
+            spent=self._spent(handed),
             widened=known + new,
             round=self.notes.round,
             task_id=self._member.task_id,
         )
+
+    def _spent(self, handed: Handed) -> Spent | None:
+        """With what these pages took. A crawl that was begun by an earlier version has not noted
+        what it took until then, and what is noted from now on would be taken for all of it."""
+        before = spent_by([self.notes])
+        if before is None:
+            return None
+        measures = handed.measures.values()
+        spent = Spent(
+            requests=sum(each.requests for each in measures),
+            bytes=sum(each.bytes for each in measures),
+            retries=sum(len(host.retries) for host in handed.hosts),
+            rejected=handed.rejected,
+        )
+        return added(before, spent)
 
     def _stepped(self, step: asyncio.Task[Sequence[str]]) -> None:
         self._steps.discard(step)
@@ -313,6 +309,7 @@ def _sum(notes: Iterable[Notes]) -> Notes:
         empty=tuple(name for name in known[0] if all(name in each for each in known))
         if known
         else None,
+        spent=spent_by(done),
     )
 
 

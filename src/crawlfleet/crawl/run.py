@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from crawlfleet.core.crawl_figures import failed_in
 from crawlfleet.core.empty_fields import ENOUGH_PAGES
 from crawlfleet.core.scope import Refusal
 from crawlfleet.crawl.admittance import NoLedger
@@ -21,6 +22,7 @@ from crawlfleet.crawl.garbage import crawling
 from crawlfleet.crawl.office import Member, Office
 from crawlfleet.crawl.reins import Reins
 from crawlfleet.model.crawl import CrawlParameters
+from crawlfleet.model.crawl_notes import Notes, Totals
 from crawlfleet.model.extraction import EmptyFields
 from crawlfleet.model.figures import MOST_HOSTS
 from crawlfleet.model.frontier import (
@@ -43,7 +45,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a crawl has got."""
 
     counts: FrontierCounts
+    """Of the whole crawl, as was committed; as are the `totals`."""
+    totals: Totals
+    part: Notes
+    """Of that what was done for this task, where several share the crawl."""
     figures: Figures
+    """Of this life."""
     elapsed_s: float
 
 
@@ -66,27 +73,31 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing is left to do; else the same crawl can go on from here."""
     why: str
     pages: int
-    """Over all lives of the crawl, as are `urls`, `outcomes` and `items`. Of a shard, `pages`,
-    `urls` and `items` are its own part."""
+    """As was committed over all lives of the crawl, as is all but `elapsed_s`, `requests_per_s` and
+    `slowest`. Of a shard, `pages`, `urls`, `failed`, `items`, `requests`, `bytes`, `retries` and
+    `rejected` are its own part."""
     urls: int
     waiting: int
     outcomes: dict[str, int]
     depths: dict[int, int]
     items: int
     requests: int
-    """Of this life, as are `bytes`, `retries`, `rejected` and `elapsed_s`."""
+    """As `model.crawl_notes.Spent` has them: never fewer than `pages`."""
     bytes: int
     retries: int
     rejected: dict[str, int]
     slowest: dict[str, float]
     """Mean seconds of an answer, of the slowest hosts."""
     elapsed_s: float
+    """Of this life."""
     output: dict[str, Mapping[str, Any]]
     """What each sink says of itself."""
     failed: int = 0
     """URLs that gave an error instead of a page, as `pages` counts."""
     is_barren: bool = False
     """Whether the crawl is finished, and has no page at all."""
+    requests_per_s: float = 0.0
+    """Of this life."""
     empty_fields: Mapping[str, str] = {}
     """The selectors that caught nothing on any page, by their fields."""
     task_id: str = ""
@@ -129,6 +140,7 @@ class Crawl:
         self._counts = FrontierCounts(known=0, waiting=0, leased=0, done=0, pages=0)
         """As they were when the frontier was asked last."""
         self._hosts_at_end: Sequence[HostFigures] = ()
+        self._ended: Progress | None = None
         self._asked_others = 0.0
         self._parameters = parameters
         self._parts = (parameters.split_hosts or 1) if self._is_shard else 1
@@ -158,16 +170,17 @@ class Crawl:
             await self._frontier.add(self._seeds, self._now())
             self._is_open.set()
             why = await self._visit(stop)
-            counts = await self._count()
-            finished = self._is_finished(counts)
-            output = {}
             await self._office.settle()
             await self._office.look()
+            self._ended = await self.progress()
+            counts = self._ended.counts
+            finished = self._is_finished(counts)
+            output = {}
             if finished or self._reins.is_ending or not self._goes_on:
                 told = {name: await sink.finish() for name, sink in self._sinks.items()}
                 output = {name: each for name, each in told.items() if each}
             self._hosts_at_end = await self._frontier.busiest(MOST_HOSTS)
-            return self._summary(counts, output, finished=finished, why=why)
+            return self._summary(self._ended, output, finished=finished, why=why)
         finally:
             self._is_over = True
             self._is_open.set()
@@ -177,11 +190,13 @@ class Crawl:
         """How far the crawl has got: waits until `run` has opened it, and stays as it was at the
         end."""
         await self._is_open.wait()
+        if self._ended is not None:
+            return self._ended
         counts = self._counts if self._is_over else await self._count()
-        if self._is_shard:
-            counts = msgspec.structs.replace(counts, pages=self._office.total.pages)
         return Progress(
             counts=counts,
+            totals=self._office.totals(counts),
+            part=self._office.part,
             figures=self._office.figures,
             elapsed_s=self._now() - self._began,
         )
@@ -190,21 +205,11 @@ class Crawl:
         """What the running crawl knows of an address, or why it does not visit it."""
         return await explained(self._parameters, self._frontier, address)
 
-    @property
-    def items(self) -> int:
-        """How many it has found, over all its lives; those of a shard alone."""
-        return self._office.total.items
-
     async def hosts(self, limit: int) -> Sequence[HostFigures]:
         """The hosts with the most waiting URLs; after the end as they were then."""
         if self._is_over:
             return self._hosts_at_end[:limit]
         return await self._frontier.busiest(limit)
-
-    @property
-    def figures(self) -> Figures:
-        """What this life of it has done."""
-        return self._office.figures
 
     async def _visit(self, stop: asyncio.Event) -> str:
         """Why it ended."""
@@ -308,30 +313,34 @@ class Crawl:
 
     def _summary(
         self,
-        counts: FrontierCounts,
+        ended: Progress,
         output: dict[str, Mapping[str, Any]],
         *,
         finished: bool,
         why: str,
     ) -> Summary:
-        figures, total = self._office.figures, self._office.total
+        counts, whole, part, figures = ended.counts, ended.totals, ended.part, ended.figures
         is_shard = self._is_shard
+        # Where an earlier version began the crawl, nobody knows what it took until then.
+        spent = (part.spent if is_shard else whole.spent) or figures.spent
+        elapsed_s = ended.elapsed_s
         return Summary(
             finished=finished,
             why=why,
-            pages=total.pages if is_shard else counts.pages,
-            urls=total.urls if is_shard else counts.known,
+            pages=part.pages if is_shard else counts.pages,
+            urls=part.urls if is_shard else counts.known,
             waiting=counts.outstanding,
             outcomes=dict(counts.outcomes),
             depths=dict(counts.depths),
-            items=total.items,
-            failed=total.failed,
-            requests=figures.requests,
-            bytes=figures.bytes,
-            retries=figures.retries,
-            rejected=dict(figures.rejected),
+            items=part.items if is_shard else whole.items,
+            failed=part.failed if is_shard else failed_in(counts.outcomes),
+            requests=spent.requests,
+            bytes=spent.bytes,
+            retries=spent.retries,
+            rejected=dict(spent.rejected),
             slowest=dict(figures.slowest(10)),
-            elapsed_s=self._now() - self._began,
+            elapsed_s=elapsed_s,
+            requests_per_s=figures.requests / elapsed_s if elapsed_s > 0 else 0.0,
             output=output,
             is_barren=finished and not counts.pages,
             empty_fields=self._empty_fields(),

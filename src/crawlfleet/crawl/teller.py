@@ -8,19 +8,19 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.core.crawl_figures import counted
 from crawlfleet.core.splitting import host_of
-from crawlfleet.crawl.desk import Figures, HostMeasure, Pausing
-from crawlfleet.crawl.run import Progress, Summary
-from crawlfleet.model.crawl import FETCHED, Outcome
+from crawlfleet.crawl.desk import HostMeasure, Pausing
+from crawlfleet.crawl.run import Progress
 from crawlfleet.model.figures import (
     LONGEST_TEXT,
-    MOST_DEPTHS,
     MOST_EMPTY_FIELDS,
     MOST_HOSTS,
     MOST_RATES,
-    CrawlFigures,
     HostReport,
+    Part,
     Rate,
+    ToldFigures,
 )
 from crawlfleet.model.frontier import HostFigures
 
@@ -38,7 +38,6 @@ class Teller:
         self._seen: deque[tuple[float, int]] = deque()
         self._begun: tuple[float, int] | None = None
         self._pauses: dict[str, Pausing] = {}
-        self._last = CrawlFigures()
 
     def remember(self, pause: Pausing) -> None:
         """A host is left alone for a while."""
@@ -52,65 +51,31 @@ class Teller:
         progress: Progress,
         hosts: Sequence[HostFigures],
         *,
-        items: int,
         is_paused: bool,
         now: float,
+        is_final: bool = False,
         empty_fields: Mapping[str, str] = MappingProxyType({}),
-    ) -> CrawlFigures:
-        """All of them, now."""
-        counts, figures = progress.counts, progress.figures
-        self._count(now, counts.pages)
-        self._last = CrawlFigures(
+    ) -> ToldFigures:
+        """All of them, now; or at the end, with the speed over all of this life."""
+        figures, part = progress.figures, progress.part
+        self._count(now, figures.pages)
+        told = ToldFigures(
             at=now,
             is_paused=is_paused,
-            pages=counts.pages,
+            is_final=is_final,
             rate_per_s=self._rate(),
-            items=items,
-            bytes=figures.bytes,
-            requests=figures.requests,
-            retries=figures.retries,
-            known=counts.known,
-            waiting=counts.waiting,
-            in_flight=counts.leased,
-            done=counts.done,
-            failed=_failed(counts.outcomes),
-            rejected=figures.rejected.total(),
-            outcomes=dict(counts.outcomes),
-            depths=_depths(counts.depths),
             empty_fields=_first(empty_fields),
             hosts=self._hosts(hosts, figures.hosts, now),
             rates=tuple(self._rates),
+            part=Part(pages=part.pages, items=part.items),
         )
-        return self._last
-
-    def final(
-        self, summary: Summary, figures: Figures, hosts: Sequence[HostFigures], now: float
-    ) -> CrawlFigures:
-        """Those of a crawl that is over."""
-        self._count(now, summary.pages)
-        return msgspec.structs.replace(
-            self._last,
-            at=now,
-            is_paused=False,
-            is_final=True,
-            pages=summary.pages,
-            rate_per_s=round(summary.pages / max(summary.elapsed_s, 0.001), 2),
-            items=summary.items,
-            bytes=summary.bytes,
-            requests=summary.requests,
-            retries=summary.retries,
-            known=summary.urls,
-            waiting=summary.waiting,
-            in_flight=0,
-            done=summary.urls - summary.waiting,
-            failed=_failed(summary.outcomes),
-            rejected=sum(summary.rejected.values()),
-            outcomes=summary.outcomes,
-            depths=_depths(summary.depths),
-            empty_fields=_first(summary.empty_fields),
-            hosts=self._hosts(hosts, figures.hosts, now),
-            rates=tuple(self._rates),
-        )
+        if is_final:
+            rate = figures.pages / max(progress.elapsed_s, 0.001)
+            told = msgspec.structs.replace(told, rate_per_s=round(rate, 2))
+        # Where an earlier version began the crawl, nobody knows what it took until then.
+        totals = progress.totals
+        known = msgspec.structs.replace(totals, spent=totals.spent or figures.spent)
+        return counted(told, msgspec.structs.replace(progress.counts, totals=known))
 
     def _count(self, now: float, pages: int) -> None:
         begun_at, before = self._begun or (now, pages)
@@ -176,17 +141,7 @@ def _latency_ms(measure: HostMeasure) -> float:
     return 1000 * measure.seconds / measure.requests if measure.requests else 0.0
 
 
-def _failed(outcomes: Mapping[str, int]) -> int:
-    fine = {*FETCHED, Outcome.REDIRECT}
-    return sum(number for outcome, number in outcomes.items() if outcome not in fine)
-
-
 def _first(empty: Mapping[str, str]) -> dict[str, str]:
     """As many as figures have room for."""
     some = islice(empty.items(), MOST_EMPTY_FIELDS)
     return {name[:LONGEST_TEXT]: selector[:LONGEST_TEXT] for name, selector in some}
-
-
-def _depths(depths: Mapping[int, int]) -> tuple[int, ...]:
-    deepest = min(max(depths, default=-1), MOST_DEPTHS - 1)
-    return tuple(depths.get(depth, 0) for depth in range(deepest + 1))

@@ -184,8 +184,16 @@ class WebCrawl:
                 await frontier.discard()
         await context.progress(summary.pages, summary.urls)
         if watched is not None:
-            hosts = await crawl.hosts(MOST_HOSTS)
-            await watched.figures(teller.final(summary, crawl.figures, hosts, time.time()))
+            await watched.figures(
+                teller.figures(
+                    await crawl.progress(),
+                    await crawl.hosts(MOST_HOSTS),
+                    is_paused=False,
+                    is_final=True,
+                    now=time.time(),
+                    empty_fields=summary.empty_fields,
+                )
+            )
         if not summary.finished:
             await context.log(
                 f"not finished: {summary.why}", level="warning", waiting=summary.waiting
@@ -418,7 +426,11 @@ async def _tell_once(
     crawl: Crawl, context: Context, teller: Teller, reins: Reins, empty: EmptyNews
 ) -> None:
     progress = await crawl.progress()
-    await context.progress(progress.counts.pages, progress.counts.known)
+    watched = _watched(context)
+    if watched is not None and watched.parent_id is not None:
+        await context.progress(progress.part.pages)  # how much there is in all is nobody's part
+    else:
+        await context.progress(progress.counts.pages, progress.counts.known)
     pauses = progress.figures.pauses
     while pauses:
         pause = pauses.popleft()
@@ -427,11 +439,10 @@ async def _tell_once(
             "host left alone", host=pause.host, seconds=round(pause.seconds, 1), why=pause.why
         )
     await empty.tell(context)
-    if (watched := _watched(context)) is not None:
+    if watched is not None:
         figures = teller.figures(
             progress,
             await crawl.hosts(MOST_HOSTS),
-            items=crawl.items,
             is_paused=reins.is_held,
             now=time.time(),
             empty_fields=empty.found.selectors if empty.found else {},

@@ -15,6 +15,7 @@ class OutputView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What of a crawl's output can be read now."""
 
     items: int
+    """While the crawl runs, that may be a step more or less than its figures have."""
     bytes: int
     """As it is kept, packed."""
     columns: tuple[str, ...] = ()

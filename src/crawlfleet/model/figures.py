@@ -46,19 +46,24 @@ class CrawlFigures(msgspec.Struct, frozen=True, kw_only=True):
     is_final: bool = False
     """Whether the crawl is over."""
     pages: int = 0
+    """As was committed over all attempts, as is all here but `rate_per_s`, `hosts` and `rates`."""
     rate_per_s: float = 0.0
     """Over the last ten seconds or so."""
     items: int = 0
+    """In the output."""
     bytes: int = 0
+    """That came over the wire."""
     requests: int = 0
+    """All that it took: redirects, robots.txt and further tries, too; never fewer than `pages`."""
     retries: int = 0
+    """Visits that ended with the URL being put back, to be visited again."""
     known: int = 0
     """URLs that belong to the crawl: `waiting`, `in_flight` and `done` together."""
     waiting: int = 0
     in_flight: int = 0
     done: int = 0
     failed: int = 0
-    """Those of `done` that gave no page."""
+    """Those of `done` that gave an error instead of a page."""
     rejected: int = 0
     """Links that do not belong to the crawl, each time that one was met."""
     outcomes: Annotated[dict[str, int], Meta(max_length=MOST_CLASSES)] = {}
@@ -70,3 +75,17 @@ class CrawlFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The most blocked and the slowest first, at most 50."""
     rates: Annotated[tuple[Rate, ...], Meta(max_length=MOST_RATES)] = ()
     """The last minutes, in stretches of ten seconds."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a crawl was done for one of the tasks that share it, over all attempts at that."""
+
+    pages: int = 0
+    items: int = 0
+
+
+class ToldFigures(CrawlFigures, frozen=True, kw_only=True):
+    """What an execution tells: the figures of the whole crawl, and which part is that of its task.
+    Without the part, the figures are those of its task alone."""
+
+    part: Part | None = None

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from crawlfleet.model.crawl import Outcome
+from crawlfleet.model.crawl_notes import Totals
 
 PART: Final = "#"
 """Between a host key and the number of one of its parts, in the name of a queue."""
@@ -155,6 +156,9 @@ class FrontierCounts(msgspec.Struct, frozen=True, kw_only=True):
     to be lost to a Bloom filter's error."""
     outcomes: Mapping[str, int] = {}
     depths: Mapping[int, int] = {}
+    totals: Totals | None = None
+    """What the notes among the receipts come to (`model.crawl_notes`), as of the same step; `None`
+    from one that was written before there were any."""
     next_due: float | None = None
     """When the first of those comes whose time had not come at the last lease: a retry, or a host
     by its `next_at`. `None` when nothing waits for its time."""

@@ -101,7 +101,9 @@ class Frontier(Knowing, Protocol):
         """The worker is gone: its leases are over."""
         ...
 
-    async def counts(self) -> FrontierCounts: ...
+    async def counts(self) -> FrontierCounts:
+        """How far the crawl has come, as was committed; of what executions have noted, too."""
+        ...
 
     async def busiest(self, limit: int) -> Sequence[HostFigures]:
         """The hosts with the most waiting URLs."""

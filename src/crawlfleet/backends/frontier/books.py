@@ -17,6 +17,7 @@ from crawlfleet.backends.frontier.numbers import depth_of, place_of
 from crawlfleet.backends.frontier.seen import FEW, BloomSeen, FewSeen, Seen
 from crawlfleet.backends.frontier.tables import Tables
 from crawlfleet.backends.frontier.tally import Tally
+from crawlfleet.model.crawl_notes import notes_in, totals_of
 from crawlfleet.model.frontier import (
     Commit,
     FrontierCounts,
@@ -70,6 +71,8 @@ class Books:
         self.life, tally, self._filtered, self._round = tables.begin_life()
         self._last_token = self.life << LIFE_SHIFT
         self._tally = msgspec.json.decode(tally, type=Tally)
+        self._notes = notes_in(self.receipts())
+        self._totals = totals_of(self._notes.values(), self._round)
         self._load()
 
     def receipts(self) -> Mapping[str, Any]:
@@ -93,6 +96,7 @@ class Books:
         tally = msgspec.structs.replace(self._tally, done=0, pages=0, outcomes={})
         self._tables.begin_round(round, msgspec.json.encode(tally))
         self._round, self._tally = round, tally
+        self._totals = totals_of(self._notes.values(), round)
         self._hosts, self._schedule = {}, Schedule()
         self._load()
 
@@ -194,6 +198,7 @@ class Books:
             dropped=tally.dropped + round(tally.lost),
             outcomes=dict(tally.outcomes),
             depths={depth: count for depth, count in sorted(tally.depths.items()) if count},
+            totals=self._totals,
             next_due=None if next_due == NEVER else next_due,
         )
 
@@ -313,6 +318,9 @@ class Books:
             with self._tables.transaction():
                 intake.write(receipts)
         self._tally = intake.tally
+        if noted := notes_in(receipts):
+            self._notes |= noted
+            self._totals = totals_of(self._notes.values(), self._round)
         self._hosts |= intake.new_hosts
         self._next_place += len(intake.found)
         self._seen.update(intake.known)

@@ -15,12 +15,13 @@ from crawlfleet.testing.frontier_suite.depths import DepthTests
 from crawlfleet.testing.frontier_suite.intake import IntakeTests
 from crawlfleet.testing.frontier_suite.leases import LeaseTests
 from crawlfleet.testing.frontier_suite.limits import LimitTests
+from crawlfleet.testing.frontier_suite.notes import NoteTests
 from crawlfleet.testing.frontier_suite.restarts import RestartTests
 from crawlfleet.testing.frontier_suite.rounds import RoundTests
 
 
 class BloomFrontierSuite(
-    IntakeTests, LeaseTests, CommitTests, LimitTests, RestartTests, RoundTests
+    IntakeTests, LeaseTests, CommitTests, LimitTests, NoteTests, RestartTests, RoundTests
 ):
     """What holds without the exact knowledge of all depths."""
 

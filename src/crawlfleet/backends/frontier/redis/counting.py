@@ -9,8 +9,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
 from crawlfleet.backends.frontier.redis.handover import hand_over
 from crawlfleet.backends.frontier.redis.partition import Counted, Partition
+from crawlfleet.backends.frontier.redis.receipts import newest
+from crawlfleet.model.crawl_notes import notes_in, totals_of
 from crawlfleet.model.frontier import FrontierCounts
 
 
@@ -44,6 +48,9 @@ def _sum(looks: Sequence[Counted], now: float) -> FrontierCounts:
     depths = {int(name[2:]): int(n) for name, n in all_.items() if name.startswith("d:") and n}
     dues = [look.next_due for look in looks if look.next_due is not None]
     known, done, leased = (int(all_[name]) for name in ("known", "done", "leased"))
+    kept = newest(note for look in looks for note in look.notes)
+    notes = notes_in({name: msgspec.json.decode(note) for name, (_, note) in kept.items()})
+    newest_round = max((int(look.numbers.get("round", 1)) for look in looks), default=1)
     return FrontierCounts(
         known=known,
         waiting=known - done - leased,
@@ -53,5 +60,6 @@ def _sum(looks: Sequence[Counted], now: float) -> FrontierCounts:
         dropped=int(all_["dropped"]) + round(all_["lost"]),
         outcomes={name[2:]: int(n) for name, n in all_.items() if name.startswith("o:")},
         depths=dict(sorted(depths.items())),
+        totals=totals_of(notes.values(), newest_round),
         next_due=min(dues, default=None),
     )

@@ -8,6 +8,7 @@ import msgspec
 
 from crawlfleet.backends.frontier.redis.line import Line
 from crawlfleet.backends.frontier.redis.seen import FIRST_ERROR, LEAST
+from crawlfleet.model.crawl_notes import NOTES
 from crawlfleet.model.frontier import FrontierRules, PartitionFigures
 
 BOOKS: Final = ("numbers", "books")
@@ -24,6 +25,8 @@ class Counted(NamedTuple):
     numbers: Mapping[str, float]
     outgoing: int
     next_due: float | None
+    notes: Sequence[tuple[str, bytes]] = ()
+    """Of executions, as they are kept."""
 
 
 class Seen(NamedTuple):
@@ -77,13 +80,18 @@ class Partition:
         return list(answer[1:])
 
     async def count(self, now: float) -> Counted:
-        flat, outgoing, due = await self.ask((*BOOKS, "count"), now=now)
+        flat, outgoing, due, notes = await self.ask((*BOOKS, "count"), now=now, notes=NOTES)
         pairs = zip(flat[::2], flat[1::2], strict=True)
         text = {name.decode(): value for name, value in pairs}
         for name in ("epoch", "rules"):
             del text[name]
         numbers = {name: float(value) for name, value in text.items()}
-        return Counted(numbers, outgoing, None if due is None else float(due))
+        return Counted(
+            numbers,
+            outgoing,
+            None if due is None else float(due),
+            [(name.decode(), kept) for name, kept in zip(notes[::2], notes[1::2], strict=True)],
+        )
 
     async def shares(self) -> PartitionFigures:
         known, done, leased, free, lent = await self.ask((*BOOKS, "shares"))

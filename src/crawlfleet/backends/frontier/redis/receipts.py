@@ -16,6 +16,16 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(tuple[int, bytes]).decode
 
 
+def newest(kept: Iterable[tuple[str, bytes]]) -> dict[str, tuple[int, bytes]]:
+    """The receipts that count, each with its number, of those that the partitions have."""
+    found: dict[str, tuple[int, bytes]] = {}
+    for sink, packed in kept:
+        number, receipt = _decode(packed)
+        if sink not in found or found[sink][0] < number:
+            found[sink] = number, receipt
+    return found
+
+
 class Numbers:
     """The last number of each sink."""
 
@@ -24,15 +34,11 @@ class Numbers:
 
     def load(self, kept: Iterable[tuple[str, bytes]]) -> Mapping[str, Any]:
         """The receipts that count, of those that the partitions have."""
-        newest: dict[str, tuple[int, bytes]] = {}
-        for sink, packed in kept:
-            number, receipt = _decode(packed)
-            if sink not in newest or newest[sink][0] < number:
-                newest[sink] = number, receipt
-        for sink, (number, _) in newest.items():
+        found = newest(kept)
+        for sink, (number, _) in found.items():
             # A commit may be on its way that these do not have.
             self._last[sink] = max(number, self._last.get(sink, 0))
-        return {sink: msgspec.json.decode(receipt) for sink, (_, receipt) in newest.items()}
+        return {sink: msgspec.json.decode(receipt) for sink, (_, receipt) in found.items()}
 
     def next(self, receipts: Mapping[str, Any]) -> list[tuple[str, msgspec.Raw]]:
         """Receipts as they are kept. A number that is given to a commit which is refused, or comes

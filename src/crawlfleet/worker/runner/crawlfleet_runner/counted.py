@@ -3,7 +3,7 @@
 import base64
 import queue
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .items import MOST_COLUMNS, pieces, sober
@@ -31,6 +31,9 @@ class CountedItems:
         self._earlier: list[dict[str, Any]] = []
         self._before: list[dict[str, Any]] = []
         """What earlier attempts at the same task noted."""
+        self.spent: Callable[[], dict[str, int]] = dict
+        """What this execution took so far: `requests`, `bytes` and `retries`; nothing where that is
+        not known."""
 
     @property
     def count(self) -> int:
@@ -44,6 +47,14 @@ class CountedItems:
         """That were answered and dealt with; likewise."""
         earlier: int = sum(each.get("pages", 0) for each in self._before)
         return self._pages + earlier
+
+    def spent_in_all(self) -> dict[str, int]:
+        """By all attempts at the task."""
+        told = [each.get("spent") or {} for each in self._before]
+        return {
+            name: number + sum(each.get(name, 0) for each in told)
+            for name, number in self.spent().items()
+        }
 
     def know(self, receipts: Mapping[str, Any]) -> None:
         """What counts of the runs of others."""
@@ -84,6 +95,8 @@ class CountedItems:
             "urls": self._urls + len(pages),
             "task_id": self._wire.task_id,
         }
+        if spent := self.spent():
+            notes["spent"] = spent
         told: dict[str, Any] = {f"{NOTES}@{id}": notes}
         if self._sequence:
             run = {"execution_id": id, "last": self._sequence, "items": items}

@@ -103,6 +103,8 @@ class Spider(Work):
         self._heard = take, note  # signals hold them weakly
         crawler.signals.connect(take, signal=signals.item_scraped)
         crawler.signals.connect(note, signal=signals.response_received)
+        if self._frontier is not None:
+            self._frontier.items.spent = lambda: spent(counted(crawler))
         return crawler, process
 
     def _share(self, settings: Any) -> None:
@@ -172,11 +174,12 @@ class Spider(Work):
 
     def _outcome(self, crawler: Any) -> tuple[Any, dict[str, float]]:
         stats = {key: plain(value) for key, value in sorted(counted(crawler).items())}
+        took = spent(stats) if self._frontier is None else self._frontier.items.spent_in_all()
         metrics = {
             "items": self._count,
             "pages_crawled": self._pages(stats),
-            "requests": stats.get("downloader/request_count", 0),
-            "data_size": stats.get("downloader/response_bytes", 0),
+            "requests": took.get("requests", 0),
+            "data_size": took.get("bytes", 0),
             "errors": stats.get("log_count/ERROR", 0),
         }
         result = {
@@ -189,14 +192,13 @@ class Spider(Work):
 
     def _tell(self, crawler: Any, is_final: bool = False) -> None:
         stats = counted(crawler)
+        took = spent(stats) if self._frontier is None else self._frontier.items.spent_in_all()
         figures = {
             "at": time.time(),
             "is_final": is_final,
             "items": self._count,
             "pages": self._pages(stats),
-            "bytes": stats.get("downloader/response_bytes", 0),
-            "requests": stats.get("downloader/request_count", 0),
-            "retries": stats.get("retry/count", 0),
+            **took,
             "failed": stats.get("downloader/exception_count", 0),
         }
         if self._frontier is not None:
@@ -233,6 +235,19 @@ def counted(crawler: Any) -> dict[str, Any]:
         found: dict[str, Any] = crawler.stats.get_stats()
         return found
     return {}
+
+
+def spent(stats: dict[str, Any]) -> dict[str, int]:
+    """What fetching took, by Scrapy's statistics; nothing where none are kept."""
+    names = {
+        "requests": "downloader/request_count",
+        "bytes": "downloader/response_bytes",
+        "retries": "retry/count",
+    }
+    if not is_number(stats.get(names["requests"])):
+        return {}
+    found = {name: stats.get(stat, 0) for name, stat in names.items()}
+    return {name: int(value) if is_number(value) else 0 for name, value in found.items()}
 
 
 def line_writer(settings: Any) -> Callable[[Any], tuple[list[str], str]]:

@@ -1,5 +1,5 @@
--- All numbers, what is on its way to other partitions, and when the first comes whose time had not
--- come at `now`.
+-- All numbers, what is on its way to other partitions, when the first comes whose time had not come
+-- at `now`, and what executions have noted of their part.
 
 local next_due = math.huge
 for _, name in ipairs({':t', ':g'}) do
@@ -7,4 +7,12 @@ for _, name in ipairs({':t', ':g'}) do
   if first[2] then next_due = math.min(next_due, tonumber(first[2])) end
 end
 local due = next_due < math.huge and string.format('%.17g', next_due) or false
-return {digits(version), call('HGETALL', B), call('LLEN', P .. ':o'), due}
+local receipts, notes = call('HGETALL', P .. ':x'), {}
+for i = 1, #receipts, 2 do
+  local name = receipts[i]
+  if name == A.notes or string.sub(name, 1, #A.notes + 1) == A.notes .. '@' then
+    notes[#notes + 1] = name
+    notes[#notes + 1] = receipts[i + 1]
+  end
+end
+return {digits(version), call('HGETALL', B), call('LLEN', P .. ':o'), due, notes}
