@@ -465,13 +465,13 @@ export interface paths {
         };
         /**
          * List clusters, in order of id
-         * @description Role: **viewer** or **operator** or **admin**.
+         * @description A key of one project is shown that project's clusters and those that are shared. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_clusters"];
         put?: never;
         /**
          * Make a cluster
-         * @description Answers 201 with `Location`, or 200 when the same cluster was there before. Role: **admin**.
+         * @description Answers 201 with `Location`, or 200 when the same cluster was there before. Only tasks of its project run on its nodes; a cluster of the project `default` is shared by all projects. Role: **admin**.
          */
         post: operations["create_cluster"];
         delete?: never;
@@ -593,7 +593,7 @@ export interface paths {
         };
         /**
          * How a cluster is, what is wrong first
-         * @description `capacity`, `used` and `free` are those of the nodes that are online. Role: **viewer** or **operator** or **admin**.
+         * @description `capacity`, `used` and `free` are those of the nodes that are online. A key of one project is told of its own clusters: a shared one has work of all projects. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["get_cluster_health"];
         put?: never;
@@ -2261,7 +2261,7 @@ export interface paths {
         };
         /**
          * What tasks there can be, and their parameters
-         * @description `parameters` is a JSON schema, whole in itself; `null` for executors that this master does not bring. Role: **viewer** or **operator** or **admin**.
+         * @description `parameters` is a JSON schema, whole in itself; `null` for executors that this master does not bring. A key of one project is told of the nodes of the clusters that it may use. Role: **viewer** or **operator** or **admin**.
          */
         get: operations["list_task_types"];
         put?: never;
@@ -3804,7 +3804,8 @@ export interface components {
              */
             name?: string;
             /**
-             * @description Whose it is.
+             * @description Whose it is: only tasks of this project run on its nodes. Clusters of the project `default`
+             *     are shared: tasks of all projects run there.
              * @default default
              */
             project_id?: string;
@@ -3898,6 +3899,7 @@ export interface components {
             description: string;
             id: string;
             name: string;
+            /** @description Whose it is; those of the project `default` are shared by all projects. */
             project_id: string;
             /** @description `active`, `maintenance` (no new work on its nodes) or `inactive` (no new tasks either). */
             status: string;
@@ -4526,7 +4528,8 @@ export interface components {
              */
             pages?: number | null;
             /**
-             * @description With how many of them it is compared, by their median.
+             * @description With how many of them it is compared, by their median. Whatever this is, it is compared with
+             *     the 8th to the 14th good run before it, too, once there are fourteen.
              * @default 7
              */
             runs?: number;
@@ -7261,7 +7264,7 @@ export interface components {
              */
             ready_at?: number | null;
             /**
-             * @description How many tasks are ready with it.
+             * @description How many tasks of all projects are ready with it; not for a key of one project.
              * @default null
              */
             ready_tasks?: number | null;
@@ -10330,6 +10333,9 @@ export interface operations {
                      *               40,
                      *               1179
                      *             ],
+                     *             "empty_fields": {
+                     *               "price": "span.prise"
+                     *             },
                      *             "hosts": [],
                      *             "rates": []
                      *           }
@@ -10402,6 +10408,9 @@ export interface operations {
                      *           40,
                      *           1179
                      *         ],
+                     *         "empty_fields": {
+                     *           "price": "span.prise"
+                     *         },
                      *         "hosts": [
                      *           {
                      *             "host": "https://shop.example",
