@@ -43,15 +43,11 @@ class SteadyClock:
         return self._set_by_s
 
     def __call__(self) -> float:
-        wall = self._wall()
-        gap = wall - self._awake()
-        if abs(gap - self._gap) > STEP_S:
-            with self._lock:
-                wall = self._wall()
-                gap = wall - self._awake()
-                if abs(step := gap - self._gap) > STEP_S:
-                    self._set_by_s += step
-                self._gap = gap
-        else:
+        # All under the lock: of two threads that see the same step, one may count it.
+        with self._lock:
+            wall = self._wall()
+            gap = wall - self._awake()
+            if abs(step := gap - self._gap) > STEP_S:
+                self._set_by_s += step
             self._gap = gap
-        return wall - self._set_by_s
+            return wall - self._set_by_s

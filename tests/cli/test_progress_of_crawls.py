@@ -33,7 +33,7 @@ def shop() -> Iterator[str]:
 def crawl(shop: str, folder: Path, *more: str) -> list[str]:
     """Some pages, for a few seconds, of a shop that has many more."""
     wanted = ("--css=product=div.product", "--css=title=h2.title", "-o", str(folder / "i.jsonl"))
-    pace = ("--allow-private", "--delay=0.03", f"--max-pages={PAGES}")
+    pace = ("--allow-private", "--delay=0.06", f"--max-pages={PAGES}")
     return program("crawl", shop, *wanted, *pace, *more)
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,10 @@ def _truncate(path: Path) -> None:
 
 def _cut_log(path: Path) -> None:
     os.truncate(f"{path}-wal", 0)
+
+
+def _log_bytes(path: Path) -> int:
+    return Path(f"{path}-wal").stat().st_size
 
 
 def _overwrite_header(path: Path) -> None:
@@ -238,6 +243,26 @@ def test_writing_of_another_program_that_harms_nothing_is_no_damage(tmp_path: Pa
     path = _path(tmp_path)
     asyncio.run(scene(path))
     assert _rows(path) == 3
+
+
+@pytest.mark.parametrize("statement", ["PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM"])
+def test_log_that_another_program_has_moved_into_the_database_is_not_cut_off(
+    tmp_path: Path, statement: str
+) -> None:
+    async def scene(path: Path) -> None:
+        store = await _opened(path)
+        for _ in range(2):
+            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+                connection.execute(statement).fetchall()
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            assert _log_bytes(path) == 0
+            await store.verify()
+            await store.commit([Change(events=(make_event(),))])
+        await store.close()
+
+    path = _path(tmp_path)
+    asyncio.run(scene(path))
+    assert _rows(path) == 4
 
 
 @pytest.mark.slow

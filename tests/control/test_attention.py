@@ -40,8 +40,10 @@ class _Lost(MemoryStore):
     """A store whose file may be gone."""
 
     why = ""
+    takes_s = 0.0
 
     async def verify(self) -> None:
+        await asyncio.sleep(self.takes_s)
         if self.why:
             raise StoreUnavailable(self.why)
 
@@ -63,6 +65,19 @@ def test_store_that_is_lost_is_named_until_it_is_back() -> None:
             await asyncio.sleep(3)
             assert await on.control.state.trouble() == ""
             await on.submit()
+
+    run_simulated(scene())
+
+
+def test_store_that_is_slow_to_answer_is_named_and_goes_on() -> None:
+    async def scene() -> None:
+        store = _Lost()
+        async with stage(store=store) as on:
+            store.takes_s = 5.0
+            assert "does not answer" in await on.control.state.trouble()
+            await on.submit()
+            store.takes_s = 0.0
+            assert await on.control.state.trouble() == ""
 
     run_simulated(scene())
 

@@ -102,6 +102,44 @@ def test_a_key_is_good_until_it_expires() -> None:
     simulated(scene())
 
 
+@pytest.mark.parametrize("by_s", [-30 * 24 * HOUR_S, 30 * 24 * HOUR_S])
+def test_keys_made_after_the_clock_was_set_last_as_long_as_they_should(by_s: float) -> None:
+    """As on a machine without a clock of its own, which learns the time after it has begun."""
+
+    async def scene() -> None:
+        async with stage() as on:
+            keys, sign_ins = on.control.keys, on.control.sign_ins
+            on.control._system.set_by_s += by_s  # type: ignore[attr-defined]
+            _, short = await keys.create(
+                KeyRequest(name="ann", role=Role.VIEWER, expires_in_s=60), by="admin"
+            )
+            key, first = await keys.create(KeyRequest(name="bob", role=Role.VIEWER), by="admin")
+            _, token = await keys.create_join_token(JoinTokenRequest(expires_in_s=60), by="admin")
+            _, second = await keys.rotate(
+                key.id, RotateRequest(grace_s=60, expires_in_s=90), by="bob"
+            )
+            early = keys.authenticate(short)
+            _, session = await sign_ins.open(early)
+            await asyncio.sleep(59)
+            assert [reason(on, each) for each in (short, token, first, second)] == [""] * 4
+            assert keys.is_live(early)
+            assert sign_ins.authenticate(session).name == "ann"
+            await asyncio.sleep(1.1)
+            assert [reason(on, each) for each in (short, token, first, second)] == [
+                "expired_key",
+                "expired_key",
+                "rotated_key",
+                "",
+            ]
+            assert not keys.is_live(early)
+            with pytest.raises(Unauthenticated):
+                sign_ins.authenticate(session)
+            # The name is free again.
+            await keys.create(VIEWER, by="admin")
+
+    simulated(scene())
+
+
 def test_the_old_secret_is_good_for_its_grace_and_no_longer() -> None:
     async def scene() -> None:
         async with stage() as on:

@@ -52,6 +52,21 @@ def test_where_a_seed_leads_belongs_to_the_crawl(
     assert "/elsewhere" not in site.paths()
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_numbers_of_any_size_reach_the_output(
+    site: OddSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Nor do files that lie where the crawl is started stand in the way of its processes."""
+    (tmp_path / "selectors.py").write_text("raise SystemExit(1)\n")
+    monkeypatch.chdir(tmp_path)
+    data = b'{"sku": 123456789012345678901234}'
+    site.answers["/"] = reply(b'<script type="application/ld+json">%s</script>' % data)
+    crawled = crawl(tmp_path, site.url("/"), structured=True, workers=workers)
+
+    (item,) = [each for each in crawled.items if "json_ld" in each]
+    assert item["json_ld"] == [{"sku": 123456789012345678901234}]
+
+
 def test_where_a_seed_led_is_known_to_a_later_life(site: OddSite, tmp_path: Path) -> None:
     site.answers["/"] = reply(
         b"", f"Location: {site.url('/home', 2)}", status="301 Moved Permanently"

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -140,6 +141,29 @@ async def test_pages_are_read_as_without_a_limit() -> None:
         legacy = "<a href='?q=中'>".encode()
         reading = await reader.read_within_limit(legacy, URL, charset="gbk")
         assert list(reading.links) == ["?q=%D6%D0"]
+
+
+@pytest.mark.slow
+@in_a_loop
+async def test_large_pages_may_have_numbers_of_any_size() -> None:
+    plan = make_plan({}, structured=True)
+    data = b'<script type="application/ld+json">{"sku": 123456789012345678901234}</script>'
+    async with reader_of(plan) as reader:
+        reading = await reader.read_within_limit(PAGE + data + FILLER, URL)
+    assert reading == PageReader(plan).read(PAGE + data + FILLER, URL)
+    assert reading.items[0].fields["json_ld"] == [{"sku": 123456789012345678901234}]
+
+
+@pytest.mark.slow
+@in_a_loop
+async def test_files_where_a_crawl_is_started_are_no_modules_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "selectors.py").write_text("raise SystemExit(1)\n")
+    monkeypatch.chdir(tmp_path)
+    async with reader_of(make_plan({"title": "h1"})) as reader:
+        reading = await reader.read_within_limit(PAGE, URL)
+    assert reading.items[0].fields["title"] == "Shop"
 
 
 @pytest.mark.slow

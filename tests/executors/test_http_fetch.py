@@ -14,7 +14,12 @@ from aiohttp import web
 from crawlfleet import __version__
 from crawlfleet.crawl.dial import AddressRefused, NetworkTrouble
 from crawlfleet.executors.fetch_list import Page
-from crawlfleet.executors.http_fetch import BadRequest, HttpFetch, HttpFetchParameters
+from crawlfleet.executors.http_fetch import (
+    BadRequest,
+    HttpFetch,
+    HttpFetchParameters,
+    _is_of_site,
+)
 from crawlfleet.model.settings import WorkerSettings
 from crawlfleet.testing.executor_suite import ExecutorSuite
 from crawlfleet.worker.pipe import MAX_RESULT_BYTES
@@ -155,6 +160,46 @@ def test_it_says_who_it_is_and_sends_the_headers_asked_for(site: str) -> None:
 
 def test_redirects_are_followed_to_their_end(site: str) -> None:
     assert fetch(f"{site}/redirect?to=/page").url == f"{site}/page"
+
+
+def test_credentials_do_not_follow_a_redirect_to_another_site(site: str) -> None:
+    headers = {
+        "Authorization": "Bearer ${secret:SHOP_TOKEN}",
+        "X-Api-Key": "${secret:SHOP_TOKEN}",
+        "Cookie": "session=1",
+        "X-Reason": "test",
+    }
+    own = msgspec.json.decode(fetch(f"{site}/redirect?to=/headers", headers=headers).body)
+    assert own["Authorization"] == "Bearer t0ken-of-the-shop"
+    assert (own["X-Api-Key"], own["Cookie"]) == ("t0ken-of-the-shop", "session=1")
+
+    elsewhere = site.replace("127.0.0.1", "localhost")
+    there = f"{elsewhere}/redirect?to={site}/headers"
+    for url in (f"{site}/redirect?to={elsewhere}/headers", f"{site}/redirect?to={there}"):
+        seen = fetch(url, headers=headers).body
+        assert seen is not None
+        assert "t0ken" not in seen
+        assert "session" not in seen
+        assert msgspec.json.decode(seen)["X-Reason"] == "test"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        ("https://shop.example/a", "https://shop.example/b", True),
+        ("http://shop.example/a", "https://shop.example/a", True),
+        ("https://shop.example/a", "http://shop.example/a", False),
+        ("http://shop.example:8080/a", "https://shop.example/a", False),
+        ("https://shop.example/a", "https://shop.example:8443/a", False),
+        ("https://shop.example/a", "https://www.shop.example/a", False),
+        ("https://shop.example/a", "https://shop.example.evil.example/a", False),
+        ("https://shop.example/a", "https://shop.example@evil.example/a", False),
+    ],
+)
+def test_a_site_is_a_host_that_may_have_changed_to_tls(
+    first: str, second: str, is_same: bool
+) -> None:
+    assert _is_of_site(second, first) is is_same
 
 
 @pytest.mark.parametrize(

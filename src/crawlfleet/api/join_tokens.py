@@ -41,7 +41,7 @@ async def revoke(call: Call) -> JoinTokenView:
 
 
 def _view(call: Call, token: ApiKey) -> JoinTokenView:
-    return present_join_token(token, now=call.control.now())
+    return present_join_token(token, now=call.control.wall())
 
 
 ROUTES: Final = (

@@ -45,7 +45,7 @@ def _id(call: Call) -> str:
 
 
 def _view(call: Call, key: ApiKey) -> KeyView:
-    return present_key(key, now=call.control.now())
+    return present_key(key, now=call.control.wall())
 
 
 _KEY: Final = "/api/v1/keys/{key_id}"

@@ -30,7 +30,7 @@ async def open_session(call: Call) -> Reply:
         raise invalid("key", "is needed, or else `link`", "send one of the two")
     async with call.sign_in(key=body.key, link=body.link) as known:
         caller, secret = await call.control.sign_ins.open(known, link=body.link)
-    lasts_s = (call.control.sign_ins.expiry_of(caller) or 0.0) - call.control.now()
+    lasts_s = (call.control.sign_ins.expiry_of(caller) or 0.0) - call.control.wall()
     return Reply(
         body=_view(call, caller),
         status=HTTPStatus.CREATED,

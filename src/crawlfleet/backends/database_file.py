@@ -27,6 +27,8 @@ CHANGES: Final = slice(24, 28)
 """Where a header counts the transactions that changed it."""
 LOG_MAGICS: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 LOG_HEADER_BYTES: Final = 32
+INDEX_FRAMES: Final = slice(16, 20)
+"""Where the index counts the pages in the log."""
 MOST_READINGS: Final = 3
 """After so many readings of the whole file that found nothing, the time of its last write is no
 longer taken for a sign: some file systems change it by themselves."""
@@ -60,12 +62,12 @@ class DatabaseFile:
         self._readings = 0
         self._is_written = False
         self._identities = [_identity(each.stat()) for each in self._paths]
-        self._descriptors = [os.open(each, os.O_RDONLY | os.O_CLOEXEC) for each in self._paths[:2]]
+        self._descriptors = [os.open(each, os.O_RDONLY | os.O_CLOEXEC) for each in self._paths]
         self.note()
 
     def note(self) -> None:
         """Remember the files as they are: what was written lately was written by this process."""
-        database, log = (os.fstat(each) for each in self._descriptors)
+        database, log = (os.fstat(each) for each in self._descriptors[:2])
         self._sizes = database.st_size, log.st_size
         self._written_ns = database.st_mtime_ns
         self._headers = self._read_headers()
@@ -157,14 +159,21 @@ class DatabaseFile:
         for path, descriptor, before in zip(
             self._paths, self._descriptors, self._sizes, strict=False
         ):
-            if (size := os.fstat(descriptor).st_size) < before:
+            if (size := os.fstat(descriptor).st_size) < before and not self._is_log_moved(size):
                 return f"{path.name} was cut from {before} to {size} bytes"
-        if log != known_log and not log.startswith(LOG_MAGICS):
+        is_begun = log.startswith(LOG_MAGICS) or self._is_log_moved(len(log))
+        if log != known_log and not is_begun:
             return f"the beginning of {self._paths[1].name} was overwritten"
         return ""
 
+    def _is_log_moved(self, size: int) -> bool:
+        """Whether a file of that size is the log after another program has moved all of it into
+        the database, and SQLite knows that it is empty."""
+        counted = os.pread(self._descriptors[2], INDEX_FRAMES.stop, 0)[INDEX_FRAMES]
+        return size == 0 and counted == bytes(4)
+
     def _read_headers(self) -> tuple[bytes, bytes]:
-        database, log = self._descriptors
+        database, log, _ = self._descriptors
         return os.pread(database, HEADER_BYTES, 0), os.pread(log, LOG_HEADER_BYTES, 0)
 
 

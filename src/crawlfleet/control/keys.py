@@ -152,7 +152,7 @@ class Keys:
     def is_live(self, caller: Principal) -> bool:
         """Whether a caller that was let in once would be still."""
         key = self._state.keyring.keys.get(caller.key_id or "")
-        now = self._system.now()
+        now = self._system.wall()
         if caller.session_hash:
             session = self._state.keyring.key(caller.session_hash)
             return session is not None and core.why_over(session, key, now=now) is None
@@ -174,7 +174,7 @@ class Keys:
         """A new key and its secret; raises `InvalidRequest` or `Conflict`."""
         if problems := [*core.key_problems(request)]:
             raise InvalidRequest(problems)
-        now, secret = self._system.now(), make_secret(self._system)
+        now, secret = self._system.wall(), make_secret(self._system)
         key = ApiKey(
             id=make_id(KEY, now, self._system.entropy),
             name=request.name,
@@ -194,7 +194,7 @@ class Keys:
             await self._state.renewal.clusters()
         if problems := [*core.join_token_problems(request, self._state.clusters)]:
             raise InvalidRequest(problems)
-        now, secret = self._system.now(), make_secret(self._system)
+        now, secret = self._system.wall(), make_secret(self._system)
         id = make_id(JOINER, now, self._system.entropy)
         key = ApiKey(
             id=id,
@@ -277,7 +277,7 @@ class Keys:
 
     async def _make(self, key: ApiKey, by: str) -> ApiKey:
         claim = core.claim_name(key, now=key.created_at)
-        change = _told(key, "made", claim, now=key.created_at, by=by)
+        change = _told(key, "made", claim, now=self._system.now(), by=by)
         refusal = (await self._state.commit([change]))[0]
         if refusal is not None:
             holder = refusal.claim.holder if refusal.claim else "another key"
@@ -301,7 +301,7 @@ class Keys:
             await self._state.renewal.keys()
         for _ in range(TRIES):
             key = self.get(key_id, joining=joining)
-            now = self._system.now()
+            now = self._system.wall()
             changed = decide(key, now)
             if changed is key:
                 return key
@@ -313,7 +313,7 @@ class Keys:
             # The name of a key that has expired may be another's by now.
             keeps_name = core.is_live(changed, now=now) or core.is_live(key, now=now)
             claims = (core.claim_name(changed, now=now),) if keeps_name else ()
-            change = _told(changed, what, *claims, now=now, by=by)
+            change = _told(changed, what, *claims, now=self._system.now(), by=by)
             refusal = (await self._state.commit([change]))[0]
             if refusal is None:
                 return changed

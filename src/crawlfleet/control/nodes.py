@@ -103,7 +103,7 @@ class Nodes:
         async with self._joining:
             for _ in range(TRIES):
                 shown = self._shown(by)
-                status = status_of(shown, now=self._system.now()) if shown else "unknown"
+                status = status_of(shown, now=self._system.wall()) if shown else "unknown"
                 if status != "live":
                     raise Unauthenticated(f"this join token is {status}", status)
                 try:

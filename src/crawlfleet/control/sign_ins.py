@@ -113,7 +113,7 @@ class SignIns:
                 f"{what}; sign in again", "unknown_key" if links else "ended_session"
             )
         parent = self._state.keyring.keys.get(held.parent_id)
-        why = core.why_over(held, parent, now=self._system.now())
+        why = core.why_over(held, parent, now=self._system.wall())
         if parent is None or why is not None:
             raise Unauthenticated(f"{what}; sign in again", why or "ended_session")
         return held, Principal(
@@ -127,7 +127,7 @@ class SignIns:
 
     def _row(self, caller: Principal, secret: str, *, lasts_s: float, link: bool) -> ApiKey:
         """A row for a new session or link: a new one, or the next version of one that is free."""
-        now = self._system.now()
+        now = self._system.wall()
         free = next(self._free(caller.key_id or "", links=link, now=now), None)
         return ApiKey(
             id=free.id if free else make_id(LINK if link else BROWSER, now, self._system.entropy),

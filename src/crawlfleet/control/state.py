@@ -167,8 +167,11 @@ class FleetState:
             try:
                 async with asyncio.timeout(VERIFY_WITHIN_S):
                     await self._store.verify()
-            except (StoreUnavailable, TimeoutError) as error:
-                self._begin_doubt(str(error) or "the store does not answer")
+            except TimeoutError:
+                # A busy machine is no reason to load everything anew.
+                return "the store does not answer; look at the disk, and at how busy it is"
+            except StoreUnavailable as error:
+                self._begin_doubt(str(error))
         if not self.signals.doubt.is_set():
             return ""
         return self._doubted or "the store does not answer; it is being read again"

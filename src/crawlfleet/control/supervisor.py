@@ -295,6 +295,10 @@ class ControlPlane(Authenticating):
         """What the master's clock says."""
         return self._system.now()
 
+    def wall(self) -> float:
+        """What the clock of the master's machine says, by which keys and sessions expire."""
+        return self._system.wall()
+
     async def __aenter__(self) -> Self:
         await self._store.open()
         try:

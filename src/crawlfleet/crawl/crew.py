@@ -91,6 +91,7 @@ class Crew:
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # nothing is imported from the folder that the crawl was started in
                 "-m",
                 "crawlfleet.crawl.mate",
                 str(theirs.fileno()),

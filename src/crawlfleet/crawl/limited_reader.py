@@ -15,11 +15,10 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from crawlfleet.core.robots_tags import PRODUCT
 from crawlfleet.core.xpath import needs_care, without_xpath
 from crawlfleet.crawl.charset import UTF8
+from crawlfleet.crawl.messages import decode, encode
 from crawlfleet.crawl.reading import PageReader, Reading
 from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.extraction import Plan
@@ -206,7 +205,7 @@ class _ReaderProcess:
         try:
             answers, questions = await asyncio.open_connection(sock=ours)
             started = cls(process, answers, questions)
-            await started._exchange(msgspec.msgpack.encode(settings), START_S)
+            await started._exchange(encode(settings), START_S)
         except BaseException:
             if started is not None:
                 started.end()
@@ -218,8 +217,8 @@ class _ReaderProcess:
 
     async def read(self, page: PageRequest) -> Reading:
         """Raises `_Ended` when the process ended before it had an answer."""
-        answer = await self._exchange(msgspec.msgpack.encode(page), PATIENCE * page.cpu_s, page)
-        reading, reason = msgspec.msgpack.decode(answer, type=PageAnswer)
+        answer = await self._exchange(encode(page), PATIENCE * page.cpu_s, page)
+        reading, reason = decode(answer, PageAnswer)
         return reading or Reading(base=page.url, outcome=Outcome.UNREADABLE, note=reason)
 
     async def _exchange(
@@ -252,8 +251,9 @@ class _ReaderProcess:
 
 
 def _spawn(connection: socket.socket) -> "subprocess.Popen[bytes]":
+    # With -P nothing is imported from the folder that the crawl was started in.
     return subprocess.Popen(  # noqa: S603 (our own module)
-        [sys.executable, "-m", MODULE, str(connection.fileno())],
+        [sys.executable, "-P", "-m", MODULE, str(connection.fileno())],
         pass_fds=(connection.fileno(),),
         stdin=subprocess.DEVNULL,
         start_new_session=True,

@@ -10,8 +10,6 @@ import socket
 import sys
 from typing import Final
 
-import msgspec
-
 from crawlfleet.core.xpath import without_xpath
 from crawlfleet.crawl.limited_reader import (
     LENGTH_BYTES,
@@ -19,6 +17,7 @@ from crawlfleet.crawl.limited_reader import (
     PageRequest,
     ReaderSettings,
 )
+from crawlfleet.crawl.messages import decode, encode
 from crawlfleet.crawl.reading import PageReader, Reading, read_failed
 
 MEMORY_BYTES: Final = 3_000_000_000
@@ -40,19 +39,18 @@ def main() -> None:
 
 
 def _serve(connection: socket.socket) -> None:
-    settings = msgspec.msgpack.decode(_receive(connection), type=ReaderSettings)
+    settings = decode(_receive(connection), ReaderSettings)
     full = PageReader(settings.plan, product=settings.product)
     reduced = PageReader(without_xpath(settings.plan), product=settings.product)
     _send(connection, b"")
-    requests = msgspec.msgpack.Decoder(PageRequest)
     while True:
-        page = requests.decode(_receive(connection))
+        page = decode(_receive(connection), PageRequest)
         signal.setitimer(signal.ITIMER_PROF, page.cpu_s)
         try:
             reading = _read(full if page.with_xpath else reduced, page)
-            answer = msgspec.msgpack.encode(PageAnswer(reading))
+            answer = encode(PageAnswer(reading))
         except Exception as error:
-            answer = msgspec.msgpack.encode(PageAnswer(None, read_failed(error)))
+            answer = encode(PageAnswer(None, read_failed(error)))
         signal.setitimer(signal.ITIMER_PROF, 0)
         _send(connection, answer)
 

@@ -1,7 +1,7 @@
 """The values of secrets, put in the place of `${secret:NAME}` where a request is made."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -9,6 +9,9 @@ from crawlfleet.core import credentials
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.task import ErrorClass
+
+CREDENTIALS: Final = frozenset({*credentials.HEADERS, "cookie"})
+"""Headers that say who asks, whatever is in them."""
 
 
 class NoSuchSecret(CrawlfleetError):
@@ -47,3 +50,12 @@ def headers_with_secrets(headers: Mapping[str, str], secrets: Mapping[str, str])
         return {name: credentials.filled(value, secrets) for name, value in headers.items()}
     except KeyError as error:
         raise NoSuchSecret(str(error.args[0])) from None
+
+
+def private_headers(headers: Mapping[str, str]) -> frozenset[str]:
+    """The names of the headers, with references as they were written, that hold a credential."""
+    return frozenset(
+        name
+        for name, value in headers.items()
+        if credentials.BEGIN in value or name.lower() in CREDENTIALS
+    )

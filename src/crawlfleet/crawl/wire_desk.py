@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from crawlfleet.crawl.desk import Handed, Leased
+from crawlfleet.crawl.messages import decode, encode
 from crawlfleet.errors import LedgerUnavailable, Refused, StoreUnavailable
 from crawlfleet.model.crawl import CrawlParameters
 from crawlfleet.model.ledger import LedgerAsk, LedgerTold
@@ -14,8 +15,6 @@ from crawlfleet.model.ledger import LedgerAsk, LedgerTold
 T = TypeVar("T")
 HEADER_BYTES: Final = 4
 GONE: Final = "the crawl's main process is gone"
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decoders: Final[dict[type, msgspec.msgpack.Decoder[object]]] = {}
 
 
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +65,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def send(writer: asyncio.StreamWriter, message: object) -> None:
-    """One message, as its length and MessagePack."""
-    data = _encode(message)
+    """One message, after its length."""
+    data = encode(message)
     writer.write(len(data).to_bytes(HEADER_BYTES, "big") + data)
     await writer.drain()
 
@@ -79,12 +78,7 @@ async def receive(reader: asyncio.StreamReader, kind: type[T]) -> T | None:
         data = await reader.readexactly(size)
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
-    found = decoder.decode(data)
-    assert isinstance(found, kind)
-    return found
+    return decode(data, kind)
 
 
 class WireDesk:

@@ -7,7 +7,7 @@ URL has its own outcome, so that a site that is down fails nothing but itself.
 import base64
 import codecs
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, Self
 from urllib.parse import urljoin
 
@@ -19,7 +19,7 @@ from crawlfleet.crawl.granted import ledger_of
 from crawlfleet.crawl.granted_list import GrantedFetch
 from crawlfleet.crawl.page import Fetched, FetchRequest
 from crawlfleet.crawl.request import header_problem, read_target
-from crawlfleet.crawl.secrets import headers_with_secrets
+from crawlfleet.crawl.secrets import headers_with_secrets, private_headers
 from crawlfleet.errors import CrawlfleetError, FieldProblem
 from crawlfleet.executors.fetch_list import ListFetch, Page
 from crawlfleet.model.crawl import Fetching, Limits, Outcome
@@ -54,7 +54,8 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     method: Literal["GET", "HEAD"] = "GET"
     """`HEAD` asks for the headers alone."""
     headers: dict[str, str] = {}
-    """Sent beside the usual ones; `${secret:NAME}` stands for a secret of the project."""
+    """Sent beside the usual ones; `${secret:NAME}` stands for a secret of the project. Credentials
+    are not sent on where a redirect leads to another site."""
     timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     """For the whole request, with its redirects."""
     max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
@@ -76,6 +77,13 @@ class HttpFetchParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
             raise ValueError("has neither a `url` nor `urls`, or both; send one of the two")
         if sum(len(url.encode("utf-8", "replace")) for url in self.urls) > MOST_URL_BYTES:
             raise ValueError(f"has `urls` of more than {MOST_URL_BYTES:,} bytes; send fewer")
+
+
+class FilledParameters(HttpFetchParameters, frozen=True, kw_only=True):
+    """With the values of secrets in the headers. Nobody can send it."""
+
+    private: frozenset[str] = frozenset()
+    """The names of the headers that go to no site but the one that was asked for."""
 
 
 class HttpFetch:
@@ -101,8 +109,7 @@ class HttpFetch:
 
     async def run(self, parameters: HttpFetchParameters, context: Context) -> Page | Measured:
         if parameters.headers:
-            headers = headers_with_secrets(parameters.headers, context.secrets)
-            parameters = msgspec.structs.replace(parameters, headers=headers)
+            parameters = _filled(parameters, context.secrets)
         if parameters.urls:
             if problem := header_problem(parameters.headers.items()):
                 raise BadRequest(f"{problem}; correct `headers`")
@@ -196,6 +203,8 @@ class HttpFetch:
             url = urljoin(url, page.header("location") or "")
             if read_target(url) is None:
                 raise NetworkTrouble(f"{parameters.url}: redirected to no web address: {url}")
+            if not _is_of_site(url, parameters.url or ""):
+                parameters = _without_credentials(parameters)
         raise NetworkTrouble(f"{parameters.url}: more than {MAX_REDIRECTS} redirects")
 
     async def _send(self, request: FetchRequest, left_s: float) -> Fetched:
@@ -218,6 +227,34 @@ def address_problems(url: str) -> Iterator[FieldProblem]:
             remedy="begin it with https:// or http://",
             value=url,
         )
+
+
+def _filled(parameters: HttpFetchParameters, secrets: Mapping[str, str]) -> HttpFetchParameters:
+    fields = {name: getattr(parameters, name) for name in HttpFetchParameters.__struct_fields__}
+    filled = headers_with_secrets(parameters.headers, secrets)
+    return FilledParameters(
+        **{**fields, "headers": filled}, private=private_headers(parameters.headers)
+    )
+
+
+def _without_credentials(parameters: HttpFetchParameters) -> HttpFetchParameters:
+    """What is sent where a redirect leads that leaves the site: it chose that, and we did not."""
+    if isinstance(parameters, FilledParameters):
+        private = parameters.private
+    else:
+        private = private_headers(parameters.headers)
+    headers = {name: value for name, value in parameters.headers.items() if name not in private}
+    return msgspec.structs.replace(parameters, headers=headers)
+
+
+def _is_of_site(url: str, first: str) -> bool:
+    """Whether it is on the host of the first URL, or on that host by TLS."""
+    there, here = read_target(url), read_target(first)
+    if there is None or here is None or there.origin.host != here.origin.host:
+        return False
+    begun, led = here.origin, there.origin
+    is_upgraded = (begun.tls, begun.port, led.tls, led.port) == (False, 80, True, 443)
+    return is_upgraded or (begun.tls, begun.port) == (led.tls, led.port)
 
 
 def _request(url: str, parameters: HttpFetchParameters) -> FetchRequest:
