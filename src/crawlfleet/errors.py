@@ -94,6 +94,12 @@ class SinkUnusable(CrawlfleetError):
     """Output cannot go where it should; the message names the place and the remedy."""
 
 
+class ReaderUnavailable(CrawlfleetError):
+    """Pages cannot be read, for a reason of this machine; the message says which."""
+
+    retryable = True
+
+
 class OutputUnavailable(CrawlfleetError):
     """The storage for crawls' output took or gave nothing; the message says why."""
 

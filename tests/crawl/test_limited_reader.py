@@ -20,6 +20,7 @@ from crawlfleet.core.xpath import is_harmless, needs_care
 from crawlfleet.crawl import limited_reader
 from crawlfleet.crawl.limited_reader import LARGE, MODULE, LimitedReader
 from crawlfleet.crawl.reading import PageReader
+from crawlfleet.errors import ReaderUnavailable
 from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.extraction import Plan
 
@@ -53,7 +54,14 @@ async def reader_of(plan: Plan, **more: Any) -> AsyncIterator[LimitedReader]:
 
 
 def reader_processes() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if MODULE in each.cmdline()]
+    return [each for each in psutil.Process().children() if is_reading(each)]
+
+
+def is_reading(process: psutil.Process) -> bool:
+    try:
+        return MODULE in process.cmdline()
+    except psutil.Error:
+        return False
 
 
 @pytest.fixture
@@ -138,8 +146,9 @@ async def test_pages_are_read_as_without_a_limit() -> None:
                 reading = await reader.read_within_limit(body, URL, **more)
                 assert reading == usual.read(body, URL, **more)
                 assert reading.robots == (True, True)
-        legacy = "<a href='?q=中'>".encode()
-        reading = await reader.read_within_limit(legacy, URL, charset="gbk")
+        legacy = "<a href='?q=中'>".encode("gbk")
+        kind = "text/html; charset=gbk"
+        reading = await reader.read_within_limit(legacy, URL, content_type=kind)
         assert list(reading.links) == ["?q=%D6%D0"]
 
 
@@ -267,3 +276,16 @@ asyncio.run(main())
     async with asyncio.timeout(60):
         while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+@in_a_loop
+async def test_a_machine_that_cannot_start_the_process_is_no_fault_of_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    async with reader_of(make_plan({"title": "h1"})) as reader:
+        with pytest.raises(ReaderUnavailable, match="No such file or directory"):
+            await reader.read_within_limit(PAGE, URL)
+        monkeypatch.undo()
+        assert (await reader.read_within_limit(PAGE, URL)).items

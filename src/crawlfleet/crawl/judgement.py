@@ -6,11 +6,10 @@ from typing import Any, Final, NamedTuple
 
 from crawlfleet.core import refetch
 from crawlfleet.core.scope import NOT_OF_THE_WEB, Refusal
-from crawlfleet.crawl.charset import UTF8, Text, to_utf8
 from crawlfleet.crawl.discover import PLAIN, Found, Kind
 from crawlfleet.crawl.links import MOST_LINKS, Links
 from crawlfleet.crawl.page import Fetched
-from crawlfleet.crawl.reading import Reader, Reading, read_failed
+from crawlfleet.crawl.reading import Reader, Reading, decoded, read_failed
 from crawlfleet.crawl.sitemaps import MOST_ADDRESSES
 from crawlfleet.model.crawl import FETCHED, CrawlParameters, Outcome, Scope
 from crawlfleet.model.frontier import Link, Retry, Visit, Waiting
@@ -21,7 +20,6 @@ log = logger(Component.WORKER)
 LONGEST_NOTE: Final = 300
 LONGEST_VALIDATOR: Final = 500
 MOST_LED: Final = 1000
-GZIP: Final = b"\x1f\x8b"
 
 
 class Judged(NamedTuple):
@@ -45,11 +43,6 @@ def _unwanted_kinds(scope: Scope) -> frozenset[Kind]:
     if not scope.sitemaps:
         unwanted.add(Kind.SITEMAP)
     return frozenset(unwanted)
-
-
-def _text(body: bytes, content_type: str) -> Text:
-    """The body in UTF-8; a packed one (a sitemap may be) as it is."""
-    return Text(body, UTF8) if body.startswith(GZIP) else to_utf8(body, content_type)
 
 
 def _said_by_headers(fetched: Fetched) -> tuple[str, list[str]]:
@@ -157,11 +150,9 @@ class Judge:
     async def read_within_limit(self, fetched: Fetched) -> Reading:
         """What is on a page that may take long to read."""
         content_type, tags = _said_by_headers(fetched)
-        text = _text(fetched.body, content_type)
         return await self._reader.read_within_limit(
-            text.utf8,
+            fetched.body,
             fetched.url,
-            charset=text.charset,
             status=fetched.status,
             content_type=content_type,
             robots_tags=tags,
@@ -174,7 +165,7 @@ class Judge:
 
     def _read(self, fetched: Fetched) -> Reading:
         content_type, tags = _said_by_headers(fetched)
-        text = _text(fetched.body, content_type)
+        text = decoded(fetched.body, content_type)
         return self._reader.read(
             text.utf8,
             fetched.url,

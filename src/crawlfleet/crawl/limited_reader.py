@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from crawlfleet.core.robots_tags import PRODUCT
-from crawlfleet.core.xpath import needs_care, without_xpath
+from crawlfleet.core.xpath import needs_care
 from crawlfleet.crawl.charset import UTF8
 from crawlfleet.crawl.messages import decode, encode
-from crawlfleet.crawl.reading import PageReader, Reading
+from crawlfleet.crawl.reading import GZIP, PageReader, Reading
+from crawlfleet.errors import ReaderUnavailable
 from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.extraction import Plan
 
@@ -33,8 +34,6 @@ PATIENCE: Final = 10.0
 """On a busy machine a second of CPU may take this many seconds of the clock."""
 START_S: Final = 60.0
 MODULE: Final = "crawlfleet.crawl.reader_process_main"
-GZIP: Final = b"\x1f\x8b"
-"""How a packed sitemap begins, which is larger than it looks."""
 LENGTH_BYTES: Final = 8
 """Every message begins with its length in so many bytes."""
 
@@ -43,8 +42,8 @@ class PageRequest(NamedTuple):
     """What the reader process needs to know of a page. `cpu_s` is the limit for reading it."""
 
     body: bytes
+    """As it came."""
     url: str
-    charset: str
     status: int
     content_type: str
     robots_tags: Sequence[str]
@@ -82,14 +81,12 @@ class LimitedReader:
         self._read_s = read_s
         self._reader = PageReader(plan, product=product)
         self._may_be_slow = needs_care(plan)
-        self._without_xpath = (
-            PageReader(without_xpath(plan), product=product) if self._may_be_slow else self._reader
-        )
         self._process: _ReaderProcess | None = None
         self._turn = asyncio.Lock()
 
     def reads_at_once(self, body: bytes) -> bool:
         """Whether the page can be read in this process by `read`."""
+        # A packed sitemap is larger than it looks.
         is_small = len(body) <= LARGE and not body.startswith(GZIP)
         return is_small and not self._may_be_slow
 
@@ -120,18 +117,17 @@ class LimitedReader:
         body: bytes,
         url: str,
         *,
-        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
         headers: Sequence[tuple[str, str]] = (),
     ) -> Reading:
-        """Read a page in the reader process. A page that takes too long is `unreadable`; where
-        XPath may be the reason, the page is read once more without it."""
+        """Read a page, as it came, in the reader process. A page that takes too long is
+        `unreadable`; where XPath may be the reason, the page is read once more without it. Raises
+        `ReaderUnavailable` when there can be no such process."""
         page = PageRequest(
             body=body,
             url=url,
-            charset=charset,
             status=status,
             content_type=content_type,
             robots_tags=robots_tags,
@@ -146,17 +142,6 @@ class LimitedReader:
                 reason = str(error)
             if self._may_be_slow:
                 note = f"XPath found nothing: {reason}"
-                if len(body) <= LARGE:
-                    rest = self._without_xpath.read(
-                        body,
-                        url,
-                        charset=charset,
-                        status=status,
-                        content_type=content_type,
-                        robots_tags=robots_tags,
-                        headers=headers,
-                    )
-                    return rest._replace(note=note)
                 try:
                     return (await self._ask(page._replace(with_xpath=False)))._replace(note=note)
                 except _Ended as error:
@@ -172,14 +157,23 @@ class LimitedReader:
     async def _ask(self, page: PageRequest) -> Reading:
         try:
             if self._process is None:
-                self._process = await _ReaderProcess.start(
-                    ReaderSettings(self._plan, self._product)
-                )
+                self._process = await self._start()
             return await self._process.read(page)
         except BaseException:
             # What it would answer belongs to a page that nobody waits for any more.
             await self.close()
             raise
+
+    async def _start(self) -> "_ReaderProcess":
+        settings = ReaderSettings(self._plan, self._product)
+        try:
+            return await _ReaderProcess.start(settings)
+        except (_Ended, OSError) as error:
+            # No fault of the page: it is visited again when the crawl goes on.
+            raise ReaderUnavailable(
+                f"the process that reads large pages cannot be started: {error}; look at the "
+                "limits on processes, open files and memory, and start the same crawl again"
+            ) from error
 
 
 class _ReaderProcess:

@@ -18,7 +18,7 @@ from crawlfleet.crawl.limited_reader import (
     ReaderSettings,
 )
 from crawlfleet.crawl.messages import decode, encode
-from crawlfleet.crawl.reading import PageReader, Reading, read_failed
+from crawlfleet.crawl.reading import PageReader, Reading, decoded, read_failed
 
 MEMORY_BYTES: Final = 3_000_000_000
 """The page with its tree, and all that is found on it. A page of ten megabytes takes a third."""
@@ -56,10 +56,11 @@ def _serve(connection: socket.socket) -> None:
 
 
 def _read(reader: PageReader, page: PageRequest) -> Reading:
+    text = decoded(page.body, page.content_type)
     return reader.read(
-        page.body,
+        text.utf8,
         page.url,
-        charset=page.charset,
+        charset=text.charset,
         status=page.status,
         content_type=page.content_type,
         robots_tags=page.robots_tags,

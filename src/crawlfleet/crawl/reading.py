@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from crawlfleet.core import page_signs
 from crawlfleet.core.robots_tags import FREE, PRODUCT, Directives, addressed, from_headers
 from crawlfleet.core.values import read_json
-from crawlfleet.crawl.charset import UTF8
+from crawlfleet.crawl.charset import UTF8, Text, to_utf8
 from crawlfleet.crawl.discover import Found, Kind, discover
 from crawlfleet.crawl.extract import Extractor
 from crawlfleet.crawl.markup import Page
@@ -16,6 +16,8 @@ from crawlfleet.model.crawl import Outcome
 from crawlfleet.model.extraction import Item, Plan
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+GZIP: Final = b"\x1f\x8b"
+"""How packed bytes begin."""
 CUT: Final = "too deep or too large to be read to its end"
 
 
@@ -35,6 +37,11 @@ class Reading(NamedTuple):
     """`soft_404` and `blocked` are guesses, and only made where no item was found."""
     note: str = ""
     """Why it is not `ok`, or what is remarkable about the page."""
+
+
+def decoded(body: bytes, content_type: str) -> Text:
+    """The body in UTF-8; a packed one (a sitemap may be) as it is."""
+    return Text(body, UTF8) if body.startswith(GZIP) else to_utf8(body, content_type)
 
 
 def read_failed(error: Exception) -> str:
@@ -72,13 +79,13 @@ class Reader(Protocol):
         body: bytes,
         url: str,
         *,
-        charset: str = UTF8,
         status: int = 200,
         content_type: str = "",
         robots_tags: Sequence[str] = (),
         headers: Sequence[tuple[str, str]] = (),
     ) -> Reading:
-        """The same for pages that may take long: one that takes too long is `unreadable`."""
+        """The same for pages that may take long, as they came: one that takes too long is
+        `unreadable`."""
 
     async def close(self) -> None:
         """Let go of what reading within a limit has needed."""
