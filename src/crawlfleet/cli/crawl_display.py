@@ -116,7 +116,7 @@ class Display:
         """Say how it ended, and what can be done `next` where it is not finished."""
         if self._quiet:
             return
-        again = f", {summary.retries:,} URLs put back" if summary.retries else ""
+        again = f", {_put_back(summary.retries)}" if summary.retries else ""
         rows = {
             "pages": f"{summary.pages:,} of {summary.urls:,} URLs",
             "items": f"{summary.items:,}",
@@ -280,6 +280,10 @@ def _span(seconds: float) -> str:
 
 def _outcomes(outcomes: Mapping[str, int]) -> str:
     return _counts({str(outcome): count for outcome, count in outcomes.items()})
+
+
+def _put_back(retries: int) -> str:
+    return "1 URL put back" if retries == 1 else f"{retries:,} URLs put back"
 
 
 def _selectors(empty: Mapping[str, str]) -> str:
